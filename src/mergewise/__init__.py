@@ -1,0 +1,79 @@
+"""mergewise: the densest context for a token budget, every sentence traceable to its source."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mergewise.errors import (
+    CorruptIndex,
+    EmbedderMismatch,
+    IndexBusy,
+    MergewiseError,
+    MissingExtra,
+    ModelError,
+    NewerFormat,
+    NotAnIndex,
+    ReadError,
+    StoreError,
+    UsageError,
+)
+from mergewise.types import (
+    AddReport,
+    Answer,
+    Citation,
+    Context,
+    Document,
+    DocumentInfo,
+    Failure,
+    Heading,
+    Page,
+    Passage,
+    Problem,
+    Span,
+    Step,
+    Usage,
+)
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index, open
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddReport",
+    "Answer",
+    "Citation",
+    "Context",
+    "CorruptIndex",
+    "Document",
+    "DocumentInfo",
+    "EmbedderMismatch",
+    "Failure",
+    "Heading",
+    "Index",
+    "IndexBusy",
+    "MergewiseError",
+    "MissingExtra",
+    "ModelError",
+    "NewerFormat",
+    "NotAnIndex",
+    "Page",
+    "Passage",
+    "Problem",
+    "ReadError",
+    "Span",
+    "Step",
+    "StoreError",
+    "Usage",
+    "UsageError",
+    "open",
+]
+
+
+def __getattr__(name: str) -> object:
+    """`open` and `Index` bring the store and numpy along, so they are imported when they are first asked for."""
+    if name in {"Index", "open"}:
+        from mergewise import engine
+
+        return getattr(engine, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

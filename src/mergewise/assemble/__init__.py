@@ -1,0 +1,102 @@
+"""The strategies, one module each, chosen by name from one dictionary."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from mergewise.assemble import auto_merge, topk
+from mergewise.assemble.budget import Models
+from mergewise.errors import UsageError
+from mergewise.protocols import IndexReader
+from mergewise.types import Context
+
+__all__ = ["STRATEGIES", "Models", "Strategy", "assemble", "split_specs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """`assemble(question, reader, budget, models, parameters, name)` with the parameters it has by default."""
+
+    assemble: Callable[[str, IndexReader, int, Models, Any, str], Context]
+    parameters: Any
+    summary: str
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "auto-merge": Strategy(
+        auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
+    ),
+    "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
+}
+
+
+def assemble(
+    spec: str,
+    question: str,
+    reader: IndexReader,
+    budget: int,
+    models: Models,
+    parameters: Mapping[str, object] | None = None,
+) -> Context:
+    """Run a strategy given as `name` or `name(parameter=value, ...)`; `parameters` come on top."""
+    strategy, chosen = resolve(spec, parameters)
+    return strategy.assemble(question, reader, budget, models, chosen, spec)
+
+
+def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:
+    """The strategy and its parameters, all of them checked."""
+    match = _SPEC.fullmatch(spec.strip())
+    name = match["name"] if match else spec
+    if match is None or name not in STRATEGIES:
+        raise UsageError(f"unknown strategy {name!r}", f"one of: {', '.join(STRATEGIES)}")
+    strategy = STRATEGIES[name]
+    given = dict(_assignments(match["arguments"] or "", spec)) | dict(parameters or {})
+    return strategy, _with(strategy.parameters, given, name)
+
+
+def split_specs(text: str) -> list[str]:
+    """Specs separated by commas; commas between brackets separate parameters."""
+    return [spec.strip() for spec in _COMMA.split(text) if spec.strip()]
+
+
+_SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
+_COMMA = re.compile(r",(?![^()]*\))")
+
+
+def _assignments(arguments: str, spec: str) -> list[tuple[str, object]]:
+    pairs: list[tuple[str, object]] = []
+    for part in filter(None, (part.strip() for part in arguments.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"{part!r} in {spec!r} sets nothing", "write name(parameter=value, ...)")
+        pairs.append((key.strip(), value.strip()))
+    return pairs
+
+
+def _with(defaults: Any, given: Mapping[str, object], name: str) -> Any:
+    hints = get_type_hints(type(defaults))
+    known = [field.name for field in fields(defaults)]
+    for key in given:
+        if key not in known:
+            raise UsageError(f"{name} has no parameter {key!r}", f"it has: {', '.join(known)}")
+    chosen = replace(defaults, **{key: _converted(key, value, hints[key], name) for key, value in given.items()})
+    return chosen
+
+
+def _converted(key: str, value: object, wanted: Any, name: str) -> object:
+    """The value as the parameter's type; text is read as a person would write it."""
+    if get_origin(wanted) is Literal:
+        if value not in get_args(wanted):
+            raise UsageError(f"{name}: {key} cannot be {value!r}", f"one of: {', '.join(get_args(wanted))}")
+        return value
+    try:
+        converted = wanted(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{name}: {key} cannot be {value!r}", f"it is of type {wanted.__name__}") from None
+    if converted < 0:
+        raise UsageError(f"{name}: {key} cannot be negative", "give 0 or more")
+    return converted

@@ -1,0 +1,253 @@
+"""Auto-Merge retrieval: leaves that cover enough of a parent become the parent, neighbours join.
+
+Modes: "auto" merges by share and score; "always" gives the parents of the hits; "never" gives leaves; "semantic"
+gives clusters of leaves by the cosine of their vectors.
+
+Where we differ from the design of record, and why:
+- a score threshold is a share of the best hit's score, a cosine threshold a position between the lowest and highest
+  cosine among the hits: absolute ones mean something else for every embedder;
+- a parent that the whole budget cannot hold never takes the place of its hits;
+- merging is repeated up to the document, and a section that was merged counts as one child of its own parent;
+- position decides which leaves are neighbours and which gaps are filled, never rank.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from mergewise.assemble.budget import Models, fill
+from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.render import Order
+from mergewise.errors import UsageError
+from mergewise.protocols import IndexReader
+from mergewise.types import Context, Hit, Leaf, Section, Span, Step
+
+Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoMerge:
+    """`merge_threshold`: share of a parent's children that must be found. `min_score`: their mean score, as a share of
+    the best hit's. `fill_gaps`: leaves missing between two found neighbours that are filled in. `similarity`: where
+    between the lowest (0) and the highest (1) cosine among the hits two leaves count as alike."""
+
+    mode: Mode = "auto"
+    k: int = 48
+    merge_threshold: float = 0.5
+    min_score: float = 0.3
+    fill_gaps: int = 0
+    similarity: float = 0.7
+    merged_score: Literal["mean", "max"] = "mean"
+    order: Order = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A leaf, a run of neighbouring leaves or a merged section: leaf ids `first .. last`, and a score."""
+
+    first: int
+    last: int
+    score: float
+    ancestors: tuple[int, ...]
+    span: Span
+
+
+def assemble(
+    question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge, name: str
+) -> Context:
+    hits = _distinct(reader.search(question, parameters.k))
+    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    if parameters.mode == "semantic":
+        candidates = _clusters(hits, reader, parameters, trace)
+    else:
+        sections = _ancestors(hits, reader, trace) if parameters.mode != "never" else {}
+        items = [_item(hit) for hit in hits]
+        if parameters.mode == "auto":
+            items = merge(items, sections, parameters, budget, trace)
+            items = join_neighbours(items, parameters, trace)
+        elif parameters.mode == "always":
+            items = parents(items, sections, budget, trace)
+        candidates = _candidates(items, hits, reader)
+    return fill(question, name, candidates, budget, models, parameters.order, trace)
+
+
+def merge(
+    items: Sequence[_Item], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
+) -> list[_Item]:
+    """Replace items by their parent, deepest parents first, so that one pass reaches what repetition would reach."""
+    floor = parameters.min_score * max((item.score for item in items), default=0.0)
+    standing = list(items)
+    for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
+        families = defaultdict(list)
+        for item in standing:
+            if len(item.ancestors) == depth:
+                families[item.ancestors[-1]].append(item)
+        for parent_id, family in families.items():
+            parent = sections.get(parent_id)
+            if parent is None or not _should_merge(parent, family, parameters, floor, budget):
+                continue
+            merged = _merged(parent, family, parameters)
+            trace.append(
+                Step(
+                    "merge",
+                    f"{len(family)} of {parent.children} children found",
+                    tuple(item.span for item in family),
+                    merged.span,
+                    merged.score,
+                )
+            )
+            standing = [item for item in standing if item not in family] + [merged]
+    return standing
+
+
+def _should_merge(parent: Section, family: Sequence[_Item], p: AutoMerge, floor: float, budget: int) -> bool:
+    """The share of the children reaches `merge_threshold` and their mean score reaches `min_score` (the seed's rule)."""
+    alone = len(family) == 1 and parent.children > 1
+    share = len(family) / parent.children
+    mean = sum(item.score for item in family) / len(family)
+    return not alone and share >= p.merge_threshold and mean >= floor and parent.tokens <= budget
+
+
+def _merged(parent: Section, family: Sequence[_Item], p: AutoMerge) -> _Item:
+    return _Item(
+        first=parent.first_leaf,
+        last=parent.first_leaf + parent.leaf_count - 1,
+        score=_together(family, p),
+        ancestors=family[0].ancestors[:-1],
+        span=parent.span,
+    )
+
+
+def _together(items: Sequence[_Item], p: AutoMerge) -> float:
+    """The score of what several items became."""
+    scores = [item.score for item in items]
+    return max(scores) if p.merged_score == "max" else sum(scores) / len(scores)
+
+
+def join_neighbours(items: Sequence[_Item], p: AutoMerge, trace: list[Step]) -> list[_Item]:
+    """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document."""
+    runs: list[list[_Item]] = []
+    for item in sorted(items, key=lambda i: i.first):
+        last = runs[-1][-1] if runs else None
+        if last and last.ancestors == item.ancestors and item.first - last.last - 1 <= p.fill_gaps:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return [_joined(run, p, trace) if len(run) > 1 else run[0] for run in runs]
+
+
+def _joined(run: Sequence[_Item], p: AutoMerge, trace: list[Step]) -> _Item:
+    first, last = run[0], run[-1]
+    span = Span(first.span.doc_id, first.span.start, last.span.end)
+    joined = _Item(first.first, last.last, _together(run, p), first.ancestors, span)
+    filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
+    reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
+    trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score))
+    return joined
+
+
+def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, trace: list[Step]) -> list[_Item]:
+    """Each item's parent once, at the score of its best item; an item stays where its parent is missing or too large.
+
+    A parent may stand below another one, so only the outermost of those chosen stay.
+    """
+    families: dict[int, list[_Item]] = defaultdict(list)
+    kept: list[_Item] = []
+    for item in items:
+        parent = sections.get(item.ancestors[-1])
+        if parent is not None and parent.tokens <= budget:
+            families[parent.id].append(item)
+        else:
+            kept.append(item)
+    chosen = {parent_id for parent_id in families}
+    for parent_id, family in families.items():
+        parent = sections[parent_id]
+        merged = _Item(
+            parent.first_leaf,
+            parent.first_leaf + parent.leaf_count - 1,
+            max(item.score for item in family),
+            family[0].ancestors[:-1],
+            parent.span,
+        )
+        trace.append(Step("merge", "parents only", tuple(i.span for i in family), merged.span, merged.score))
+        if not chosen.intersection(merged.ancestors):
+            kept.append(merged)
+    return kept
+
+
+def _distinct(hits: Sequence[Hit]) -> list[Hit]:
+    """A leaf that was found twice counts once, at its better score."""
+    best: dict[int, Hit] = {}
+    for hit in hits:
+        if hit.row.id not in best or hit.score > best[hit.row.id].score:
+            best[hit.row.id] = hit
+    return list(best.values())
+
+
+def _item(hit: Hit) -> _Item:
+    return _Item(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span)
+
+
+def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
+    """All sections above all hits, in one call. A missing one is noted, and the question is answered without it."""
+    wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
+    found = reader.sections(wanted)
+    lost = [section for section in wanted if section not in found]
+    if lost:
+        orphans = tuple(hit.row.span for hit in hits if not found.keys() >= set(hit.row.ancestors))
+        trace.append(Step("missing", f"sections {lost} are not in the index; run `mergewise check --repair`", orphans))
+    return found
+
+
+def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
+    """The items with their text, best first. Leaves that were not hits are read in one call."""
+    leaves = {hit.row.id: hit.row for hit in hits}
+    wanted = {leaf for item in items for leaf in range(item.first, item.last + 1)}
+    leaves |= reader.leaves(sorted(wanted - leaves.keys()))
+    ranked = sorted(items, key=lambda i: (-i.score, i.first))
+    return [Candidate(_fragments([leaves[i] for i in range(x.first, x.last + 1) if i in leaves]), x.score) for x in ranked]
+
+
+def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
+    """One fragment for each run of leaves that touch."""
+    runs: list[list[Leaf]] = []
+    for leaf in leaves:
+        if runs and runs[-1][-1].end == leaf.start:
+            runs[-1].append(leaf)
+        else:
+            runs.append([leaf])
+    return tuple(fragment_of(run) for run in runs)
+
+
+def _clusters(hits: Sequence[Hit], reader: IndexReader, p: AutoMerge, trace: list[Step]) -> list[Candidate]:
+    """Each hit, best first, gathers the later ones that are alike; clusters stand in the order of their best scores."""
+    vectors = reader.vectors([hit.row.id for hit in hits])
+    if hits and not vectors:
+        raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
+    hits = [hit for hit in hits if hit.row.id in vectors]
+    if len(hits) < 2:
+        return [Candidate((fragment_of([hit.row]),), hit.score) for hit in hits]
+    matrix = np.stack([vectors[hit.row.id] for hit in hits])
+    cosines = matrix @ matrix.T
+    pairs = cosines[np.triu_indices(len(hits), 1)]
+    alike = cosines >= pairs.min() + p.similarity * (pairs.max() - pairs.min())
+    free = set(range(len(hits)))
+    clusters: list[Candidate] = []
+    for i, hit in enumerate(hits):
+        if i not in free:
+            continue
+        members = [j for j in sorted(free) if j == i or alike[i, j]]
+        free.difference_update(members)
+        rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
+        if len(rows) > 1:
+            trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=hit.score))
+        clusters.append(Candidate(_fragments(rows), hit.score))
+        # where the cluster as a whole is too large, its members are tried one by one
+        clusters += [Candidate((fragment_of([hits[j].row]),), hits[j].score) for j in members if len(members) > 1]
+    return clusters

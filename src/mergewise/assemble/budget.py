@@ -1,0 +1,93 @@
+"""Candidates to a context that holds the budget exactly, by the token counter in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mergewise.assemble.fragments import Candidate, Fragment, uncovered
+from mergewise.assemble.render import Order, heading_line, passages_of, render
+from mergewise.protocols import TokenCounter
+from mergewise.types import GAP, Context, Span, Step
+
+_PATIENCE = 24  # candidates in a row that do not fit, after which the rest is not tried
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """What a strategy may use besides the index."""
+
+    count_tokens: TokenCounter
+
+
+def fill(
+    question: str,
+    strategy: str,
+    ranked: Sequence[Candidate],
+    budget: int,
+    models: Models,
+    order: Order = "document",
+    trace: Sequence[Step] = (),
+) -> Context:
+    """The best candidates that fit, rendered.
+
+    Candidates are taken in the order given; one that is too large is skipped and the next is tried; what a taken
+    candidate already holds is not taken again. The plan adds up token counts piece by piece. The rendered text is
+    then counted as a whole, and while it is over the budget the candidate taken last is given up.
+    """
+    plan = _Plan(budget, order, models.count_tokens)
+    for candidate in ranked:
+        if not plan.consider(candidate):
+            break
+    steps = [*trace, *plan.steps]
+    while True:
+        passages = passages_of(plan.chosen, order)
+        text = render(passages)
+        tokens = models.count_tokens([text])[0] if text else 0
+        if tokens <= budget:
+            return Context(question, strategy, budget, text, tokens, tuple(passages), tuple(steps))
+        dropped = plan.chosen.pop()
+        steps.append(Step("drop", "over the budget once rendered", _spans(dropped), score=dropped.score))
+
+
+class _Plan:
+    """The selection as it grows: what is taken, what it costs, and why something was left."""
+
+    def __init__(self, budget: int, order: Order, count_tokens: TokenCounter) -> None:
+        self.chosen: list[Candidate] = []
+        self.steps: list[Step] = []
+        self._left = budget
+        self._misses = 0
+        self._order = order
+        self._count = count_tokens
+        self._taken: dict[str, list[Fragment]] = {}
+        self._headed: set[tuple[str, tuple[str, ...]]] = set()
+        self._gap = count_tokens([GAP])[0]
+
+    def consider(self, candidate: Candidate) -> bool:
+        """Take the candidate if it fits; False once so many in a row did not fit that the rest is not worth a try."""
+        parts = [p for f in candidate.fragments for p in uncovered(f, self._taken.get(f.doc_id, ()))]
+        if not parts:
+            return True
+        cost = self._cost(parts)
+        if cost > self._left:
+            self.steps.append(Step("skip", f"{cost} tokens, {self._left} left", _spans(candidate), score=candidate.score))
+            self._misses += 1
+            return self._misses < _PATIENCE
+        self._misses = 0
+        self._left -= cost
+        self.chosen.append(Candidate(tuple(parts), candidate.score))
+        for part in parts:
+            self._taken.setdefault(part.doc_id, []).append(part)
+            if self._order == "document":
+                self._headed.add(part.place)
+        return True
+
+    def _cost(self, parts: Sequence[Fragment]) -> int:
+        headings = {p.place: heading_line(9, p.title, p.headings) for p in parts if p.place not in self._headed}
+        counts = self._count([*headings.values(), *(part.visible[2] for part in parts)])
+        return sum(counts) + self._gap * (len(parts) - len(headings))
+
+
+def _spans(candidate: Candidate) -> tuple[Span, ...]:
+    return tuple(fragment.span for fragment in candidate.fragments)

@@ -1,0 +1,30 @@
+"""The baseline that everything is measured against: the k best leaves, until the budget is full.
+
+`order="score"` shows them best first; `order="document"` is DOS RAG (document's original structure): the same leaves
+in the order of their documents, each heading line once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mergewise.assemble.budget import Models, fill
+from mergewise.assemble.fragments import Candidate, fragment_of
+from mergewise.assemble.render import Order
+from mergewise.protocols import IndexReader
+from mergewise.types import Context, Step
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """`k` bounds the leaves looked at; the budget usually ends the selection first."""
+
+    k: int = 100
+    order: Order = "document"
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK, name: str) -> Context:
+    hits = reader.search(question, parameters.k)
+    candidates = [Candidate((fragment_of([hit.row]),), hit.score) for hit in hits]
+    found = Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))
+    return fill(question, name, candidates, budget, models, parameters.order, [found])

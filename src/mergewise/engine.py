@@ -1,0 +1,294 @@
+"""The whole pipeline, read top to bottom: open an index, add documents, assemble a context, answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeAlias
+
+from mergewise import assemble as strategies
+from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
+from mergewise.generate import extractive
+from mergewise.index.tree import TreeSettings, build_trees
+from mergewise.models import load_embedder
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import Embedder, Store, TokenCounter
+from mergewise.readers import find_files, read
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.store.manifest import Manifest, read_manifest
+from mergewise.text.windows import search_key
+from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, DocumentRows, Failure, Problem
+
+VIEWS = ("leaf",)
+DEFAULT_EMBEDDER = "minilm"
+DEFAULT_STRATEGY = "auto-merge"
+DEFAULT_BUDGET = 640
+
+Source: TypeAlias = str | os.PathLike[str] | Document
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with documents done, documents in all, and the name of the last one."""
+
+# One change of the index: what a kill can cost, and what memory holds at once.
+_BATCH_CHARACTERS = 1_000_000
+_BATCH_DOCUMENTS = 512
+
+
+def open(  # noqa: A001 - the name that users know: mergewise.open
+    path: str | os.PathLike[str],
+    *,
+    views: Sequence[str] = VIEWS,
+    embedder: str | None = None,
+    tokens: TokenCounter = count_tokens,
+    search: SearchSettings = SearchSettings(),
+    create: bool = True,
+) -> Index:
+    """The index in the directory `path`, created if absent.
+
+    `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL"; an index remembers
+    its own and refuses another (`EmbedderMismatch`). `tokens` counts tokens for budgets, exactly; give the tokenizer of
+    your chat model. With `create=False` a missing index is a `UsageError`.
+    """
+    from mergewise.store.lance import LanceStore
+
+    directory = Path(path)
+    if "://" in os.fspath(path):
+        raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
+    _check_views(views)
+    manifest = read_manifest(directory)
+    if manifest is None:
+        if not create:
+            raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
+        manifest = _new_manifest(views, embedder or DEFAULT_EMBEDDER)
+        store = LanceStore.create(directory, manifest)
+        manifest = store.manifest
+    else:
+        store = LanceStore(directory, manifest)
+    if embedder is not None and embedder != manifest.embedder:
+        raise EmbedderMismatch(
+            f"{directory} was built with the embedder {manifest.embedder!r}, not {embedder!r}",
+            f"use --embedder {manifest.embedder}, or index into another directory",
+        )
+    return Index(store=store, manifest=manifest, tokens=tokens, search=search)
+
+
+def _check_views(views: Sequence[str]) -> None:
+    for view in views:
+        if view not in VIEWS:
+            raise UsageError(f"unknown view {view!r}", f"one of: {', '.join(VIEWS)}")
+
+
+def _new_manifest(views: Sequence[str], spec: str) -> Manifest:
+    model = load_embedder(spec)
+    dimension = 0 if model is None else model.dimension
+    return Manifest(embedder=spec, dimension=dimension, views=tuple(views), sizes=asdict(TreeSettings()))
+
+
+@dataclass
+class Index:
+    """Documents, searchable. Made by `mergewise.open`; safe to use from several threads."""
+
+    store: Store
+    manifest: Manifest
+    tokens: TokenCounter
+    search: SearchSettings
+    _embedder: Embedder | None = field(default=None, repr=False)
+
+    def __len__(self) -> int:
+        return self.store.reader().row_counts()["documents"]
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """Loaded when it is first needed; None for an index of text alone."""
+        if self._embedder is None and self.manifest.dimension:
+            self._embedder = load_embedder(self.manifest.embedder)
+        return self._embedder
+
+    # -- documents
+
+    def documents(self) -> list[DocumentInfo]:
+        """All documents, without their texts, in the order in which they were added."""
+        return self.store.reader().documents()
+
+    def document(self, doc_id: str) -> Document:
+        """One document with its text, outline and pages; `UsageError` where there is none of this id."""
+        found = self.store.reader().document(doc_id)
+        if found is None:
+            raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
+        return found
+
+    def add(self, *sources: Source | Iterable[Source], progress: Progress | None = None) -> AddReport:
+        """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
+
+        A file that cannot be read is named in the report with its reason, and the others go on. Documents are
+        written in batches, each of them atomically: after a kill, the same call does the rest.
+        """
+        items = _items(sources)
+        report = AddReport()
+        batch: list[tuple[Document, str]] = []
+        for done, item in enumerate(items, 1):
+            try:
+                loaded = self._load(item)
+            except ReadError as error:
+                report = replace(report, failed=(*report.failed, Failure(item.name, error.message)))
+                loaded = None
+            else:
+                report = replace(report, unchanged=report.unchanged + (loaded is None))
+            if loaded is not None:
+                batch.append(loaded)
+            if _is_full(batch):
+                report = self._write(batch, report)
+                batch = []
+            if progress is not None:
+                progress(done, len(items), item.name)
+        report = self._write(batch, report)
+        if report.added or report.replaced:
+            self.store.optimize()
+        return report
+
+    def remove(self, doc_ids: Iterable[str]) -> int:
+        """Remove documents with all their rows, in one step; how many of the ids there were."""
+        return self.store.remove(list(dict.fromkeys(doc_ids)))
+
+    def _load(self, item: _Item) -> tuple[Document, str] | None:
+        """The document and its digest; None where the index holds the same already."""
+        digest = item.digest()
+        if self.store.reader().digests([item.name]).get(item.name) == digest:
+            return None
+        return item.document(), digest
+
+    def _write(self, batch: Sequence[tuple[Document, str]], report: AddReport) -> AddReport:
+        if not batch:
+            return report
+        rows = self._rows(batch)
+        added, replaced = self.store.write(rows)
+        return replace(
+            report,
+            added=report.added + added,
+            replaced=report.replaced + replaced,
+            unchanged=report.unchanged + len(rows) - added - replaced,
+        )
+
+    def _rows(self, batch: Sequence[tuple[Document, str]]) -> list[DocumentRows]:
+        trees = build_trees([document for document, _ in batch], count_tokens, TreeSettings(**self.manifest.sizes))
+        vectors = None
+        if self.embedder is not None:
+            keys = [search_key(x.title, x.headings, x.text).strip() for tree in trees for x in tree.leaves]
+            vectors = self.embedder.embed_documents(keys)
+        rows = []
+        position = 0
+        for (document, digest), tree in zip(batch, trees, strict=True):
+            own = None if vectors is None else vectors[position : position + len(tree.leaves)]
+            position += len(tree.leaves)
+            rows.append(DocumentRows(document, digest, tree.leaves, tree.sections, own))
+        return rows
+
+    # -- questions
+
+    def context(
+        self,
+        question: str,
+        *,
+        strategy: str = DEFAULT_STRATEGY,
+        budget: int = DEFAULT_BUDGET,
+        where: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+    ) -> Context:
+        """The context that `strategy` assembles for the question, of at most `budget` tokens.
+
+        `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
+        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'".
+        """
+        if not question.strip():
+            raise UsageError("the question is empty", "ask something")
+        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+            raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
+        reader = HybridReader(self.store.reader(), self.embedder, where, self.search)
+        models = strategies.Models(count_tokens=self.tokens)
+        return strategies.assemble(strategy, question, reader, budget, models, parameters)
+
+    def ask(
+        self,
+        question: str,
+        *,
+        strategy: str = DEFAULT_STRATEGY,
+        budget: int = DEFAULT_BUDGET,
+        where: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+    ) -> Answer:
+        """The one to three sentences that answer the question, verbatim, each with its citation."""
+        context = self.context(question, strategy=strategy, budget=budget, where=where, parameters=parameters)
+        return extractive.answer(context, self.embedder, self.store.reader().document)
+
+    # -- care
+
+    def check(self, *, repair: bool = False) -> list[Problem]:
+        """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned."""
+        try:
+            problems = self.store.check()
+        except CorruptIndex as error:
+            return [Problem(str(error))]
+        if not repair:
+            return problems
+        self.store.repair()
+        reader = self.store.reader()
+        for doc_id in dict.fromkeys(p.doc_id for p in problems if p.doc_id is not None):
+            document = reader.document(doc_id)
+            if document is not None:
+                self.store.write(self._rows([(document, reader.digests([doc_id])[doc_id])]), force=True)
+        self.store.optimize()
+        return self.store.check()
+
+
+def _is_full(batch: Sequence[tuple[Document, str]]) -> bool:
+    return len(batch) >= _BATCH_DOCUMENTS or sum(len(document.text) for document, _ in batch) >= _BATCH_CHARACTERS
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """Something to index: a file, or a document that the caller made."""
+
+    name: str
+    source: Path | Document
+
+    def digest(self) -> str:
+        if isinstance(self.source, Document):
+            d = self.source
+            parts: object = (d.text, d.title, sorted(d.metadata.items()), d.outline, d.pages)
+            return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+        try:
+            return _digest(self.source.read_bytes())
+        except OSError:
+            return ""  # `document` will say why it cannot be read
+
+    def document(self) -> Document:
+        document = self.source if isinstance(self.source, Document) else read(self.source, id=self.name)
+        if not document.text.strip():
+            raise ReadError("empty")
+        return document
+
+
+def _items(sources: Iterable[Source | Iterable[Source]]) -> list[_Item]:
+    """Each thing once, folders opened."""
+    items: dict[str, _Item] = {}
+    for source in _flat(sources):
+        if isinstance(source, Document):
+            items.setdefault(source.id, _Item(source.id, source))
+        else:
+            for file in find_files([Path(os.path.normpath(source))]):
+                items.setdefault(file.as_posix(), _Item(file.as_posix(), file))
+    return list(items.values())
+
+
+def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
+    for source in sources:
+        if isinstance(source, str | os.PathLike | Document):
+            yield source
+        else:
+            yield from source
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,74 @@
+"""Every error mergewise raises on purpose. Each says what happened and, in `hint`, what to do next.
+
+    MergewiseError
+    ├── UsageError            the caller asked for something that cannot be (exit 2)
+    ├── ReadError             one file could not be read; its reason goes into the summary of `add`
+    ├── MissingExtra          an optional dependency is not installed
+    ├── ModelError            a model failed or answered nonsense
+    └── StoreError            the index on disk
+        ├── NotAnIndex        the directory holds something else (exit 2)
+        ├── NewerFormat       the index was written by a newer mergewise (exit 2)
+        ├── EmbedderMismatch  the index was built by another embedder (exit 2)
+        ├── IndexBusy         another process is writing (retryable)
+        └── CorruptIndex      an invariant is broken; `mergewise check --repair` may mend it
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MergewiseError(Exception):
+    """Base of all errors. `exit_code` is what the command line returns; `retryable` is what a retry looks at."""
+
+    exit_code: ClassVar[int] = 1
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class UsageError(MergewiseError):
+    exit_code = 2
+
+
+class ReadError(MergewiseError):
+    pass
+
+
+class MissingExtra(MergewiseError):
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} is not installed", f"pip install 'mergewise[{extra}]'")
+
+
+class ModelError(MergewiseError):
+    pass
+
+
+class StoreError(MergewiseError):
+    pass
+
+
+class NotAnIndex(StoreError):
+    exit_code = 2
+
+
+class NewerFormat(StoreError):
+    exit_code = 2
+
+
+class EmbedderMismatch(StoreError):
+    exit_code = 2
+
+
+class IndexBusy(StoreError):
+    retryable = True
+
+
+class CorruptIndex(StoreError):
+    pass

@@ -1,0 +1,90 @@
+"""An answer without a language model: the one to three sentences of the context that answer best, verbatim and cited."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mergewise.protocols import Embedder, FloatArray
+from mergewise.text.sentences import split_sentences
+from mergewise.text.terms import content_terms
+from mergewise.text.windows import PATH_MARK
+from mergewise.types import Answer, Citation, Context, Document, Passage, Span
+
+SENTENCES = 3
+NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
+MIN_COSINE = 0.35  # below both of these the best sentence is no answer; docs/evaluation.md has the measurement
+MIN_COVERAGE = 0.6
+NOT_FOUND = "Nothing relevant was found in the indexed documents."
+
+DocumentLookup = Callable[[str], Document | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    mark: int
+    passage: Passage
+    span: Span
+    text: str
+
+
+def answer(context: Context, embedder: Embedder | None, document: DocumentLookup) -> Answer:
+    """The sentences that answer `context.question`, in the order of the context; `found` is False where none does."""
+    sentences = _sentences(context)
+    if not sentences:
+        return Answer(context.question, NOT_FOUND, (), context, found=False)
+    coverage = _coverage(context.question, sentences)
+    cosine = _cosines(context.question, sentences, embedder)
+    scores = coverage if cosine is None else (coverage + cosine) / 2
+    best = int(np.argmax(scores))
+    if coverage[best] < MIN_COVERAGE and (cosine is None or cosine[best] < MIN_COSINE):
+        return Answer(context.question, NOT_FOUND, (), context, found=False)
+    ranked = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] >= NEAR_BEST * scores[best]]
+    chosen = sorted(ranked[:SENTENCES])
+    citations = tuple(_citation(sentences[i], document) for i in chosen)
+    text = " ".join(f"“{_one_line(c.text)}” [{c.mark}]" for c in citations)
+    return Answer(context.question, text, citations, context)
+
+
+def _sentences(context: Context) -> list[_Sentence]:
+    """The sentences of the verbatim passages, each with its span in the document."""
+    return [
+        _Sentence(mark, passage, Span(span.doc_id, span.start + start, span.start + end), part[start:end])
+        for mark, passage in enumerate(context.passages, 1)
+        for span, part in passage.parts()
+        for start, end in split_sentences(part)
+    ]
+
+
+def _coverage(question: str, sentences: Sequence[_Sentence]) -> FloatArray:
+    """The share of the question's content terms that a sentence or its heading path holds, shape (sentences,)."""
+    wanted = content_terms(question)
+    if not wanted:
+        return np.zeros(len(sentences), np.float32)
+    held = [content_terms(f"{_place(s.passage)} {s.text}") for s in sentences]
+    return np.array([len(wanted & terms) / len(wanted) for terms in held], np.float32)
+
+
+def _cosines(question: str, sentences: Sequence[_Sentence], embedder: Embedder | None) -> FloatArray | None:
+    if embedder is None:
+        return None
+    rows = embedder.embed_documents([f"{_place(s.passage)}\n{s.text}".strip() for s in sentences])
+    return rows @ embedder.embed_queries([question])[0]
+
+
+def _place(passage: Passage) -> str:
+    return PATH_MARK.join(part for part in (passage.title, *passage.headings) if part)
+
+
+def _citation(sentence: _Sentence, document: DocumentLookup) -> Citation:
+    source = document(sentence.span.doc_id)
+    pages = source.pages if source else ()
+    page = next((p.number for p in pages if p.start <= sentence.span.start < p.end), None)
+    passage = sentence.passage
+    return Citation(sentence.mark, sentence.text, sentence.span, passage.title, passage.headings, page)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,347 @@
+"""Documents to the nodes of the tree view: document > section > leaf (Auto-Merge retrieval).
+
+Sections follow the headings; a stretch without headings that is longer than `section_tokens` is divided at blank
+lines; small sibling sections are joined. Leaves are whole sentences up to `leaf_tokens` and never cross a heading.
+At every depth the children tile their parent: no character is lost or doubled, at the tail neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from mergewise.protocols import TokenCounter
+from mergewise.text.sections import markdown_headings, paragraphs
+from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, split_sentences, strip_span
+from mergewise.types import Document, Heading, Leaf, Section
+
+
+@dataclass(frozen=True, slots=True)
+class TreeSettings:
+    """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults."""
+
+    leaf_tokens: int = 96
+    section_tokens: int = 384
+    min_section_tokens: int = 96
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One document's nodes: leaves in document order, sections in pre-order, the document itself first.
+
+    Ids count from 0, leaves before sections; the store moves them into a range of the document's own.
+    """
+
+    leaves: tuple[Leaf, ...]
+    sections: tuple[Section, ...]
+
+
+def build_trees(
+    documents: Sequence[Document], count_tokens: TokenCounter, settings: TreeSettings = TreeSettings()
+) -> list[Tree]:
+    """A tree for each document, ids from 0. The sentences of all of them are tokenised in one call."""
+    outlines = [_clean_outline(document) for document in documents]
+    spans = [_unit_spans(document.text, outline) for document, outline in zip(documents, outlines, strict=True)]
+    counts = iter(count_tokens([d.text[a:b] for d, units in zip(documents, spans, strict=True) for a, b in units]))
+    trees = []
+    for document, outline, units in zip(documents, outlines, spans, strict=True):
+        sized = _bounded(document.text, [_Unit(a, b, next(counts)) for a, b in units], count_tokens, settings.leaf_tokens)
+        root = _heading_tree(document.text, outline, sized)
+        _divide(document.text, root, settings)
+        _join_small(root, settings.min_section_tokens)
+        trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapsed(root)))
+    return trees
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A sentence with the white space after it, or a heading's line: the units of a document tile its text."""
+
+    start: int
+    end: int
+    tokens: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """A section in the making. Its text is that of its own units, then that of its children."""
+
+    start: int
+    end: int
+    body: int  # where the text after the leading headings begins
+    headings: tuple[str, ...]
+    units: list[_Unit] = field(default_factory=list)
+    children: list[_Node] = field(default_factory=list)
+    joined: bool = False  # children are small sections whose leaves stand directly below this node
+
+    @property
+    def tokens(self) -> int:
+        return sum(u.tokens for u in self.units) + sum(c.tokens for c in self.children)
+
+
+def _clean_outline(document: Document) -> list[Heading]:
+    """The headings in order, without those that lie outside the text or in one another."""
+    outline = markdown_headings(document.text) if document.outline is None else document.outline
+    kept: list[Heading] = []
+    for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
+        if 0 <= (kept[-1].end if kept else 0) <= heading.start < heading.end <= len(document.text):
+            kept.append(heading)
+    return kept
+
+
+def _unit_spans(text: str, outline: Sequence[Heading]) -> list[tuple[int, int]]:
+    """Headings are units of their own; what stands between them is cut into sentences."""
+    starts: list[int] = []
+    position = 0
+    for start, end in [*((h.start, h.end) for h in outline), (len(text), len(text))]:
+        starts += [position + a for a, _ in split_sentences(text[position:start])]
+        if start < end:
+            starts.append(start)
+        position = end
+    starts[:1] = [0]
+    return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
+
+
+def _bounded(text: str, units: list[_Unit], count_tokens: TokenCounter, limit: int) -> list[_Unit]:
+    """The units, those longer than a leaf cut on clause or word bounds."""
+
+    def measure(piece: str) -> int:
+        return count_tokens([piece])[0]
+
+    bounded: list[_Unit] = []
+    for unit in units:
+        if unit.tokens <= limit and unit.end - unit.start <= limit * MAX_CHARS_PER_TOKEN:
+            bounded.append(unit)
+        else:
+            pieces = split_long(text, unit.start, unit.end, limit, measure)
+            bounded += [_Unit(a, b, measure(text[a:b])) for a, b in pieces]
+    return bounded
+
+
+# -- sections
+
+
+def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_Unit]) -> _Node:
+    """Nodes nested by heading level, each with the units from its heading to the next."""
+    root = _Node(0, len(text), 0, ())
+    stack = [(0, root)]
+    bounds = [*(heading.start for heading in outline), len(text)]
+    if not text[: bounds[0]].strip():
+        bounds[0] = 0
+    rest = iter(units)
+    unit = _take(rest, bounds[0], None, root.units)
+    root.body = strip_span(text, 0, bounds[0])[0]
+    for heading, start, end in zip(outline, bounds, bounds[1:], strict=False):
+        while stack[-1][0] >= heading.level:
+            stack.pop()
+        parent = stack[-1][1]
+        node = _Node(start, end, strip_span(text, heading.end, end)[0], (*parent.headings, heading.title))
+        unit = _take(rest, end, unit, node.units)
+        parent.children.append(node)
+        stack.append((max(heading.level, 1), node))
+    _close(root, len(text))
+    _lower_bare_headings(root)
+    return root
+
+
+def _take(rest: Iterator[_Unit], end: int, first: _Unit | None, into: list[_Unit]) -> _Unit | None:
+    """Move units that start before `end`; returns the first that does not."""
+    unit = first if first is not None else next(rest, None)
+    while unit is not None and unit.start < end:
+        into.append(unit)
+        unit = next(rest, None)
+    return unit
+
+
+def _close(node: _Node, end: int) -> None:
+    """A section ends where its last child does."""
+    for child, following in zip(node.children, [*node.children[1:], None], strict=False):
+        _close(child, following.start if following else end)
+    node.end = end
+
+
+def _lower_bare_headings(node: _Node) -> None:
+    """A heading with nothing of its own stands in front of its first child's text instead of being a leaf."""
+    bare = node.children and (not node.units or node.body >= node.children[0].start)
+    if bare:
+        first = node.children[0]
+        first.units[:0] = node.units
+        first.start = node.start
+        node.units = []
+    for child in node.children:
+        _lower_bare_headings(child)
+
+
+def _divide(text: str, node: _Node, settings: TreeSettings) -> None:
+    """A long stretch without headings becomes sections at blank lines, placed before the node's other children."""
+    for child in node.children:
+        _divide(text, child, settings)
+    if sum(u.tokens for u in node.units) <= settings.section_tokens:
+        return
+    groups = _paragraph_groups(text, node.units, settings)
+    if len(groups) > 1:
+        parts = [_Node(g[0].start, g[-1].end, g[0].start, node.headings, g) for g in groups]
+        parts[0].body = node.body
+        node.children[:0] = parts
+        node.units = []
+
+
+def _paragraph_groups(text: str, units: list[_Unit], settings: TreeSettings) -> list[list[_Unit]]:
+    groups: list[list[_Unit]] = []
+    size = 0
+    for paragraph in _paragraphs(text, units):
+        tokens = sum(u.tokens for u in paragraph)
+        if groups and (size < settings.min_section_tokens or size + tokens <= settings.section_tokens):
+            groups[-1] += paragraph
+            size += tokens
+        else:
+            groups.append(paragraph)
+            size = tokens
+    return groups
+
+
+def _paragraphs(text: str, units: list[_Unit]) -> Iterator[list[_Unit]]:
+    starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
+    return _split_before(units, lambda unit, _: unit.start in starts)
+
+
+def _split_before(units: Iterable[_Unit], begins: Callable[[_Unit, int], bool]) -> Iterator[list[_Unit]]:
+    """Runs of units; `begins(unit, size of the run so far)` says where a new one starts."""
+    run: list[_Unit] = []
+    size = 0
+    for unit in units:
+        if run and begins(unit, size):
+            yield run
+            run, size = [], 0
+        run.append(unit)
+        size += unit.tokens
+    if run:
+        yield run
+
+
+def _join_small(node: _Node, limit: int) -> None:
+    """Neighbouring child sections are joined while together they stay within `limit`."""
+    joined: list[_Node] = []
+    size = 0
+    for child in node.children:
+        tokens = child.tokens
+        if joined and size + tokens <= limit:
+            joined[-1] = _joined(joined[-1], child)
+            size += tokens
+        else:
+            _join_small(child, limit)
+            joined.append(child)
+            size = tokens
+    node.children = joined
+
+
+def _joined(left: _Node, right: _Node) -> _Node:
+    parts = left.children if left.joined else [left]
+    common = tuple(a for a, b in zip(left.headings, right.headings, strict=False) if a == b)
+    return _Node(left.start, right.end, left.start, common, children=[*parts, right], joined=True)
+
+
+def _collapsed(node: _Node) -> _Node:
+    """A section whose only content is one section is that section."""
+    while not node.units and len(node.children) == 1:
+        node = node.children[0]
+    node.children = [_collapsed(child) for child in node.children]
+    return node
+
+
+# -- rows
+
+
+class _Emitter:
+    """Turns nodes into `Section` and `Leaf` records, numbering them on the way."""
+
+    def __init__(self, document: Document, leaf_tokens: int) -> None:
+        self.document = document
+        self.title = document.title.strip()
+        self.leaf_tokens = leaf_tokens
+        self.leaves: list[Leaf] = []
+        self.sections: list[Section] = []
+
+    def tree(self, root: _Node) -> Tree:
+        self._section(root, (), 0)
+        # sections were numbered from 0 while the number of leaves was unknown
+        by = len(self.leaves)
+        leaves = [replace(x, ancestors=tuple(a + by for a in x.ancestors)) for x in self.leaves]
+        sections = [replace(s, id=s.id + by, parent=None if s.parent is None else s.parent + by) for s in self.sections]
+        return Tree(tuple(leaves), tuple(sections))
+
+    def _section(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> None:
+        number, first_leaf = len(self.sections), len(self.leaves)
+        self.sections.append(
+            Section(
+                id=number,
+                doc_id=self.document.id,
+                parent=ancestors[-1] if ancestors else None,
+                depth=len(ancestors),
+                ordinal=ordinal,
+                children=0,
+                start=node.start,
+                end=node.end,
+                headings=self._headings(node),
+                first_leaf=first_leaf,
+                leaf_count=0,
+                tokens=0,
+            )
+        )
+        path = (*ancestors, number)
+        children = self._leaves(node, path, 0)
+        for child in node.children:
+            if node.joined:
+                children += self._flat(child, path, children)
+            else:
+                self._section(child, path, children)
+                children += 1
+        below = self.leaves[first_leaf:]
+        self.sections[number] = replace(
+            self.sections[number], children=children, leaf_count=len(below), tokens=sum(x.tokens for x in below)
+        )
+
+    def _flat(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
+        """The leaves of a whole subtree as direct children; returns their number."""
+        count = self._leaves(node, ancestors, ordinal)
+        for child in node.children:
+            count += self._flat(child, ancestors, ordinal + count)
+        return count
+
+    def _leaves(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
+        """Whole sentences up to the leaf size; a paragraph's end closes a leaf that is half full."""
+        if not node.units:
+            return 0
+        text, limit = self.document.text, self.leaf_tokens
+        paragraph_starts = {start for start, _ in paragraphs(text, node.units[0].start, node.units[-1].end)}
+
+        def begins(unit: _Unit, size: int) -> bool:
+            if unit.start <= node.body:
+                return size + unit.tokens > limit  # headings stay with the text below them
+            return size + unit.tokens > limit or (2 * size >= limit and unit.start in paragraph_starts)
+
+        runs = list(_split_before(node.units, begins))
+        for i, run in enumerate(runs):
+            start, end = run[0].start, run[-1].end
+            body = max(start, node.body)
+            self.leaves.append(
+                Leaf(
+                    id=len(self.leaves),
+                    doc_id=self.document.id,
+                    title=self.document.title,
+                    ancestors=ancestors,
+                    ordinal=ordinal + i,
+                    start=start,
+                    end=end,
+                    body=body if text[body:end].strip() else start,
+                    headings=self._headings(node),
+                    text=text[start:end],
+                    tokens=sum(u.tokens for u in run),
+                )
+            )
+        return len(runs)
+
+    def _headings(self, node: _Node) -> tuple[str, ...]:
+        """The heading path below the title: a first heading that repeats the title adds nothing."""
+        repeats = node.headings and node.headings[0].strip() == self.title
+        return node.headings[1:] if repeats else node.headings

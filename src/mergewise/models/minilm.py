@@ -1,0 +1,166 @@
+"""The embedder that ships with the package: all-MiniLM-L6-v2 as int8 ONNX, 23 MB, run by onnxruntime.
+
+Model: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the token vectors of a six-layer BERT,
+scaled to unit length. `scripts/export_minilm.py` makes the file and says how. Texts are English and, like the original's, cut after
+256 word pieces, of which two are the marks of beginning and end.
+
+A text's vector depends on the text alone, up to the rounding of float32: the integers' ranges are fixed, not taken from the batch.
+
+One thread runs one batch, as many batches at once as there are cores. Against one batch on all cores this wins because most nodes
+between the matrix products are too small to be divided. `benchmarks/embedder.py` measures it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+
+from mergewise.errors import UsageError
+from mergewise.models.tokens import encode
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from onnxruntime import InferenceSession
+
+    from mergewise.models.tokens import OffsetArray
+    from mergewise.protocols import FloatArray
+
+Piece = TypeVar("Piece")
+
+MODEL = Path(__file__).parent / "minilm" / "model.onnx"
+
+MAX_TOKENS = 256
+"""Where the original model cuts a text."""
+
+POSITIONS = 512
+"""How many word pieces the network can take at all."""
+
+BATCH_TOKENS = 384
+"""Tokens that one run takes, padding included: small enough for the processor's caches, large enough for full matrix products."""
+
+SLAB = 2048
+"""Texts that are in memory as word pieces at a time."""
+
+
+class MiniLM:
+    """An `Embedder`. The model is loaded by the first text, and may be shared between threads."""
+
+    spec = "minilm"
+    dimension = 384
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._loaded: InferenceSession | None = None
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        """Unit rows, shape (len(texts), 384). What lies behind the first 254 word pieces of a text is not seen."""
+        result = np.empty((len(texts), self.dimension), dtype=np.float32)
+        for start in range(0, len(texts), SLAB):
+            encodings = encode(texts[start : start + SLAB], marks=True, offsets=False)
+            rows = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], unit_mean)
+            result[start : start + len(rows)] = rows
+        return result
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        """The same as `embed_documents`: the model was trained without prompts."""
+        return self.embed_documents(texts)
+
+    def token_vectors(self, texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[tuple[FloatArray, OffsetArray]]:
+        """Of each text the vectors of its word pieces, (T, 384), and where they stand in it, (T, 2), in characters.
+
+        The first and the last piece are the marks of beginning and end, with the empty span (0, 0). With the default `max_tokens` the
+        mean of all T vectors, scaled to unit length, is the row of `embed_documents`. `max_tokens` may be 2 to 512; the model was
+        trained with 256.
+        """
+        if not 2 <= max_tokens <= POSITIONS:
+            raise UsageError(f"max_tokens is {max_tokens}", f"minilm takes 2 to {POSITIONS}")
+        encodings = encode(texts, marks=True, offsets=True)
+        vectors = self._run([cut(encoding.ids, max_tokens) for encoding in encodings], np.copy)
+        offsets = [np.array(cut(encoding.offsets, max_tokens), dtype=np.int32) for encoding in encodings]
+        return list(zip(vectors, offsets, strict=True))
+
+    def _run(self, pieces: Sequence[Sequence[int]], finish: Callable[[FloatArray], FloatArray]) -> list[FloatArray]:
+        """`finish` of the token vectors of each text, in order."""
+        results: list[FloatArray] = [np.empty(0, dtype=np.float32)] * len(pieces)
+        session = self._session() if pieces else None
+
+        def run(batch: Sequence[int]) -> None:
+            ids, mask = pad([pieces[i] for i in batch])
+            (vectors,) = session.run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
+            for i, rows in zip(batch, vectors, strict=True):
+                results[i] = finish(rows[: len(pieces[i])])
+
+        workers = cores()
+        batches = list(plan_batches([len(ids) for ids in pieces], workers))
+        if len(batches) <= 1 or workers == 1:
+            for batch in batches:
+                run(batch)
+        else:
+            with ThreadPoolExecutor(min(workers, len(batches))) as pool:
+                list(pool.map(run, batches))
+        return results
+
+    def _session(self) -> InferenceSession:
+        with self._lock:
+            if self._loaded is None:
+                self._loaded = load_session()
+            return self._loaded
+
+
+def load_session() -> InferenceSession:
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    # The file holds the nodes that run fastest; onnxruntime's extended fusions would put slower ones in their place.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    return ort.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
+
+
+def cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def cut(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
+    """The first pieces and the mark of the end, `limit` in all."""
+    return pieces if len(pieces) <= limit else [*pieces[: limit - 1], pieces[-1]]
+
+
+def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
+    """Groups texts of similar length, the longest first, so that little is padded and the last batches to end are short ones.
+
+    A few texts are divided among the workers rather than filling one batch.
+    """
+    budget = min(BATCH_TOKENS, -(-sum(lengths) // workers))
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > budget:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Ids and attention mask, each (texts, longest)."""
+    ids = np.zeros((len(pieces), max(map(len, pieces))), dtype=np.int64)
+    mask = np.zeros_like(ids)
+    for row, piece in enumerate(pieces):
+        ids[row, : len(piece)] = piece
+        mask[row, : len(piece)] = 1
+    return ids, mask
+
+
+def unit_mean(vectors: FloatArray) -> FloatArray:
+    mean = vectors.mean(axis=0)
+    return mean / np.linalg.norm(mean)

@@ -1,0 +1,57 @@
+"""Any model that the sentence-transformers library loads, by its name on the hub or by a path: `st:NAME_OR_PATH`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from mergewise.errors import MissingExtra, ModelError
+
+if TYPE_CHECKING:
+    from mergewise.protocols import FloatArray
+
+QUERY_PROMPTS = ("query",)
+DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+
+
+class SentenceTransformersEmbedder:
+    """An `Embedder`. The model is loaded at once, so that a wrong name fails before a long job begins."""
+
+    def __init__(self, name: str) -> None:
+        self.spec = f"st:{name}"
+        self._model = load(name)
+        self.dimension = len(self._model.encode("a", show_progress_bar=False))
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        return self._embed(texts, DOCUMENT_PROMPTS)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        """With the prompt that the model defines for queries, if it defines one."""
+        return self._embed(texts, QUERY_PROMPTS)
+
+    def _embed(self, texts: Sequence[str], names: Sequence[str]) -> FloatArray:
+        import numpy as np
+
+        if not texts:
+            return np.empty((0, self.dimension), dtype=np.float32)
+        prompts = [prompt for name in names if (prompt := self._model.prompts.get(name))]
+        vectors = self._model.encode(
+            list(texts),
+            prompt=prompts[0] if prompts else None,
+            normalize_embeddings=True,
+            show_progress_bar=False,
+        )
+        return np.asarray(vectors, dtype=np.float32)
+
+
+def load(name: str) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise MissingExtra("sentence-transformers", "st") from error
+    try:
+        return SentenceTransformer(name)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        hint = "give the path of a model's folder, or check the name"
+        raise ModelError(f"sentence-transformers cannot load {name!r}: {reason}", hint) from error

@@ -1,0 +1,58 @@
+"""Word pieces by the vocabulary that ships with the package: no network, no special tokens, no truncation.
+
+The same vocabulary feeds the `minilm` embedder. Truncation and padding are states of a `tokenizers.Tokenizer`, so nobody ever turns
+them on in the shared one: whoever has a limit cuts the lists that come back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    from tokenizers import Encoding, Tokenizer
+
+    OffsetArray: TypeAlias = npt.NDArray[np.int32]
+
+VOCABULARY = Path(__file__).parent / "minilm" / "tokenizer.json"
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@cache
+def wordpiece() -> Tokenizer:
+    """The shipped tokenizer, loaded once a process. Shared between threads and uses: do not change its state."""
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(VOCABULARY))
+    # A document that quotes "[SEP]" means these five characters; they must not end the model's input.
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def encode(texts: Sequence[str], *, marks: bool, offsets: bool) -> list[Encoding]:
+    """Word pieces of each text, with the `marks` of beginning and end or without. Without `offsets` is faster."""
+    tokenizer = wordpiece()
+    encode_batch = tokenizer.encode_batch if offsets else tokenizer.encode_batch_fast
+    try:
+        return list(encode_batch(list(texts), add_special_tokens=marks))
+    except TypeError:
+        # Half a surrogate pair is a Python character but not a Unicode one; broken files bring them.
+        return list(encode_batch([SURROGATE.sub("\ufffd", text) for text in texts], add_special_tokens=marks))
+
+
+def count_tokens(texts: Sequence[str]) -> list[int]:
+    """Word pieces of each text. A `TokenCounter`."""
+    return [len(encoding) for encoding in encode(texts, marks=False, offsets=False)]
+
+
+def token_offsets(text: str) -> OffsetArray:
+    """Where each word piece stands in `text`: shape (tokens, 2), half-open, in characters."""
+    import numpy as np
+
+    (encoding,) = encode([text], marks=False, offsets=True)
+    return np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)

@@ -1,0 +1,117 @@
+"""The edges: what a model and an index must be able to do. Strategies see these and nothing behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.types import Document, DocumentInfo, DocumentRows, Hit, Leaf, Problem, Section
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+
+TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
+"""Tokens of each text, without special tokens."""
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors. `spec` is the name by which an index remembers it."""
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        """Rows of unit length, shape (len(texts), dimension), in the order of `texts`."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
+class IndexReader(Protocol):
+    """What a strategy sees of an index, pinned to one state of it for the length of a question."""
+
+    def search(self, question: str, k: int) -> list[Hit]:
+        """The `k` best leaves by hybrid search, best first, each at most once."""
+        ...
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        """The sections with these ids, in one call to the store. A missing id is missing in the result."""
+        ...
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        """The leaves with these ids, in one call to the store. A missing id is missing in the result."""
+        ...
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
+        """The vectors of these leaves; empty for an index without an embedder."""
+        ...
+
+
+class StoreReader(Protocol):
+    """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
+
+    def documents(self) -> list[DocumentInfo]: ...
+
+    def document(self, doc_id: str) -> Document | None: ...
+
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        """The content digests of those of the documents that are in the index."""
+        ...
+
+    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+        """Everything that is stored of these documents, with final ids, as it is: what `check` looks at."""
+        ...
+
+    def row_counts(self) -> dict[str, int]:
+        """Rows by table: documents, leaf, section."""
+        ...
+
+    def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
+        """Leaf ids by BM25 over title, headings and text, best first; only scores above zero."""
+        ...
+
+    def vector_search(self, vector: FloatArray, k: int, where: str | None = None) -> list[tuple[int, float]]:
+        """Leaf ids by cosine, best first."""
+        ...
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]: ...
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]: ...
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]: ...
+
+
+class Store(Protocol):
+    """An index on disk, or in memory. Every change is atomic: readers see all of it or nothing."""
+
+    def reader(self) -> StoreReader:
+        """The state that the last finished change left."""
+        ...
+
+    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> tuple[int, int]:
+        """Add documents, replacing those with the same ids; (added, replaced).
+
+        Rows whose digest stands already are left alone, unless forced.
+        """
+        ...
+
+    def remove(self, doc_ids: Sequence[str]) -> int:
+        """Remove documents with all their rows; how many there were."""
+        ...
+
+    def optimize(self) -> None:
+        """Bring the search indexes up to date and drop what no reader needs."""
+        ...
+
+    def check(self) -> list[Problem]:
+        """Every broken invariant."""
+        ...
+
+    def repair(self) -> None:
+        """Drop what belongs to no document and what an interrupted change left behind."""
+        ...

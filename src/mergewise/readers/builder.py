@@ -1,0 +1,119 @@
+"""What a reader hands back, and a small builder for the formats whose text we write ourselves.
+
+Blocks are separated by a blank line, list items by a line break. Headings and pages are recorded by offset while the
+text grows, so that every span is exact by construction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mergewise.types import Heading, Metadata, Page
+
+# Control characters, soft hyphens, zero-width spaces, byte order marks, lone surrogates and PDFium's hyphen marks
+# are invisible, and a word with one of them inside cannot be found any more.
+_INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A document without an identity: what a reader makes of the bytes of one file."""
+
+    text: str
+    title: str = ""
+    outline: tuple[Heading, ...] = ()
+    pages: tuple[Page, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+
+
+def visible(text: str) -> str:
+    return _INVISIBLE.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """`text` with every run of white space, no-break spaces included, made one space."""
+    return _BLANKS.sub(" ", visible(text)).strip()
+
+
+def tidy(text: str) -> str:
+    """`text` with its line breaks kept, everything else in each line collapsed, and no blank lines."""
+    return "\n".join(line for line in map(one_line, text.split("\n")) if line)
+
+
+def first_title(outline: Sequence[Heading]) -> str:
+    """The first heading of the highest rank: for want of a declared one, a document's title."""
+    return next((heading.title for heading in outline if heading.level == 1), "")
+
+
+class Builder:
+    """Appends blocks to a growing text. Empty blocks are ignored."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+        self._outline: list[Heading] = []
+        self._page_starts: list[int] = []
+        self._opened_pages = 0
+        self._after_item = False
+
+    def heading(self, level: int, title: str) -> None:
+        title = one_line(title)
+        if title:
+            start = self._append(title)
+            self._outline.append(Heading(level, title, start, self._length))
+
+    def paragraph(self, text: str) -> None:
+        self._append(tidy(text))
+
+    def verbatim(self, text: str) -> None:
+        """A block whose indentation and inner blank lines are kept: code, and lists made elsewhere."""
+        lines = [visible(line).expandtabs(4).rstrip() for line in text.split("\n")]
+        self._append("\n".join(lines).strip("\n"))
+
+    def item(self, text: str, *, marker: str = "-", depth: int = 0) -> None:
+        """A list item on its own line, with further lines of its text indented below it."""
+        lines = tidy(text).split("\n")
+        if lines[0]:
+            indent = "  " * depth
+            first = f"{indent}{marker} {lines[0]}"
+            self._append("\n".join([first, *(f"{indent}  {line}" for line in lines[1:])]), item=True)
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        cells = ([one_line(cell) for cell in row] for row in rows)
+        self._append("\n".join(f"| {' | '.join(row)} |" for row in cells if any(row)))
+
+    def page(self) -> None:
+        """The next page begins with whatever block is appended next; without one it is empty."""
+        self._opened_pages += 1
+
+    def parsed(self, title: str = "", metadata: Metadata | None = None) -> Parsed:
+        text = "".join(self._pieces)
+        outline = tuple(self._outline)
+        return Parsed(text, one_line(title) or first_title(outline), outline, self._pages(), metadata or {})
+
+    def _append(self, block: str, *, item: bool = False) -> int:
+        if not block:
+            return self._length
+        if self._pieces:
+            self._put("\n" if item and self._after_item else "\n\n")
+        start = self._length
+        self._start_pages(start)
+        self._put(block)
+        self._after_item = item
+        return start
+
+    def _put(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def _start_pages(self, offset: int) -> None:
+        missing = self._opened_pages - len(self._page_starts)
+        self._page_starts.extend([offset] * missing)
+
+    def _pages(self) -> tuple[Page, ...]:
+        self._start_pages(self._length)
+        ends = [*self._page_starts[1:], self._length]
+        return tuple(Page(n, *span) for n, span in enumerate(zip(self._page_starts, ends, strict=False), start=1))

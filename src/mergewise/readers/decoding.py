@@ -1,0 +1,83 @@
+"""Bytes to text: byte order marks, then UTF-8, then a guess.
+
+The guess (charset-normalizer, on the first 64 kB) is a guess: short texts in single-byte encodings can come out with
+wrong accents. UTF-16 is read with a byte order mark only.
+"""
+
+from __future__ import annotations
+
+import codecs
+
+from mergewise.errors import ReadError
+from mergewise.readers.sniff import looks_like
+
+_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_SAMPLE = 65_536
+_COMMONEST = "cp1252"  # of all encodings that are not UTF-8: it wins a tie
+# As browsers do: who declares these means Windows' superset of them.
+_LATIN = {"ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252"}
+_CONTROLS = frozenset(range(32)) - frozenset(b"\a\b\t\n\v\f\r\x1b")
+_MAX_CONTROL_SHARE = 0.001
+
+
+def decode(data: bytes, declared: str = "") -> str:
+    """The text of `data`, with `\\n` line ends and no NULs.
+
+    `declared` is an encoding that the file names itself; it may be wrong.
+    Raises ReadError when the bytes are no text in any encoding we can tell.
+    """
+    text = _decode_marked(data)
+    if text is None:
+        _refuse_binary(data)
+        text = _decode_declared(data, declared) or _decode_utf8(data) or _decode_guessed(data)
+    return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
+
+
+def _decode_marked(data: bytes) -> str | None:
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return data[len(bom) :].decode(encoding, errors="replace")
+    return None
+
+
+def _refuse_binary(data: bytes) -> None:
+    kind = looks_like(data)
+    if kind:
+        raise ReadError(f"binary file: looks like {kind}")
+    sample = data[:_SAMPLE]
+    controls = sum(byte in _CONTROLS for byte in sample)
+    if controls > _MAX_CONTROL_SHARE * len(sample):
+        raise ReadError("binary file, not text")
+
+
+def _decode_declared(data: bytes, declared: str) -> str | None:
+    name = declared.lower()
+    if not name or name.startswith(("utf-16", "utf-32")):  # then the declaration itself could not have been read
+        return None
+    try:
+        return data.decode(_LATIN.get(name, name))
+    except (LookupError, ValueError):  # no such encoding, or not what the file is in
+        return None
+
+
+def _decode_utf8(data: bytes) -> str | None:
+    """Also UTF-8 with some damage: more sound multi-byte characters than broken ones."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", errors="replace")
+    broken = text.count("\ufffd")
+    sound = len(text) - sum(map(str.isascii, text)) - broken
+    return text if sound > broken else None
+
+
+def _decode_guessed(data: bytes) -> str:
+    from charset_normalizer import from_bytes
+
+    guesses = from_bytes(data[:_SAMPLE])
+    best = guesses.best()
+    if best is None:
+        raise ReadError("binary file, or text in an unknown encoding")
+    tied = [guess for guess in guesses if (guess.chaos, guess.coherence) == (best.chaos, best.coherence)]
+    western = any(_COMMONEST in (guess.encoding, *guess.could_be_from_charset) for guess in tied)
+    return data.decode(_COMMONEST if western else best.encoding, errors="replace")

@@ -1,0 +1,299 @@
+"""DOCX: the body of a Word document in order, Transitional or Strict.
+
+The XML is walked by local names, which the two dialects share (python-docx reads one of them, and skips text boxes and
+content controls). Read: headings by style, its ancestors or outline level, with automatic numbers; lists; tables;
+text boxes, footnotes and endnotes after the paragraph they hang on; formulas as linear text. Left out: headers and
+footers, comments, deleted and hidden text, pictures, charts.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.grid import Cell, fill
+from mergewise.readers.numbering import Numbering, read_numbering
+from mergewise.readers.omml import formula
+from mergewise.readers.sniff import mismatch
+from mergewise.readers.xml import attribute, children, first, local, parse_xml, value
+
+MAX_UNPACKED = 200_000_000
+MAX_PART = 50_000_000
+_SUSPICIOUS_SIZE, _SUSPICIOUS_RATIO = 50_000_000, 200
+
+_HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
+_GONE = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
+_FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """A paragraph style with what it inherits: `level` is that of its heading (0: the title), None for other text."""
+
+    level: int | None = None
+    list_id: str = ""
+    list_level: int = 0
+
+
+@dataclass(slots=True)
+class Package:
+    """The parts that text comes from. `notes` maps ("footnote", id) and ("endnote", id) to elements."""
+
+    body: Any
+    styles: dict[str, Style]
+    numbering: Numbering
+    notes: dict[tuple[str, str], Any]
+    title: str = ""
+    shift: int = field(default=0)  # 1 once a title has been seen, below which headings then rank
+
+
+def read_docx(data: bytes) -> Parsed:
+    package = _open(data)
+    builder = Builder()
+    for block in _unwrapped(package.body):
+        _block(block, builder, package)
+    return builder.parsed(package.title)
+
+
+# --- the package -------------------------------------------------------------------------------------------------
+
+
+def _open(data: bytes) -> Package:
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        if "EncryptedPackage".encode("utf-16-le") in data:
+            raise ReadError("encrypted", "save it without a password")
+        raise ReadError("an old Word file (.doc)", "save it as .docx")
+    if not data.startswith(b"PK"):
+        raise ReadError(mismatch("a DOCX", data))
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(data))
+    except zipfile.BadZipFile as error:
+        raise ReadError("damaged or truncated DOCX") from error
+    with archive:
+        _refuse_bomb(archive, len(data))
+        return _package(archive)
+
+
+def _refuse_bomb(archive: zipfile.ZipFile, packed: int) -> None:
+    unpacked = sum(entry.file_size for entry in archive.infolist())
+    suspicious = unpacked > _SUSPICIOUS_SIZE and unpacked > _SUSPICIOUS_RATIO * packed
+    if unpacked > MAX_UNPACKED or suspicious:
+        raise ReadError(f"unpacks to {unpacked // 1_000_000} MB (a zip bomb?)")
+    if any(entry.flag_bits & 1 for entry in archive.infolist()):
+        raise ReadError("encrypted", "save it without a password")
+
+
+def _package(archive: zipfile.ZipFile) -> Package:
+    main = _related(archive, "").get("officeDocument", "")
+    body = first(_part(archive, main), "body")
+    if body is None:
+        raise ReadError("an office file or ZIP archive, but not a Word document")
+    parts = {kind: _part(archive, name) for kind, name in _related(archive, main).items() if kind in _USED}
+    core = _part(archive, "docProps/core.xml")
+    title = "" if core is None else next((e.text or "" for e in core if local(e) == "title"), "")
+    return Package(
+        body,
+        _styles(parts.get("styles")),
+        read_numbering(parts.get("numbering")),
+        _notes(parts.values()),
+        one_line(title),
+    )
+
+
+_USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
+
+
+def _part(archive: zipfile.ZipFile, name: str) -> Any:
+    """The root element of a part, None if it is missing."""
+    try:
+        with archive.open(name) as file:
+            data = file.read(MAX_PART + 1)
+    except KeyError:
+        return None
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ReadError("damaged or truncated DOCX") from error
+    if len(data) > MAX_PART:
+        raise ReadError(f"{name} unpacks to more than {MAX_PART // 1_000_000} MB")
+    return parse_xml(data)
+
+
+def _related(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
+    """The parts that `source` names as related, by the last word of the relation's type."""
+    folder, name = posixpath.split(source)
+    relations = _part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    found: dict[str, str] = {}
+    for relation in () if relations is None else relations:
+        kind = (relation.get("Type") or "").rpartition("/")[2]
+        if relation.get("TargetMode") != "External":
+            target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target") or ""))
+            found.setdefault(kind, target.lstrip("/"))
+    return found
+
+
+def _notes(parts: Any) -> dict[tuple[str, str], Any]:
+    notes = (note for part in parts if part is not None for note in part if local(note) in ("footnote", "endnote"))
+    return {(local(note), attribute(note, "id")): note for note in notes if not attribute(note, "type")}
+
+
+def _styles(root: Any) -> dict[str, Style]:
+    raw = {} if root is None else {attribute(style, "styleId"): style for style in children(root, "style")}
+    return {name: _style(name, raw, frozenset()) for name in raw}
+
+
+def _style(name: str, raw: dict[str, Any], seen: frozenset[str]) -> Style:
+    if name not in raw or name in seen:
+        return Style()
+    element = raw[name]
+    inherited = _style(value(element, "basedOn"), raw, seen | {name})
+    title = value(element, "name").lower()
+    level = _outline_level(first(element, "pPr"))
+    if match := _HEADING_NAME.fullmatch(title):
+        level = int(match[1])
+    elif title == "title":
+        level = 0
+    numbered = first(element, "pPr", "numPr")
+    return Style(
+        inherited.level if level is None else level,
+        value(numbered, "numId") or inherited.list_id,
+        _number(value(numbered, "ilvl"), inherited.list_level),
+    )
+
+
+def _outline_level(properties: Any) -> int | None:
+    level = _number(value(properties, "outlineLvl"), 9)
+    return level + 1 if level < 9 else None
+
+
+def _number(text: str, default: int) -> int:
+    return int(text) if text.isdecimal() else default
+
+
+# --- blocks ------------------------------------------------------------------------------------------------------
+
+
+def _unwrapped(parent: Any) -> Iterator[Any]:
+    """The paragraphs and tables of `parent`, out of whatever controls and revisions wrap them."""
+    for child in parent:
+        name = local(child)
+        if name in ("p", "tbl", "tr", "tc"):
+            yield child
+        elif name in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag", "AlternateContent", "Choice"):
+            yield from _unwrapped(child)
+
+
+def _block(element: Any, builder: Builder, package: Package) -> None:
+    if local(element) == "tbl":
+        _table(element, builder, package)
+    elif local(element) == "p":
+        _paragraph(element, builder, package)
+
+
+def _paragraph(paragraph: Any, builder: Builder, package: Package) -> None:
+    text = _text(paragraph)
+    if one_line(text):
+        _put(paragraph, text, builder, package)
+    for container in _floating(paragraph, package):
+        for block in _unwrapped(container):
+            _block(block, builder, package)
+
+
+def _put(paragraph: Any, text: str, builder: Builder, package: Package) -> None:
+    properties = first(paragraph, "pPr")
+    style = package.styles.get(value(properties, "pStyle"), Style())
+    level = _outline_level(properties)
+    level = style.level if level is None else level
+    list_id = value(first(properties, "numPr"), "numId") or style.list_id
+    depth = _number(value(first(properties, "numPr"), "ilvl"), style.list_level)
+    label = package.numbering.next_label(list_id, depth)
+    if level == 0:
+        package.shift, package.title = 1, one_line(text) if not package.shift else package.title
+        builder.heading(1, text)
+    elif level is not None:
+        builder.heading(level + package.shift, f"{'' if label == '-' else label} {text}")
+    elif label:
+        builder.item(text, marker=label, depth=depth)
+    else:
+        builder.paragraph(text)
+
+
+def _table(table: Any, builder: Builder, package: Package) -> None:
+    rows = [
+        [cell for cell in _unwrapped(row) if local(cell) == "tc"] for row in _unwrapped(table) if local(row) == "tr"
+    ]
+    if all(len(row) < 2 for row in rows):  # a frame around text, not a table
+        for cell in (cell for row in rows for cell in row):
+            for block in _unwrapped(cell):
+                _block(block, builder, package)
+    else:
+        builder.table(fill([[_cell(cell, package) for cell in row] for row in rows]))
+
+
+def _cell(cell: Any, package: Package) -> Cell:
+    properties = first(cell, "tcPr")
+    merged = first(properties, "vMerge")
+    continues = merged is not None and attribute(merged, "val") in ("", "continue")
+    return Cell.of("" if continues else _flat(cell, package), value(properties, "gridSpan"), None)
+
+
+def _flat(container: Any, package: Package) -> str:
+    """Everything in a cell, nested tables and text boxes included, as one line."""
+    parts: list[str] = []
+    for block in _unwrapped(container):
+        if local(block) == "p":
+            parts += [_text(block), *(_flat(inner, package) for inner in _floating(block, package))]
+        else:
+            parts.append(_flat(block, package))
+    return " ".join(part for part in map(one_line, parts) if part)
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def _text(paragraph: Any) -> str:
+    return "".join(_pieces(paragraph))
+
+
+def _pieces(element: Any) -> Iterator[str]:
+    for child in element:
+        name = local(child)
+        if name == "t":
+            yield child.text or ""
+        elif name == "br":
+            yield "\n" if attribute(child, "type") in ("", "textWrapping") else " "
+        elif name in ("cr", "tab"):
+            yield " "
+        elif name == "noBreakHyphen":
+            yield "-"
+        elif name == "oMath":
+            yield " " * (local(child.getprevious()) == "oMath") + formula(child)
+        elif name == "r" and _is_hidden(child):
+            continue
+        elif name not in _GONE and name not in _FLOATING:
+            yield from _pieces(child)
+
+
+def _is_hidden(run: Any) -> bool:
+    vanish = first(run, "rPr", "vanish")
+    return vanish is not None and attribute(vanish, "val") not in ("0", "false", "off")
+
+
+def _floating(element: Any, package: Package) -> Iterator[Any]:
+    """What hangs on a paragraph and is not part of its text: text boxes and notes."""
+    for child in element:
+        name = local(child)
+        if name == "txbxContent":
+            yield child
+        elif name in _FLOATING:
+            note = package.notes.get((name.removesuffix("Reference"), attribute(child, "id")))
+            if note is not None:
+                yield note
+        elif name not in _GONE:
+            yield from _floating(child, package)

@@ -1,0 +1,329 @@
+"""HTML: the main content as text, with headings, lists, tables and code kept readable.
+
+What is main content is decided in three steps: scripts, styles, menus and hidden elements never count; of the rest the
+page's `main`, its one large `article`, or the innermost container that holds most of the text outside links is taken;
+inside it, blocks that call themselves side matter and lists made of links are left out. On small pages, where such
+guesses do harm, the last two steps are undone when they lose half of the text. Not understood: what style sheets hide
+and what scripts would load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Protocol
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed, one_line, tidy
+from mergewise.readers.decoding import decode
+from mergewise.readers.grid import Cell, fill
+
+_CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
+_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NEVER = _names(
+    "script style noscript template svg canvas iframe object embed audio video map head nav button input select "
+    "textarea datalist dialog annotation annotation-xml rp"
+)
+_NEVER_ROLES = _names("navigation search dialog")
+_SIDE_ROLES = _names("menu menubar tablist toolbar contentinfo")
+_SIDE_WORDS = _names(
+    "nav navbar navigation navbox menu sidebar breadcrumb breadcrumbs toc footer cookie cookies consent advert ads "
+    "advertisement sharing social newsletter subscribe popup promo pagination pager toolbar editsection noprint"
+)
+_HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_CONTAINERS = _names("body div section main article form center")
+_BLOCKS = _CONTAINERS | _names(
+    "address aside blockquote caption dd details dt fieldset figcaption figure footer header hgroup hr li p summary "
+    "legend optgroup tr td th thead tbody tfoot"
+)
+_HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
+_WORDS = re.compile(r"[A-Z]?[a-z]+")
+_FOOTNOTE_MARK = re.compile(r"\[?\s*[\w*†‡]{1,4}\s*\]?")
+
+_SMALL_PAGE = 5_000  # characters
+_LAYOUT_CELL = 1_000  # characters: no data cell is that long
+_MANY_LINKS = 6
+
+
+class Sink(Protocol):
+    """Where blocks go: the document's Builder, or the lines of one list item or table cell."""
+
+    def heading(self, level: int, title: str) -> None: ...
+    def paragraph(self, text: str) -> None: ...
+    def verbatim(self, text: str) -> None: ...
+    def table(self, rows: Sequence[Sequence[str]]) -> None: ...
+
+
+class Lines:
+    """The blocks of one list item or table cell, as plain lines."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def heading(self, level: int, title: str) -> None:
+        self.paragraph(title)
+
+    def paragraph(self, text: str) -> None:
+        self.lines += tidy(text).splitlines()
+
+    def verbatim(self, text: str) -> None:
+        self.lines += [line.rstrip() for line in text.split("\n") if line.strip()]
+
+    def table(self, rows: Sequence[Sequence[str]]) -> None:
+        self.lines += [line for row in rows if (line := " ".join(filter(None, map(one_line, row))))]
+
+
+def read_html(data: bytes) -> Parsed:
+    body, title = _parse(data)
+    weights = _weigh(body, _is_never)
+    root = _main(body, weights)
+
+    def is_side(element: Any) -> bool:
+        return _is_never(element) or _is_side_matter(element, weights, root)
+
+    parsed = _render(body, root, is_side)
+    size, _ = weights[body]
+    if not parsed.text or 2 * len(parsed.text) < size <= _SMALL_PAGE:
+        parsed = _render(body, body, _is_never)
+    return replace(parsed, title=title or parsed.title)
+
+
+def _parse(data: bytes) -> tuple[Any, str]:
+    """The body element and the title."""
+    from lxml import etree, html
+
+    declared = _CHARSET.search(data[:4096])
+    text = _DECLARATION.sub("", decode(data, declared[1].decode("ascii") if declared else ""))
+    # Without huge_tree, libxml2 drops in silence what is nested more than 256 deep. HTML has no entities to expand.
+    parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
+    try:
+        document = html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
+    except etree.ParserError as error:
+        raise ReadError("no text") from error
+    body = document.find("body")
+    return (document if body is None else body), one_line(document.findtext(".//title") or "")
+
+
+def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
+    builder = Builder()
+    if root is not body and next(root.iter("h1"), None) is None:
+        _lost_title(body, skip, builder)
+    _Flow(builder, skip).run(root)
+    return builder.parsed()
+
+
+def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
+    """The page's one top heading, where it stands outside the main content."""
+    titles = list(body.iter("h1"))
+    if len(titles) == 1:
+        chain = [titles[0], *titles[0].iterancestors()]
+        if not any(map(skip, chain[: chain.index(body)])):
+            builder.heading(1, _flat(titles[0], skip))
+
+
+# --- what counts -------------------------------------------------------------------------------------------------
+
+
+def _is_never(element: Any) -> bool:
+    return (
+        element.tag in _NEVER
+        or element.get("role") in _NEVER_ROLES
+        or element.get("hidden") is not None
+        or element.get("aria-hidden") == "true"
+        or _HIDDEN.search(element.get("style") or "") is not None
+    )
+
+
+Weights = dict[Any, tuple[int, int]]  # characters of text of each element, and how many of them stand in links
+
+
+def _weigh(body: Any, skip: Callable[[Any], bool]) -> Weights:
+    weights: Weights = {}
+
+    def weigh(element: Any, linked: bool) -> tuple[int, int]:
+        linked = linked or element.tag == "a"
+        text = len((element.text or "").strip())
+        links = text * linked
+        for child in element:
+            if not skip(child):
+                inner = weigh(child, linked)
+                text, links = text + inner[0], links + inner[1]
+            tail = len((child.tail or "").strip())
+            text, links = text + tail, links + tail * linked
+        weights[element] = text, links
+        return text, links
+
+    weigh(body, False)
+    return weights
+
+
+def _prose(element: Any, weights: Weights) -> int:
+    text, links = weights.get(element, (0, 0))
+    return text - links
+
+
+def _main(body: Any, weights: Weights) -> Any:
+    total = _prose(body, weights)
+    mains = [element for element in body.iter() if element.tag == "main" or element.get("role") == "main"]
+    best = max(mains, key=lambda element: _prose(element, weights), default=None)
+    if best is not None and 4 * _prose(best, weights) >= total:
+        return best
+    for article in body.iter("article"):
+        if 2 * _prose(article, weights) >= total:
+            return article
+    return _descend(body, weights) if total > _SMALL_PAGE else body
+
+
+def _descend(element: Any, weights: Weights) -> Any:
+    """The innermost container that still holds nine tenths of the prose of each container around it."""
+    prose = _prose(element, weights)
+    for child in element:
+        if child.tag in _CONTAINERS and 10 * _prose(child, weights) >= 9 * prose:
+            return _descend(child, weights)
+    return element
+
+
+def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
+    text, links = weights.get(element, (0, 0))
+    if 2 * (text - links) > _prose(root, weights):
+        return False
+    if element.tag in ("ul", "ol", "div", "table") and 10 * links > 9 * text:
+        return sum(1 for _ in element.iter("a")) >= _MANY_LINKS
+    if element.tag == "header":
+        return next(element.iter("h1"), None) is None
+    if element.tag == "aside":
+        return next(element.iterancestors("main", "article"), None) is None
+    if element.tag == "footer" or element.get("role") in _SIDE_ROLES:
+        return True
+    names = f"{element.get('class') or ''} {element.get('id') or ''}"
+    return not _SIDE_WORDS.isdisjoint(word.lower() for word in _WORDS.findall(names))
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+class _Flow:
+    """Walks elements in order: inline text gathers until a block begins or ends, then goes out as a paragraph."""
+
+    def __init__(self, sink: Sink, skip: Callable[[Any], bool]) -> None:
+        self._sink = sink
+        self._skip = skip
+        self._inline: list[str] = []
+
+    def run(self, element: Any) -> None:
+        self._walk(element)
+        self._flush()
+
+    def _walk(self, element: Any) -> None:
+        self._gather(element.text)
+        for child in element:
+            if not self._skip(child):
+                self._visit(child)
+            self._gather(child.tail)
+
+    def _visit(self, element: Any) -> None:
+        tag = element.tag
+        if tag == "br":
+            self._inline.append("\n")
+        elif tag in _HEADINGS:
+            self._flush()
+            self._sink.heading(_HEADINGS[tag], _flat(element, self._skip))
+        elif tag == "pre":
+            self._flush()
+            self._sink.verbatim(element.text_content())
+        elif tag in ("ul", "ol", "menu", "dir"):
+            self._flush()
+            self._sink.verbatim("\n".join(self._list(element)))
+        elif tag == "dl":
+            self._flush()
+            self._sink.verbatim("\n".join(self._definitions(element)))
+        elif tag == "table":
+            self._flush()
+            self._table(element)
+        elif tag in _BLOCKS:
+            self._flush()
+            self._walk(element)
+            self._flush()
+        elif not _is_footnote_mark(element):
+            self._walk(element)
+
+    def _gather(self, text: str | None) -> None:
+        if text:
+            self._inline.append(re.sub(r"\s+", " ", text))
+
+    def _flush(self) -> None:
+        self._sink.paragraph("".join(self._inline))
+        self._inline.clear()
+
+    def _lines(self, element: Any) -> list[str]:
+        lines = Lines()
+        _Flow(lines, self._skip).run(element)
+        return lines.lines
+
+    def _list(self, element: Any) -> Iterator[str]:
+        number = int(start) if (start := element.get("start", "1")).isdecimal() else 1
+        for child in self._kept(element):
+            lines = self._lines(child)
+            if child.tag != "li" or _opens_with_list(child):
+                yield from ("  " + line for line in lines)
+                continue
+            marker = f"{number}." if element.tag == "ol" else "-"
+            number += 1
+            yield from (f"{'  ' if row else marker + ' '}{line}" for row, line in enumerate(lines))
+
+    def _definitions(self, element: Any) -> Iterator[str]:
+        for child in self._kept(element):
+            indent = "  " if child.tag == "dd" else ""
+            yield from (indent + line for line in self._lines(child))
+
+    def _table(self, table: Any) -> None:
+        for caption in table.iterchildren("caption"):
+            self._sink.paragraph(_flat(caption, self._skip))
+        rows = [row for row in table.iter("tr") if next(row.iterancestors("table")) is table and not self._skip(row)]
+        cells = [[cell for cell in row.iterchildren("td", "th") if not self._skip(cell)] for row in rows]
+        if _is_layout(table, cells):
+            for cell in (cell for row in cells for cell in row):
+                self._walk(cell)
+                self._flush()
+            return
+        self._sink.table(fill([[self._cell(cell) for cell in row] for row in cells]))
+
+    def _cell(self, cell: Any) -> Cell:
+        return Cell.of(" ".join(self._lines(cell)), cell.get("colspan"), cell.get("rowspan"))
+
+    def _kept(self, element: Any) -> Iterator[Any]:
+        return (child for child in element if not self._skip(child))
+
+
+def _is_layout(table: Any, cells: list[list[Any]]) -> bool:
+    """Whether a table merely places things: one cell a row, or cells as long as a page."""
+    if table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells):
+        return True
+    return any(len(one_line(cell.text_content())) > _LAYOUT_CELL for row in cells for cell in row)
+
+
+def _opens_with_list(item: Any) -> bool:
+    return not (item.text or "").strip() and len(item) > 0 and item[0].tag in ("ul", "ol")
+
+
+def _is_footnote_mark(element: Any) -> bool:
+    """`<sup><a href="#note-1">[1]</a></sup>`: a mark in the middle of a sentence that no reader reads aloud."""
+    links = list(element.iter("a")) if element.tag == "sup" else []
+    return (
+        len(links) == 1
+        and (links[0].get("href") or "").startswith("#")
+        and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
+    )
+
+
+def _flat(element: Any, skip: Callable[[Any], bool]) -> str:
+    lines = Lines()
+    _Flow(lines, skip).run(element)
+    return " ".join(lines.lines)

@@ -1,0 +1,208 @@
+"""JATS, the XML of journal articles (also PubMed Central's .nxml).
+
+Read: title, abstracts, keywords, the body's sections, figure and table captions, tables, formulas as far as they are
+text, and the sections of the back matter (acknowledgements, appendices, notes). Left out: the reference list (a search
+would find titles instead of findings), affiliations, footnotes of the front, peer-review letters (`sub-article`).
+Entities are never expanded from a DTD; the named characters of HTML are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import unescape
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.grid import Cell, fill
+from mergewise.readers.sniff import mismatch
+from mergewise.readers.xml import children, first, local, parse_xml
+from mergewise.types import MetadataValue
+
+_SECTIONS = {"sec", "app", "ack", "notes", "glossary", "bio"}
+_WRAPPERS = {
+    "app-group",
+    "boxed-text",
+    "disp-quote",
+    "fig-group",
+    "table-wrap-group",
+    "statement",
+    "supplementary-material",
+}
+_SKIPPED = {
+    "ref-list",
+    "label",
+    "title",
+    "object-id",
+    "graphic",
+    "media",
+    "fn-group",
+    "sec-meta",
+    "permissions",
+    "attrib",
+}
+_FLOATS = frozenset({"list", "def-list", "fig", "table-wrap", "fig-group", "boxed-text", "supplementary-material"})
+_NAMES = {"ack": "Acknowledgements", "abstract": "Abstract"}
+
+
+def read_jats(data: bytes) -> Parsed:
+    if b"<" not in data[:1024]:
+        raise ReadError(mismatch("XML", data))
+    article = _article(parse_xml(data))
+    builder = Builder()
+    meta = first(article, "front", "article-meta")
+    if meta is None:
+        meta = first(article, "front-stub")
+    title = "" if meta is None else _text(first(meta, "title-group", "article-title"))
+    builder.heading(1, title)
+    if meta is not None:
+        _front(meta, builder)
+    for part in (*children(article, "body"), *children(article, "back")):
+        _blocks(part, builder, level=2)
+    return builder.parsed(title, _metadata(article))
+
+
+def _article(root: Any) -> Any:
+    for element in root.iter():
+        if local(element) == "article" and (first(element, "front") is not None or first(element, "body") is not None):
+            return element
+    raise ReadError(f"XML, but not a JATS article (its root is <{local(root)}>)")
+
+
+def _front(meta: Any, builder: Builder) -> None:
+    for abstract in children(meta, "abstract"):
+        _section(abstract, builder, level=2)
+    for group in children(meta, "kwd-group"):
+        words = [_text(word) for word in children(group, "kwd")]
+        if words:
+            builder.paragraph(f"{_text(first(group, 'title')) or 'Keywords'}: {', '.join(words)}")
+
+
+def _metadata(article: Any) -> dict[str, MetadataValue]:
+    front = first(article, "front")
+    if front is None:
+        return {}
+    ids = {element.get("pub-id-type"): _text(element) for element in front.iter() if local(element) == "article-id"}
+    years = [_text(year) for date in front.iter() if local(date) == "pub-date" for year in children(date, "year")]
+    journal = next((_text(element) for element in front.iter() if local(element) == "journal-title"), "")
+    metadata: dict[str, MetadataValue] = {"doi": ids.get("doi", ""), "journal": journal}
+    if dated := sorted(int(year) for year in years if year.isdecimal()):
+        metadata["year"] = dated[0]  # the earliest: the printed issue may follow a year later
+    return {key: value for key, value in metadata.items() if value}
+
+
+def _section(section: Any, builder: Builder, level: int) -> None:
+    label, title = _text(first(section, "label")), _text(first(section, "title"))
+    title = title or _NAMES.get(local(section), "")
+    builder.heading(level, f"{label} {title}")
+    _blocks(section, builder, level + 1 if title else level)
+
+
+def _blocks(parent: Any, builder: Builder, level: int) -> None:
+    """Every child of `parent` as a block; sections among them have the heading level `level`."""
+    for child in parent:
+        name = local(child)
+        if name in _SKIPPED:
+            continue
+        if name in _SECTIONS:
+            _section(child, builder, level)
+        elif name in _WRAPPERS:
+            builder.paragraph(_caption(child))
+            _blocks(child, builder, level)
+        elif name == "p":
+            _paragraph(child, builder, level)
+        elif name in ("list", "def-list"):
+            _list(child, builder, depth=0)
+        elif name == "fig":
+            builder.paragraph(_caption(child))
+        elif name == "table-wrap":
+            _table(child, builder)
+        elif name != "caption":
+            builder.paragraph(_text(child))
+
+
+def _paragraph(element: Any, builder: Builder, level: int) -> None:
+    """A paragraph, which JATS lets hold lists, figures and tables: they follow the text they stand in."""
+    inner = [child for child in element if local(child) in _FLOATS]
+    builder.paragraph(_text(element, without=_FLOATS))
+    for child in inner:
+        _blocks([child], builder, level)
+
+
+def _list(element: Any, builder: Builder, depth: int) -> None:
+    ordered = element.get("list-type", "") not in ("", "bullet", "simple")
+    for number, item in enumerate((child for child in element if local(child) in ("list-item", "def-item")), start=1):
+        builder.item(_item_text(item), marker=f"{number}." if ordered else "-", depth=depth)
+        for nested in children(item, "list"):
+            _list(nested, builder, depth + 1)
+
+
+def _item_text(item: Any) -> str:
+    parts = [_text(child) for child in item if local(child) not in ("list", "label")]
+    return (": " if local(item) == "def-item" else " ").join(part for part in parts if part)
+
+
+def _caption(element: Any) -> str:
+    """Label, title and text of a figure, table or box in one paragraph."""
+    caption = first(element, "caption")
+    parts = [_text(first(element, "label"))]
+    parts += [] if caption is None else [_text(child) for child in caption]
+    return " ".join(part for part in parts if part)
+
+
+def _table(wrap: Any, builder: Builder) -> None:
+    builder.paragraph(_caption(wrap))
+    for table in wrap.iter():
+        if local(table) == "table":
+            builder.table(fill([_cells(row) for row in table.iter() if local(row) == "tr"]))
+    for foot in children(wrap, "table-wrap-foot"):
+        for note in foot:
+            builder.paragraph(_text(note))
+
+
+def _cells(row: Any) -> list[Cell]:
+    return [
+        Cell.of(_text(cell), cell.get("colspan"), cell.get("rowspan")) for cell in row if local(cell) in ("td", "th")
+    ]
+
+
+def _text(element: Any, without: frozenset[str] = frozenset()) -> str:
+    return "" if element is None else one_line("".join(_pieces(element, without)))
+
+
+def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        name = local(child)
+        if name == "":
+            yield unescape(child.text or "")  # an entity that was not expanded: `&alpha;`
+        elif name == "alternatives":
+            yield from _formula(child)
+        elif name == "tex-math":
+            yield _tex(child)
+        elif name == "break":
+            yield " "
+        elif name not in without and name not in ("graphic", "inline-graphic", "object-id"):
+            yield from _pieces(child, without)
+        yield child.tail or ""
+
+
+def _formula(alternatives: Any) -> Iterator[str]:
+    """One of several renderings of the same thing: MathML if there is any, else the first that has text."""
+    ranked = sorted(alternatives, key=lambda child: local(child) != "math")
+    yield next((text for text in map(_rendering, ranked) if text), "")
+
+
+def _rendering(element: Any) -> str:
+    return _tex(element) if local(element) == "tex-math" else _text(element)
+
+
+def _tex(element: Any) -> str:
+    """The formula of a `tex-math`, which usually comes as a whole LaTeX document."""
+    source = _flat(element)
+    _, begin, rest = source.partition(r"\begin{document}")
+    return (rest if begin else source).partition(r"\end{document}")[0]
+
+
+def _flat(element: Any) -> str:
+    return "".join(element.itertext())

@@ -1,0 +1,97 @@
+"""The numbers of Word's lists and headings, which a DOCX does not contain: they are counted here as Word counts them.
+
+Bullets of any shape are "-". Formats other than decimal, letters and Roman numerals are counted in decimal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mergewise.readers.xml import attribute, children, first, value
+
+BULLET = "-"
+_PLACE = re.compile(r"%(\d)")
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    kind: str = "decimal"
+    pattern: str = "%1."
+    start: int = 1
+
+
+@dataclass(slots=True)
+class Numbering:
+    """`lists` maps a list's id to the id of its definition, under which lists share their counters."""
+
+    lists: dict[str, str] = field(default_factory=dict)
+    levels: dict[tuple[str, int], Level] = field(default_factory=dict)
+    _counts: dict[str, dict[int, int]] = field(default_factory=dict)
+
+    def next_label(self, list_id: str, depth: int) -> str:
+        """The label of the next item of a list: "-", "3." or "2.1"; empty when there is no such list."""
+        definition = self.lists.get(list_id)
+        level = self.levels.get((definition, depth)) if definition else None
+        if definition is None or level is None or level.kind == "none":
+            return ""
+        if level.kind == "bullet":
+            return BULLET
+        counts = self._counts.setdefault(definition, {})
+        counts[depth] = counts.get(depth, level.start - 1) + 1
+        for deeper in [d for d in counts if d > depth]:
+            del counts[deeper]
+        return _PLACE.sub(lambda place: self._shown(definition, counts, int(place[1]) - 1), level.pattern).strip()
+
+    def _shown(self, definition: str, counts: dict[int, int], depth: int) -> str:
+        level = self.levels.get((definition, depth), Level())
+        return _FORMATS.get(level.kind, str)(counts.setdefault(depth, level.start))
+
+
+def read_numbering(root: Any) -> Numbering:
+    """`root` is the numbering part, or None."""
+    numbering = Numbering()
+    for definition in children(root, "abstractNum"):
+        name = attribute(definition, "abstractNumId")
+        for level in children(definition, "lvl"):
+            depth = attribute(level, "ilvl")
+            if depth.isdecimal():
+                numbering.levels[name, int(depth)] = _level(level)
+    for item in children(root, "num"):
+        numbering.lists[attribute(item, "numId")] = value(item, "abstractNumId")
+    return numbering
+
+
+def _level(element: Any) -> Level:
+    start = value(element, "start")
+    text = first(element, "lvlText")
+    pattern = "" if text is None else attribute(text, "val")
+    return Level(value(element, "numFmt") or "decimal", pattern, int(start) if start.isdecimal() else 1)
+
+
+def _letters(number: int) -> str:
+    """1 is a, 26 is z, 27 is aa: Word repeats the letter."""
+    repeats, letter = divmod(max(number, 1) - 1, 26)
+    return chr(ord("a") + letter) * (min(repeats, 9) + 1)
+
+
+_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"))
+_ROMAN_SMALL = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
+
+
+def _roman(number: int) -> str:
+    numeral = ""
+    for worth, sign in (*_ROMAN, *_ROMAN_SMALL):
+        numeral += sign * min(number // worth, 9)
+        number %= worth
+    return numeral
+
+
+_FORMATS: dict[str, Callable[[int], str]] = {
+    "lowerLetter": _letters,
+    "upperLetter": lambda number: _letters(number).upper(),
+    "lowerRoman": _roman,
+    "upperRoman": lambda number: _roman(number).upper(),
+}

@@ -1,0 +1,312 @@
+"""PDF: the text PDFium finds, page by page, with headings from bookmarks or from the type they are set in.
+
+A PDF holds glyphs at places, no paragraphs and no headings. Lines come in the order of the file (right for most
+documents, columns included); a wide gap between lines starts a paragraph. Where at least two bookmarks and half of all
+can be found on their pages they are the outline; else short lines that are larger than the body text, or bold where it
+is not, and that are no running heads. Tables lose their grid. Scanned pages have no text: there is no OCR.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.sniff import mismatch
+
+_PDFIUM = threading.Lock()  # PDFium is not thread-safe
+
+_BOLD_NAME = re.compile(r"bold|black|heavy|demi|[a-z]BX\d|CMBX|SFBX|-bd\b|Bd$", re.IGNORECASE)
+_BOLD_WEIGHT = 600
+_SAMPLES = 5  # characters of a line that are asked for their type; asking all of them takes longer than the text
+_PARAGRAPH_GAP = 1.35  # line distances
+_LARGER = 1.1
+_MAX_HEADING = 160  # characters
+_MAX_HEADING_LINES = 3
+_RUNNING_HEAD_PAGES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a page: its text, type size in points, and whether all of it is bold.
+
+    `top` and `bottom` are the heights of its base line at its beginning and end: where PDFium has undone a hyphenation
+    they differ, the "line" is then two or more.
+    """
+
+    text: str
+    size: float
+    bold: bool
+    top: float
+    bottom: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bookmark:
+    level: int
+    title: str
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeadingLines:
+    """Lines `first` to `last` of a page, both included, that make one heading."""
+
+    page: int
+    first: int
+    last: int
+    level: int
+
+
+PageLines = list[Line]
+
+
+def read_pdf(data: bytes) -> Parsed:
+    if b"%PDF-" not in data[:1024]:
+        raise ReadError(mismatch("a PDF", data))
+    pages, bookmarks, title = _extract(data)
+    if not any(pages):
+        raise ReadError("no text (a scan?)", "run text recognition (OCR) on it first")
+    headings = _from_bookmarks(pages, bookmarks) or _from_type(pages)
+    return _write(pages, headings, title)
+
+
+# --- PDFium ------------------------------------------------------------------------------------------------------
+
+
+def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], str]:
+    import pypdfium2
+
+    with _PDFIUM:
+        try:
+            document = pypdfium2.PdfDocument(data)
+        except pypdfium2.PdfiumError as error:
+            if "password" in str(error).lower():
+                raise ReadError("encrypted", "save it without a password") from error
+            raise ReadError("damaged PDF") from error
+        with closing(document):
+            pages = [_page_lines(document, number) for number in range(len(document))]
+            return pages, list(_bookmarks(document)), document.get_metadata_dict().get("Title", "")
+
+
+def _bookmarks(document: Any) -> Iterator[Bookmark]:
+    for mark in document.get_toc():
+        target = mark.get_dest()
+        page = target.get_index() if target else None
+        if page is not None:
+            yield Bookmark(mark.level + 1, mark.get_title(), page)
+
+
+def _page_lines(document: Any, number: int) -> PageLines:
+    from pypdfium2 import raw
+
+    with closing(document[number]) as page, closing(page.get_textpage()) as textpage:
+        codes = [raw.FPDFText_GetUnicode(textpage, index) for index in range(textpage.count_chars())]
+        lines = []
+        for start, end in _line_ranges(codes):
+            text = one_line(_join(codes[start:end]))
+            inked = [index for index in range(start, end) if codes[index] > 32]
+            if text and inked:
+                lines.append(_line(textpage, text, inked))
+        return lines
+
+
+def _line_ranges(codes: list[int]) -> Iterator[tuple[int, int]]:
+    start = 0
+    for index, code in enumerate([*codes, 10]):
+        if code in (10, 13):
+            if index > start:
+                yield start, index
+            start = index + 1
+
+
+def _join(codes: list[int]) -> str:
+    """PDFium gives characters beyond the basic plane as two surrogates."""
+    return "".join(map(chr, codes)).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _line(textpage: Any, text: str, inked: list[int]) -> Line:
+    sample = inked[:: max(1, len(inked) // _SAMPLES)]
+    sizes = [_size(textpage, index) for index in sample]
+    bold = all(_is_bold(textpage, index) for index in sample)
+    return Line(text, median(sizes), bold, _height(textpage, inked[0]), _height(textpage, inked[-1]))
+
+
+def _size(textpage: Any, index: int) -> float:
+    from pypdfium2 import raw
+
+    matrix = raw.FS_MATRIX()
+    scaled = raw.FPDFText_GetMatrix(textpage, index, matrix)
+    stretch = (matrix.c**2 + matrix.d**2) ** 0.5 if scaled else 1.0
+    return round(2 * stretch * float(raw.FPDFText_GetFontSize(textpage, index))) / 2
+
+
+def _is_bold(textpage: Any, index: int) -> bool:
+    import ctypes
+
+    from pypdfium2 import raw
+
+    if raw.FPDFText_GetFontWeight(textpage, index) >= _BOLD_WEIGHT:
+        return True
+    name = ctypes.create_string_buffer(128)
+    raw.FPDFText_GetFontInfo(textpage, index, name, len(name), ctypes.c_int())
+    return _BOLD_NAME.search(name.value.decode("utf-8", "replace")) is not None
+
+
+def _height(textpage: Any, index: int) -> float:
+    from pypdfium2 import raw
+
+    x, y = raw.c_double(), raw.c_double()
+    raw.FPDFText_GetCharOrigin(textpage, index, x, y)
+    return float(y.value)
+
+
+# --- headings ----------------------------------------------------------------------------------------------------
+
+
+def _from_bookmarks(pages: Sequence[PageLines], bookmarks: Sequence[Bookmark]) -> list[HeadingLines]:
+    found: dict[tuple[int, int], HeadingLines] = {}
+    for mark in bookmarks:
+        if mark.page < len(pages) and (place := _find(pages[mark.page], mark.title)):
+            found.setdefault((mark.page, place[0]), HeadingLines(mark.page, *place, mark.level))
+    enough = len(found) >= 2 and 2 * len(found) >= len(bookmarks)
+    return _without_overlaps(found.values()) if enough else []
+
+
+def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
+    kept: list[HeadingLines] = []
+    for heading in sorted(headings, key=lambda h: (h.page, h.first)):
+        if not kept or (kept[-1].page, kept[-1].last) < (heading.page, heading.first):
+            kept.append(heading)
+    return kept
+
+
+def _find(lines: PageLines, title: str) -> tuple[int, int] | None:
+    """First and last of the lines that read `title`, up to case, spaces and a number before it."""
+    wanted = _letters(title)
+    for count in range(1, _MAX_HEADING_LINES + 1):
+        for first in range(len(lines) - count + 1):
+            seen = _letters("".join(line.text for line in lines[first : first + count]))
+            if wanted and seen.endswith(wanted) and not seen.removesuffix(wanted).strip("0123456789"):
+                return first, first + count - 1
+    return None
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text.casefold()))
+
+
+def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
+    lines = [line for page in pages for line in page]
+    body = _body_type(lines)
+    running = _running_heads(pages)
+    blocks = [(number, first, last) for number, page in enumerate(pages) for first, last in _runs(page, body, running)]
+    if len(lines) > 20 and 3 * len(blocks) > len(lines):  # a form or a poster: type sets nothing apart here
+        return []
+    types = sorted({_type(pages[number][first]) for number, first, _ in blocks}, reverse=True)
+    levels = {kind: level for level, kind in enumerate(types, start=1)}
+    return [HeadingLines(n, first, last, levels[_type(pages[n][first])]) for n, first, last in blocks]
+
+
+def _type(line: Line) -> tuple[float, bool]:
+    return line.size, line.bold
+
+
+def _body_type(lines: Sequence[Line]) -> tuple[float, bool]:
+    weights: Counter[tuple[float, bool]] = Counter()
+    for line in lines:
+        weights[_type(line)] += len(line.text)
+    return max(weights, key=lambda kind: (weights[kind], kind))
+
+
+def _running_heads(pages: Sequence[PageLines]) -> set[str]:
+    """Texts, page numbers aside, that come back on several pages."""
+    counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
+    return {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
+
+
+def _without_digits(text: str) -> str:
+    return re.sub(r"\d+", "#", text)
+
+
+def _runs(page: PageLines, body: tuple[float, bool], running: set[str]) -> Iterator[tuple[int, int]]:
+    """Runs of neighbouring lines of one type that stand out from the body and read like a heading."""
+    row = 0
+    while row < len(page):
+        last = row
+        if _stands_out(page[row], body):
+            while last + 1 < len(page) and _type(page[last + 1]) == _type(page[row]):
+                last += 1
+            lines = page[row : last + 1]
+            if _reads_like_heading(lines) and not any(_without_digits(line.text) in running for line in lines):
+                yield row, last
+        row = last + 1
+
+
+def _stands_out(line: Line, body: tuple[float, bool]) -> bool:
+    size, bold = body
+    return line.size >= _LARGER * size or (line.bold and not bold and line.size >= size)
+
+
+def _reads_like_heading(lines: PageLines) -> bool:
+    text = " ".join(line.text for line in lines)
+    return (
+        len(lines) <= _MAX_HEADING_LINES
+        and len(text) <= _MAX_HEADING
+        and sum(map(str.isalpha, text)) >= 2
+        and (text[0].isalnum() or text[0] in "([\"'“‘«¿")
+        and not text[0].islower()
+        and text[-1] not in ".,;-"
+    )
+
+
+# --- text --------------------------------------------------------------------------------------------------------
+
+
+def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], title: str) -> Parsed:
+    builder = Builder()
+    starts = {(heading.page, heading.first): heading for heading in headings}
+    for number, page in enumerate(pages):
+        builder.page()
+        gap = _PARAGRAPH_GAP * _line_distance(page)
+        row = 0
+        while row < len(page):
+            if heading := starts.get((number, row)):
+                end = heading.last + 1
+                builder.heading(heading.level, " ".join(line.text for line in page[row:end]))
+            else:
+                end = row + 1
+                while end < len(page) and (number, end) not in starts and page[end - 1].bottom - page[end].top <= gap:
+                    end += 1
+                builder.paragraph("\n".join(line.text for line in page[row:end]))
+            row = end
+    return builder.parsed(_title(title, pages, headings))
+
+
+def _line_distance(page: PageLines) -> float:
+    """The lower quartile of the steps down: pages of many short paragraphs have more gaps than lines in a row."""
+    steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
+    steps = [step for step in steps if step > 0.5 * page[0].size]  # not columns, nor superscripts
+    return steps[len(steps) // 4] if steps else 0.0
+
+
+def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[HeadingLines]) -> str:
+    """The declared title if the first page shows it (else it is often that of a template, or a file name).
+
+    Next best is the one heading of the first page that outranks all others there, or the first.
+    """
+    shown = _letters("".join(line.text for line in pages[0]))
+    if _letters(declared) and _letters(declared) in shown:
+        return declared
+    candidates = [heading for heading in headings if heading.page == 0]
+    highest = [heading for heading in candidates if heading.level == min(h.level for h in candidates)]
+    best = (highest if len(highest) == 1 else candidates)[:1]
+    return " ".join(line.text for heading in best for line in pages[0][heading.first : heading.last + 1])

@@ -1,0 +1,48 @@
+"""XML without its dangers, and by local names: one spelling for all namespaces of a format."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mergewise.errors import ReadError
+
+
+def parse_xml(data: bytes) -> Any:
+    """The root element. No entity is expanded, nothing is fetched, libxml2's limits on depth and length hold."""
+    from lxml import etree
+
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False, remove_comments=True, remove_pis=True
+    )
+    try:
+        return etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:
+        raise ReadError(f"not well-formed XML: {error.msg}".partition("\n")[0]) from error
+
+
+def local(element: Any) -> str:
+    """The local name; empty for None and for what is no element, such as an entity that was not expanded."""
+    tag = getattr(element, "tag", None)
+    return tag.rpartition("}")[2] if isinstance(tag, str) else ""
+
+
+def children(element: Any, name: str) -> list[Any]:
+    return [] if element is None else [child for child in element if local(child) == name]
+
+
+def first(element: Any, *path: str) -> Any:
+    """The first child of each name in turn; None as soon as there is none."""
+    for name in path:
+        element = next(iter(children(element, name)), None)
+    return element
+
+
+def attribute(element: Any, name: str) -> str:
+    """An attribute in any namespace; empty if missing."""
+    return next((str(found) for key, found in element.attrib.items() if key.rpartition("}")[2] == name), "")
+
+
+def value(element: Any, name: str) -> str:
+    """`val` of the first child `name`, the way Word writes most properties; empty if missing."""
+    child = first(element, name)
+    return "" if child is None else attribute(child, "val")

@@ -1,0 +1,71 @@
+"""Hybrid search: full text and vectors at the same time, fused into one ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+from mergewise.protocols import Embedder, FloatArray, StoreReader
+from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
+from mergewise.types import Hit, Leaf, Section
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How the two searches become one. `weight` is the share of the vectors in the convex fusion, `depth` the rows of each."""
+
+    fusion: Literal["convex", "reciprocal-rank"] = "convex"
+    weight: float = 0.5
+    depth: int = 100
+
+
+class HybridReader:
+    """The `IndexReader` that strategies see: one state of a store, an embedder or none, and a condition for all searches."""
+
+    def __init__(
+        self,
+        store: StoreReader,
+        embedder: Embedder | None,
+        where: str | None = None,
+        settings: SearchSettings = SearchSettings(),
+    ) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._where = where
+        self._settings = settings
+
+    def search(self, question: str, k: int) -> list[Hit]:
+        """The `k` best leaves, best first. Without an embedder the ranking is that of the full text."""
+        text, vector = self._both_searches(question, max(k, self._settings.depth))
+        fused = self._fuse(text, vector)
+        best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
+        leaves = self._store.leaves(best)
+        bm25, cosine = dict(text), dict(vector)
+        return [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
+
+    def _both_searches(self, question: str, depth: int) -> tuple[Ranking, Ranking]:
+        if self._embedder is None:
+            return self._store.text_search(question, depth, self._where), []
+        with ThreadPoolExecutor(1) as pool:
+            text = pool.submit(self._store.text_search, question, depth, self._where)
+            query = self._embedder.embed_queries([question])[0]
+            vector = self._store.vector_search(query, depth, self._where)
+            return text.result(), vector
+
+    def _fuse(self, text: Ranking, vector: Ranking) -> dict[int, float]:
+        if self._embedder is None:
+            return convex(text, vector, 0.0)
+        if self._settings.fusion == "reciprocal-rank":
+            return reciprocal_rank([text, vector])
+        return convex(text, vector, self._settings.weight)
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        return self._store.sections(ids)
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        return self._store.leaves(ids)
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
+        return self._store.vectors(ids)

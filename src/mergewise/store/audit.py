@@ -1,0 +1,84 @@
+"""The invariants of an index, checked one by one against what is stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from mergewise.protocols import StoreReader
+from mergewise.types import DocumentRows, Leaf, Problem, Section
+
+_DOCUMENTS_AT_ONCE = 64
+_UNIT = 0.01  # how far a stored float16 vector's length may be from 1
+
+
+def audit(reader: StoreReader, dimension: int) -> list[Problem]:
+    """Every broken invariant: ids, counts, texts, tiling, parents, vectors, and rows that belong to no document."""
+    ids = [info.id for info in reader.documents()]
+    problems = [Problem("is in the index more than once", doc_id) for doc_id, n in Counter(ids).items() if n > 1]
+    seen = Counter(documents=0, leaf=0, section=0)
+    unique = list(dict.fromkeys(ids))
+    for first in range(0, len(unique), _DOCUMENTS_AT_ONCE):
+        for rows in reader.stored(unique[first : first + _DOCUMENTS_AT_ONCE]):
+            seen.update(documents=1, leaf=len(rows.leaves), section=len(rows.sections))
+            problems += [Problem(what, rows.document.id) for what in document_problems(rows, dimension)]
+    problems += [
+        Problem(f"{count - seen[table]} rows of the table {table!r} belong to no document")
+        for table, count in reader.row_counts().items()
+        if count > seen[table]
+    ]
+    return problems
+
+
+def document_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's rows."""
+    text = rows.document.text
+    if not rows.leaves or not rows.sections:
+        yield "has no leaves or no sections"
+        return
+    first = rows.leaves[0].id
+    if [x.id for x in rows.leaves] != list(range(first, first + len(rows.leaves))):
+        yield "leaf ids are not consecutive"
+    if "".join(x.text for x in rows.leaves) != text:
+        yield "the leaves do not add up to the document's text"
+    if any(text[x.start : x.end] != x.text or not x.start <= x.body <= x.end for x in rows.leaves):
+        yield "a leaf's text is not the text of its span"
+    yield from _tree_problems(rows.leaves, rows.sections, len(text))
+    if dimension:
+        yield from _vector_problems(rows, dimension)
+
+
+def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: int) -> Iterator[str]:
+    by_id = {section.id: section for section in sections}
+    children: dict[int, list[tuple[int, int, int]]] = {section.id: [] for section in sections}
+    orphans = False
+    for section in sections:
+        if section.parent is not None:
+            orphans |= section.parent not in by_id
+            children.setdefault(section.parent, []).append((section.ordinal, section.start, section.end))
+    for leaf in leaves:
+        orphans |= any(ancestor not in by_id for ancestor in leaf.ancestors)
+        children.setdefault(leaf.parent, []).append((leaf.ordinal, leaf.start, leaf.end))
+    if orphans:
+        yield "a parent is missing"
+    roots = [section for section in sections if section.parent is None]
+    if [(root.start, root.end) for root in roots] != [(0, length)]:
+        yield "the root section is not the whole document"
+    for section in sections:
+        spans = [(start, end) for _, start, end in sorted(children[section.id])]
+        tiled = bool(spans) and spans[0][0] == section.start and spans[-1][1] == section.end
+        if not tiled or any(left[1] != right[0] for left, right in pairwise(spans)):
+            yield f"the children of section {section.id} do not tile it"
+        if len(spans) != section.children:
+            yield f"section {section.id} has {len(spans)} children, not {section.children}"
+
+
+def _vector_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
+    vectors = rows.vectors
+    if vectors is None or vectors.shape != (len(rows.leaves), dimension):
+        yield "vectors are missing or of the wrong dimension"
+    elif not np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=_UNIT):
+        yield "a vector is not of unit length"

@@ -1,0 +1,137 @@
+"""An index in memory: the same protocol as the one on disk, slow and obvious. For tests, and for texts of a moment."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from mergewise.errors import UsageError
+from mergewise.protocols import FloatArray
+from mergewise.store.audit import audit
+from mergewise.store.rows import moved
+from mergewise.text.windows import search_key
+from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
+
+K1, B = 1.2, 0.75
+_WORD = re.compile(r"\w+")
+
+
+class MemoryStore:
+    """`Store` and `StoreReader` in one: there is a single state. `dimension` is 0 without vectors."""
+
+    def __init__(self, dimension: int = 0) -> None:
+        self.dimension = dimension
+        self._rows: dict[str, DocumentRows] = {}
+        self._next_id = 0
+
+    # -- Store
+
+    def reader(self) -> MemoryStore:
+        return self
+
+    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> tuple[int, int]:
+        added = replaced = 0
+        for row in rows:
+            standing = self._rows.get(row.document.id)
+            if standing is not None and standing.digest == row.digest and not force:
+                continue
+            added, replaced = added + (standing is None), replaced + (standing is not None)
+            self._rows.pop(row.document.id, None)
+            self._rows[row.document.id] = moved(row, self._next_id)
+            self._next_id += len(row.leaves) + len(row.sections)
+        return added, replaced
+
+    def remove(self, doc_ids: Sequence[str]) -> int:
+        return sum(self._rows.pop(doc_id, None) is not None for doc_id in set(doc_ids))
+
+    def optimize(self) -> None:
+        """Nothing to do."""
+
+    def check(self) -> list[Problem]:
+        return audit(self, self.dimension)
+
+    def repair(self) -> None:
+        """Nothing to do: a change cannot be interrupted."""
+
+    # -- StoreReader
+
+    def documents(self) -> list[DocumentInfo]:
+        return [
+            DocumentInfo(d.id, d.title, d.metadata, len(d.text), len(rows.leaves))
+            for d, rows in ((rows.document, rows) for rows in self._rows.values())
+        ]
+
+    def document(self, doc_id: str) -> Document | None:
+        rows = self._rows.get(doc_id)
+        return None if rows is None else rows.document
+
+    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
+        return {doc_id: self._rows[doc_id].digest for doc_id in doc_ids if doc_id in self._rows}
+
+    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+        return [self._rows[doc_id] for doc_id in doc_ids if doc_id in self._rows]
+
+    def row_counts(self) -> dict[str, int]:
+        return {
+            "documents": len(self._rows),
+            "leaf": sum(len(rows.leaves) for rows in self._rows.values()),
+            "section": sum(len(rows.sections) for rows in self._rows.values()),
+        }
+
+    def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
+        """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
+        _refuse(where)
+        texts = {leaf.id: _words(search_key(leaf.title, leaf.headings, leaf.text)) for leaf in self._leaves()}
+        average = sum(map(len, texts.values())) / max(1, len(texts))
+        holding = Counter(word for words in texts.values() for word in set(words))
+        scores = {}
+        for leaf_id, words in texts.items():
+            counts = Counter(words)
+            length = K1 * (1 - B + B * len(words) / average)
+            scores[leaf_id] = sum(
+                math.log(1 + (len(texts) - holding[w] + 0.5) / (holding[w] + 0.5))
+                * counts[w] * (K1 + 1) / (counts[w] + length)
+                for w in set(_words(question)) if counts[w]
+            )  # fmt: skip
+        return _top({i: score for i, score in scores.items() if score > 0}, k)
+
+    def vector_search(self, vector: FloatArray, k: int, where: str | None = None) -> list[tuple[int, float]]:
+        _refuse(where)
+        return _top({i: float(vector @ row) for i, row in self._vectors().items()}, k)
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        return {leaf.id: leaf for leaf in self._leaves() if leaf.id in set(ids)}
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        return {x.id: x for rows in self._rows.values() for x in rows.sections if x.id in set(ids)}
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
+        return {i: vector for i, vector in self._vectors().items() if i in set(ids)}
+
+    def _leaves(self) -> list[Leaf]:
+        return [leaf for rows in self._rows.values() for leaf in rows.leaves]
+
+    def _vectors(self) -> dict[int, FloatArray]:
+        return {
+            leaf.id: np.asarray(vector, np.float32)
+            for rows in self._rows.values()
+            if rows.vectors is not None
+            for leaf, vector in zip(rows.leaves, rows.vectors, strict=True)
+        }
+
+
+def _refuse(where: str | None) -> None:
+    if where is not None:
+        raise UsageError("an index in memory has no conditions", "open a directory to use `where`")
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _top(scores: dict[int, float], k: int) -> list[tuple[int, float]]:
+    return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]

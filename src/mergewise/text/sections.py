@@ -1,0 +1,29 @@
+"""Where a text's sections begin: Markdown headings, and paragraphs where there are none."""
+
+from __future__ import annotations
+
+import re
+
+from mergewise.types import Heading
+
+_ATX = re.compile(
+    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*\n)*?[ ]{0,3}(?P=fence)[`~]*[ \t]*(?:\n|\Z)"
+    r"|^[ ]{0,3}(?P<marks>\#{1,6})[ \t]+(?P<title>[^\n]*?)(?:[ \t]+\#+)?[ \t]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+_PARAGRAPH_BREAK = re.compile(r"\n[ \t]*\n\s*")
+
+
+def markdown_headings(text: str) -> tuple[Heading, ...]:
+    """The ATX headings (`# ...`) of a text outside its code blocks."""
+    return tuple(
+        Heading(len(match["marks"]), match["title"], match.start(), match.end())
+        for match in _ATX.finditer(text)
+        if match["marks"] and match["title"]
+    )
+
+
+def paragraphs(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Consecutive spans that tile `text[start:end]`, each a paragraph with the blank lines after it."""
+    starts = [start, *(m.end() for m in _PARAGRAPH_BREAK.finditer(text, start, end) if start < m.end() < end)]
+    return list(zip(starts, [*starts[1:], end], strict=True)) if start < end else []

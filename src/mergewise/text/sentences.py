@@ -1,0 +1,167 @@
+"""Sentences with exact offsets.
+
+Text is first cut into blocks that a sentence never crosses (paragraphs, list items, table rows, headings, code blocks),
+by one regular expression; prose blocks are then segmented by `sentencex`. What that library splits wrongly after a
+title, an initial or a reference word ("Dr. Who", "Fig. 3") is joined again here.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+
+import sentencex
+
+# A place where a new block begins, or a whole code block, which is one block.
+_BLOCK = re.compile(
+    r"""
+      ^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)  # a fenced code block
+    | ^(?P<blank>[ \t]*\n)                                                        # a blank line
+    | ^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)              # a list item
+    | ^[ \t]*\|[^\n]*(?:\n|\Z)                                                    # a table row
+    | ^\#{1,6}[ \t][^\n]*(?:\n|\Z)                                                # a Markdown heading
+    | ^(?P<rule>[=\-~^"'`#*+_.:]{4,}[ \t]*(?:\n|\Z))                              # an underline, a rule, a grid table's edge
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
+
+# Words that end in a full stop and want what follows them.
+_LEANS_ON = re.compile(
+    r"(?:^|[\s(\[“\"'])(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|Hon|St|Mt|Ft|Fig|Figs|Eq|Eqs|Sec|Ch|"
+    r"No|Nos|Vol|pp|p|ed|eds|al|cf|vs|v|ca|approx|dept|est|e\.g|i\.e|viz)\.[\s]*$"
+)
+_ITEM_MARK = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z])[.)]\Z")
+_INITIAL = re.compile(r"(?:^|[\s(\[“\"'.])[A-Z]\.\s*$")
+_CONTINUES = re.compile(r"[A-Z0-9(\[]")
+_NAME_PART = re.compile(r"[A-Z](?:\.|[a-z])")
+
+
+def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
+    """The sentences of `text` as (start, end) character offsets, in order.
+
+    None is empty, none begins or ends with white space, and only white space lies between them. A code block is one
+    sentence, and so are a heading and a table row.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end, is_prose in blocks(text):
+        if is_prose:
+            spans.extend(_segment(text, start, end, language))
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Blocks as (start, end, is_prose), stripped of surrounding white space, in order; what is not prose is not segmented."""
+    open_from = 0
+
+    def prose(upto: int) -> Iterator[tuple[int, int, bool]]:
+        start, end = strip_span(text, open_from, upto)
+        if start < end:
+            yield start, end, True
+
+    for match in _BLOCK.finditer(text):
+        if match["blank"] is not None:
+            yield from prose(match.start())
+            open_from = match.end()
+        elif match["rule"] is not None and open_from < match.start():
+            # the underline of a heading: title and line are one block
+            line = text.rfind("\n", 0, match.start() - 1) + 1
+            if line > open_from:
+                yield from prose(line)
+                open_from = line
+            start, end = strip_span(text, open_from, match.end())
+            if start < end:
+                yield start, end, False
+            open_from = match.end()
+        elif match.group().endswith("\n") or match.end() == len(text):
+            # a block of its own: code, a table row, a heading
+            yield from prose(match.start())
+            start, end = strip_span(text, match.start(), match.end())
+            if start < end:
+                yield start, end, False
+            open_from = match.end()
+        else:
+            yield from prose(match.start())
+            open_from = match.start()
+    yield from prose(len(text))
+
+
+def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without the white space at its ends; start == end where nothing else is in it."""
+    piece = text[start:end]
+    left = len(piece) - len(piece.lstrip())
+    return (start + left, start + len(piece.rstrip())) if left < len(piece) else (start, start)
+
+
+def _segment(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
+    block = text[start:end]
+    if end - start < 3:
+        return [(start, end)]
+    spans: list[tuple[int, int]] = []
+    for boundary in sentencex.get_sentence_boundaries(language, block):
+        piece: str = boundary["text"]
+        core = piece.strip()
+        if not core:
+            continue
+        first: int = boundary["start_index"] + piece.index(core[0])
+        span = (start + first, start + first + len(core))
+        if spans and spans[-1][0] == start and _ITEM_MARK.match(text[start : spans[-1][1]]):
+            spans[-1] = (start, span[1])  # "1." is the mark of its item, not a sentence
+        elif spans and _was_split_wrongly(text[spans[-1][0] : span[0]], core):
+            spans[-1] = (spans[-1][0], span[1])
+        else:
+            spans.append(span)
+    return spans
+
+
+def _was_split_wrongly(before: str, after: str) -> bool:
+    tail = before[-24:]
+    if not _LEANS_ON.search(tail) or not _CONTINUES.match(after):
+        return False
+    # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"
+    return not _INITIAL.search(tail) or bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS
+
+
+_STARTERS = frozenset(
+    "A An The This That These Those He She It They We You I In On At By For From With As If When While After Before "
+    "But And Or So However There Here His Her Its Their Our My Your".split()
+)
+
+
+def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[str], int]) -> list[tuple[int, int]]:
+    """Cut `text[start:end]` into consecutive pieces of at most `limit` by `measure`, on clause or word bounds if there are any.
+
+    The pieces tile the span. A piece is cut in the middle of a word only where the word alone is over the limit.
+    """
+    pieces: list[tuple[int, int]] = []
+    pending = [(start, end)]
+    while pending:
+        left, right = pending.pop()
+        size = right - left
+        # a run without a space counts as one unknown token, so characters are bounded too
+        if size <= 1 or (size <= limit * MAX_CHARS_PER_TOKEN and measure(text[left:right]) <= limit):
+            pieces.append((left, right))
+            continue
+        middle = _cut(text, left, right)
+        pending += [(middle, right), (left, middle)]
+    return pieces
+
+
+MAX_CHARS_PER_TOKEN = 12
+_CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
+_WORD = re.compile(r"\s+")
+
+
+def _cut(text: str, left: int, right: int) -> int:
+    """The clause bound nearest to the middle, within the middle half; else the word bound; else the middle itself."""
+    middle, quarter = (left + right) // 2, (right - left) // 4
+    for pattern in (_CLAUSE, _WORD):
+        bounds = [m.end() for m in pattern.finditer(text, middle - quarter, min(middle + quarter, right))]
+        bounds = [bound for bound in bounds if left < bound < right]
+        if bounds:
+            at = bisect_right(bounds, middle)
+            near = bounds[max(0, at - 1) : at + 1]
+            return min(near, key=lambda bound: abs(bound - middle))
+    return middle

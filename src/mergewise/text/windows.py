@@ -1,0 +1,23 @@
+"""The searched form of a leaf: a line that says where it stands, then its text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+PATH_MARK = " › "
+
+
+def search_key(title: str, headings: Sequence[str], text: str) -> str:
+    """One string that holds title, headings and text, and from which `split_key` gets them back."""
+    return PATH_MARK.join(_flat(part) for part in (title, *headings)) + "\n" + text
+
+
+def split_key(key: str) -> tuple[str, tuple[str, ...], str]:
+    """Title, headings and text of a search key; white space in titles is folded, "›" in them is ">"."""
+    line, _, text = key.partition("\n")
+    title, *headings = line.split(PATH_MARK)
+    return title, tuple(headings), text
+
+
+def _flat(part: str) -> str:
+    return " ".join(part.replace("›", ">").split())

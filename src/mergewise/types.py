@@ -1,0 +1,261 @@
+"""What passes between the rooms: frozen records, all of them pointing into `Document.text` by character offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+MetadataValue: TypeAlias = str | int | float | bool
+Metadata: TypeAlias = Mapping[str, MetadataValue]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """`document(doc_id).text[start:end]`, in characters (code points) of the root document's text."""
+
+    doc_id: str
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    def overlaps(self, other: Span) -> bool:
+        return self.doc_id == other.doc_id and self.start < other.end and other.start < self.end
+
+    def contains(self, other: Span) -> bool:
+        return self.doc_id == other.doc_id and self.start <= other.start and other.end <= self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """One heading of a document: `text[start:end]` is its line or lines, mark-up included; level 1 is the highest."""
+
+    level: int
+    title: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a paginated document: `text[start:end]`, numbered as a reader would count, from 1."""
+
+    number: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with an identity. The text never changes; every span of an index points into it.
+
+    `outline` holds the headings in document order; None means that nobody looked, and Markdown headings in the text
+    are then found when the document is indexed. `pages` tile the text where the source had pages.
+    """
+
+    id: str
+    text: str
+    title: str = ""
+    metadata: Metadata = field(default_factory=dict)
+    outline: tuple[Heading, ...] | None = None
+    pages: tuple[Page, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """An inner node of a document's tree: the document itself (depth 0) or a run of text under one or more headings.
+
+    The spans of a node's children tile `[start, end)`: no gap, no overlap. Ids are numbers within one index.
+    The leaves below a section have the consecutive ids `first_leaf .. first_leaf + leaf_count - 1`.
+    """
+
+    id: int
+    doc_id: str
+    parent: int | None
+    depth: int
+    ordinal: int  # position among the children of `parent`
+    children: int  # how many children the node has
+    start: int
+    end: int
+    headings: tuple[str, ...]  # titles from the outermost heading down to this node's own
+    first_leaf: int
+    leaf_count: int
+    tokens: int  # of its leaves, by the counter that ships with the package
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The smallest node of a document's tree: whole sentences, in one heading's reach. Ids follow document order."""
+
+    id: int
+    doc_id: str
+    title: str  # the document's
+    ancestors: tuple[int, ...]  # section ids, from the document down to the parent
+    ordinal: int  # position among the children of its parent
+    start: int
+    end: int
+    body: int  # offset in the document where the text after leading headings and white space begins
+    headings: tuple[str, ...]
+    text: str  # document.text[start:end]
+    tokens: int
+
+    @property
+    def parent(self) -> int:
+        return self.ancestors[-1]
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row that a search returned. `score` lies in [0, 1] and is comparable within one question only."""
+
+    row: Leaf
+    score: float
+    bm25: float | None = None
+    cosine: float | None = None
+
+
+GAP = " …\n"
+"""Stands between the parts of a passage that do not touch in the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of a context. Verbatim: `text` is the text of `spans`, in order, joined by `GAP`."""
+
+    text: str
+    score: float
+    spans: tuple[Span, ...]
+    verbatim: bool = True
+    title: str = ""
+    headings: tuple[str, ...] = ()
+
+    def parts(self) -> list[tuple[Span, str]]:
+        """The spans of a verbatim passage, each with its text."""
+        found, position = [], 0
+        for i, span in enumerate(self.spans):
+            position += len(GAP) if i else 0
+            found.append((span, self.text[position : position + len(span)]))
+            position += len(span)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing a strategy did, and why: which pieces it took (`inputs`), what came of them (`output`), at what score."""
+
+    action: str
+    reason: str
+    inputs: tuple[Span, ...] = ()
+    output: Span | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens."""
+
+    question: str
+    strategy: str
+    budget: int
+    text: str
+    tokens: int
+    passages: tuple[Passage, ...]
+    trace: tuple[Step, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """Where a quoted sentence stands. `mark` is the number printed in the answer, `page` is None without pages."""
+
+    mark: int
+    text: str
+    span: Span
+    title: str
+    headings: tuple[str, ...] = ()
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an answer cost: calls of a chat model and the tokens that went through it. All zero without a model."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so."""
+
+    question: str
+    text: str
+    citations: tuple[Citation, ...]
+    context: Context
+    usage: Usage = Usage()
+    found: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A file or document that could not be indexed, with the reason in one line."""
+
+    source: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddReport:
+    """What `Index.add` did: documents by fate, and what failed."""
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    failed: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """A row of `Index.documents`: a document without its text. `characters` and `leaves` are its size."""
+
+    id: str
+    title: str
+    metadata: Metadata
+    characters: int
+    leaves: int
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRows:
+    """Everything an index stores of one document, ready to be written. `vectors` has one row a leaf, or is None.
+
+    Ids count from 0; the store moves them into a range of their own.
+    """
+
+    document: Document
+    digest: str
+    leaves: tuple[Leaf, ...]
+    sections: tuple[Section, ...]
+    vectors: npt.NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A broken invariant of an index. `doc_id` names the document to index again, where one is concerned."""
+
+    what: str
+    doc_id: str | None = None

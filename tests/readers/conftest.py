@@ -1,0 +1,109 @@
+"""Small files made by hand, and what must hold of every document that was read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from mergewise.readers import read
+from mergewise.types import Document
+
+PdfLine = tuple[str, float, float, float, str]  # font (F1 regular, F2 bold), size, x, y, text
+
+
+def check(document: Document) -> Document:
+    assert document.text.strip()
+    assert "\r" not in document.text
+    assert document.title
+    end = 0
+    for heading in document.outline or ():
+        assert end <= heading.start < heading.end <= len(document.text)
+        assert heading.title.strip() == heading.title != ""
+        assert heading.level >= 1
+        end = heading.end
+    end = 0
+    for number, page in enumerate(document.pages, start=1):
+        assert (page.number, page.start) == (number, end)
+        end = page.end
+    assert not document.pages or end == len(document.text)
+    return document
+
+
+@pytest.fixture
+def read_bytes(tmp_path: Path) -> Callable[[str, bytes | str], Document]:
+    """Writes a file and reads it, checking what holds of every document."""
+
+    def write_and_read(name: str, content: bytes | str) -> Document:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return check(read(path))
+
+    return write_and_read
+
+
+@pytest.fixture
+def checked() -> Callable[[Document], Document]:
+    return check
+
+
+def _pdf(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
+    body = b"%PDF-1.4\n"
+    offsets = []
+    for number, content in enumerate(objects, start=1):
+        offsets.append(len(body))
+        body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
+    start, size = len(body), len(objects) + 1
+    body += b"xref\n0 %d\n0000000000 65535 f \n%s" % (size, table)
+    return body + b"trailer\n<< /Size %d /Root 1 0 R %s >>\nstartxref\n%d\n%%%%EOF\n" % (size, trailer, start)
+
+
+@pytest.fixture
+def make_pdf() -> Callable[..., bytes]:
+    """A PDF of pages of lines; `bookmarks` are (title, page); `title` goes into the document information."""
+
+    def make(
+        pages: Sequence[Sequence[PdfLine]],
+        bookmarks: Sequence[tuple[str, int]] = (),
+        title: str = "",
+        encrypted: bool = False,
+    ) -> bytes:
+        first_page = 6
+        first_mark = first_page + 2 * len(pages)
+        kids = b" ".join(b"%d 0 R" % (first_page + 2 * n) for n in range(len(pages)))
+        catalog = b"<< /Type /Catalog /Pages 2 0 R %s >>" % (b"/Outlines 5 0 R" if bookmarks else b"")
+        objects = [
+            catalog,
+            b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(pages), kids),
+            b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+            b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>",
+            b"<< /Type /Outlines /First %d 0 R /Last %d 0 R >>" % (first_mark, first_mark + len(bookmarks) - 1),
+        ]
+        for number, lines in enumerate(pages):
+            content = b"".join(
+                b"BT /%s %f Tf %f %f Td (%s) Tj ET\n" % (font.encode(), size, x, y, text.encode("latin-1"))
+                for font, size, x, y, text in lines
+            )
+            objects.append(
+                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents %d 0 R "
+                b"/Resources << /Font << /F1 3 0 R /F2 4 0 R >> >> >>" % (first_page + 2 * number + 1)
+            )
+            objects.append(b"<< /Length %d >>\nstream\n%sendstream" % (len(content), content))
+        for number, (name, page) in enumerate(bookmarks):
+            chain = b"/Next %d 0 R" % (first_mark + number + 1) if number + 1 < len(bookmarks) else b""
+            objects.append(
+                b"<< /Title (%s) /Parent 5 0 R /Dest [%d 0 R /Fit] %s >>"
+                % (name.encode(), first_page + 2 * page, chain)
+            )
+        trailer = b""
+        if title:
+            objects.append(b"<< /Title (%s) >>" % title.encode())
+            trailer += b"/Info %d 0 R" % len(objects)
+        if encrypted:
+            objects.append(b"<< /Filter /Standard /V 1 /R 2 /P -44 /O (%s) /U (%s) >>" % (b"o" * 32, b"u" * 32))
+            trailer += b"/Encrypt %d 0 R /ID [<aa> <aa>]" % len(objects)
+        return _pdf(objects, trailer)
+
+    return make

@@ -1,0 +1,34 @@
+"""Whatever the bytes: a document or a ReadError, and the same one each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mergewise.errors import ReadError
+from mergewise.readers import SUFFIXES, read
+from mergewise.types import Document
+
+MAGIC = [b"", b"%PDF-1.4\n", b"PK\x03\x04", b"\xff\xfe"]
+BEGINNINGS = [*MAGIC, b"<html><body>", b"<article><body><p>", b"# A\n\n", b"A\n=\n\n"]
+MARKUP = st.text(alphabet="ab \n#=-*_`[]()<>&;:|.!/\"'0123{}\\~+^", max_size=200).map(str.encode)
+
+
+@pytest.mark.parametrize("suffix", [*sorted(SUFFIXES), ".unknown"])
+@given(beginning=st.sampled_from(BEGINNINGS), rest=st.one_of(st.binary(max_size=300), MARKUP))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+def test_a_document_or_a_read_error(
+    tmp_path: Path, checked: Callable[[Document], Document], suffix: str, beginning: bytes, rest: bytes
+) -> None:
+    path = tmp_path / f"a{suffix}"
+    path.write_bytes(beginning + rest)
+    try:
+        document = checked(read(path))
+    except ReadError as error:
+        assert "\n" not in error.message
+    else:
+        assert read(path) == document

@@ -1,0 +1,198 @@
+"""DOCX: order, headings, lists, tables and what hides in wrappers; unsafe archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import docx
+import pytest
+from docx.oxml import parse_xml
+from docx.oxml.ns import nsdecls
+
+from mergewise.errors import ReadError
+from mergewise.readers import docx as reader
+from mergewise.readers import read
+from mergewise.readers.numbering import Level, Numbering
+from mergewise.readers.omml import formula
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+
+def saved(word: docx.document.Document) -> bytes:
+    file = io.BytesIO()
+    word.save(file)
+    return file.getvalue()
+
+
+def outline(document: Document) -> list[tuple[int, str]]:
+    return [(heading.level, heading.title) for heading in document.outline or ()]
+
+
+def test_headings_paragraphs_and_tables_in_order(read_bytes: Read) -> None:
+    word = docx.Document()
+    word.core_properties.title = "Template"
+    word.add_heading("The Title", level=0)
+    word.add_paragraph("Before.")
+    word.add_heading("Section", level=1)
+    table = word.add_table(rows=2, cols=3)
+    for row in range(2):
+        for column in range(3):
+            table.cell(row, column).text = f"{row}{column}"
+    table.cell(0, 0).merge(table.cell(0, 1)).text = "wide"
+    table.cell(0, 2).merge(table.cell(1, 2)).text = "high"
+    word.add_heading("Deeper", level=2)
+    word.add_paragraph("One line.\nNext line\twith a tab.")
+    document = read_bytes("a.docx", saved(word))
+    assert document.text == (
+        "The Title\n\nBefore.\n\nSection\n\n| wide |  | high |\n| 10 | 11 |  |\n\n"
+        "Deeper\n\nOne line.\nNext line with a tab."
+    )
+    assert outline(document) == [(1, "The Title"), (2, "Section"), (3, "Deeper")]
+    assert document.title == "The Title"
+
+
+def test_headings_by_inherited_style_and_outline_level(read_bytes: Read) -> None:
+    word = docx.Document()
+    style = word.styles.add_style("Kapitel", docx.enum.style.WD_STYLE_TYPE.PARAGRAPH)
+    style.base_style = word.styles["Heading 1"]
+    word.add_paragraph("Kapitel eins", style="Kapitel")
+    paragraph = word.add_paragraph("By outline level")
+    paragraph._p.get_or_add_pPr().append(parse_xml(f'<w:outlineLvl {nsdecls("w")} w:val="2"/>'))
+    assert outline(read_bytes("a.docx", saved(word))) == [(1, "Kapitel eins"), (3, "By outline level")]
+
+
+def test_lists(read_bytes: Read) -> None:
+    word = docx.Document()
+    for text, style in [("a", "List Bullet"), ("b", "List Bullet"), ("c", "List Number"), ("d", "List Number")]:
+        word.add_paragraph(text, style=style)
+    word.add_paragraph("Text")
+    assert read_bytes("a.docx", saved(word)).text == "- a\n- b\n1. c\n2. d\n\nText"
+
+
+def test_wrappers_lose_nothing(read_bytes: Read) -> None:
+    word = docx.Document()
+    xml = f"""<w:body {nsdecls("w")} {MATH} xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"
+      xmlns:v="urn:schemas-microsoft-com:vml">
+      <w:sdt><w:sdtPr/><w:sdtContent><w:p><w:r><w:t>In a control</w:t></w:r></w:p></w:sdtContent></w:sdt>
+      <w:p><w:hyperlink><w:r><w:t>link</w:t></w:r></w:hyperlink>
+        <w:ins><w:r><w:t xml:space="preserve"> inserted</w:t></w:r></w:ins>
+        <w:del><w:r><w:delText>deleted</w:delText></w:r></w:del>
+        <w:r><w:rPr><w:vanish/></w:rPr><w:t>hidden</w:t></w:r>
+        <w:r><w:instrText>PAGE</w:instrText></w:r></w:p>
+      <w:p><w:r><w:t>Anchor</w:t><mc:AlternateContent>
+        <mc:Choice Requires="wps"><w:txbxContent><w:p><w:r><w:t>Box</w:t></w:r></w:p></w:txbxContent></mc:Choice>
+        <mc:Fallback><w:pict><v:textbox><w:txbxContent><w:p><w:r><w:t>Box</w:t></w:r></w:p></w:txbxContent></v:textbox>
+        </w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>
+      <w:tbl><w:tr><w:tc><w:p><w:r><w:t>Framed</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
+      </w:body>"""
+    for child in list(parse_xml(xml)):
+        word.element.body.append(child)
+    assert read_bytes("a.docx", saved(word)).text == "In a control\n\nlink inserted\n\nAnchor\n\nBox\n\nFramed"
+
+
+def test_strict_documents(read_bytes: Read) -> None:
+    word = docx.Document()
+    word.add_heading("Heading", level=1)
+    word.add_paragraph("Text")
+    strict = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(word))) as source, zipfile.ZipFile(strict, "w") as target:
+        for name in source.namelist():
+            data = source.read(name)
+            for kind in (b"officeDocument", b"wordprocessingml"):
+                data = data.replace(
+                    b"http://schemas.openxmlformats.org/" + kind + b"/2006/",
+                    b"http://purl.oclc.org/ooxml/" + kind + b"/",
+                )
+            target.writestr(name, data)
+    document = read_bytes("a.docx", strict.getvalue())
+    assert (document.text, outline(document)) == ("Heading\n\nText", [(1, "Heading")])
+
+
+# --- numbers and formulas
+
+
+def test_numbers_are_counted_as_word_counts_them() -> None:
+    numbering = Numbering(
+        {"1": "a", "2": "a", "3": "b"},
+        {
+            ("a", 0): Level("upperRoman", "%1."),
+            ("a", 1): Level("lowerLetter", "%1%2)", 3),
+            ("b", 0): Level("bullet", "*"),
+        },
+    )
+    labels = [
+        numbering.next_label(*item) for item in [("1", 0), ("1", 1), ("2", 1), ("3", 0), ("1", 0), ("1", 1), ("9", 0)]
+    ]
+    assert labels == ["I.", "Ic)", "Id)", "-", "II.", "IIc)", ""]
+
+
+@pytest.mark.parametrize(
+    ("xml", "expected"),
+    [
+        ("<m:f><m:num>{a+b}</m:num><m:den>{c}</m:den></m:f>", "(a+b)/c"),
+        ("<m:sSup><m:e>{x}</m:e><m:sup>{2}</m:sup></m:sSup>", "x^2"),
+        ("<m:sSubSup><m:e>{x}</m:e><m:sub>{i+1}</m:sub><m:sup>{2}</m:sup></m:sSubSup>", "x_(i+1)^2"),
+        ("<m:rad><m:deg/><m:e>{x+1}</m:e></m:rad>", "√(x+1)"),
+        (
+            '<m:nary><m:naryPr><m:chr m:val="∑"/></m:naryPr><m:sub>{i=1}</m:sub><m:sup>{n}</m:sup>'
+            "<m:e>{x}</m:e></m:nary>",
+            "∑_(i=1)^n x",
+        ),
+        ("<m:d><m:e>{a}</m:e><m:e>{b}</m:e></m:d>", "(a, b)"),
+        ("<m:func><m:fName>{log}</m:fName><m:e><m:d><m:e>{x}</m:e></m:d></m:e></m:func>", "log(x)"),
+    ],
+)
+def test_formulas(xml: str, expected: str) -> None:
+    runs = xml.replace("{", "<m:r><m:t>").replace("}", "</m:t></m:r>")
+    assert formula(parse_xml(f"<m:oMath {MATH}>{runs}</m:oMath>")) == expected
+
+
+# --- archives
+
+
+def refusal(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with pytest.raises(ReadError) as caught:
+        read(path)
+    return caught.value.message
+
+
+def archive(**parts: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
+        for name, data in parts.items():
+            target.writestr(name, data)
+    return file.getvalue()
+
+
+def test_archives_that_are_no_documents(tmp_path: Path) -> None:
+    assert "not a Word document" in refusal(tmp_path / "a.docx", archive(a=b"x"))
+
+
+def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
+    assert "zip bomb" in refusal(tmp_path / "a.docx", archive(bomb=bytes(60_000_000)))
+
+
+def test_parts_are_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    word = docx.Document()
+    word.add_paragraph("long " * 1_000)
+    monkeypatch.setattr(reader, "MAX_PART", 2_000)
+    assert "unpacks to more than" in refusal(tmp_path / "a.docx", saved(word))
+
+
+def test_truncated_and_damaged_archives(tmp_path: Path) -> None:
+    word = docx.Document()
+    word.add_paragraph("text")
+    whole = saved(word)
+    assert refusal(tmp_path / "a.docx", whole[: len(whole) // 2]) == "damaged or truncated DOCX"
+    for place in range(100, len(whole), len(whole) // 40):
+        (tmp_path / "b.docx").write_bytes(whole[:place] + b"\xff\xff\xff" + whole[place + 3 :])
+        try:
+            read(tmp_path / "b.docx")
+        except ReadError as error:
+            assert "\n" not in error.message

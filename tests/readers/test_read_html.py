@@ -1,0 +1,141 @@
+"""HTML: what is kept, what is left out, and how it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mergewise.errors import ReadError
+from mergewise.readers import read
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+PROSE = "<p>" + "The quick brown fox jumps over the lazy dog, and then it rests. " * 40 + "</p>"
+LINKS = "".join(f'<li><a href="/{n}">Page number {n}</a></li>' for n in range(20))
+
+
+def outline(document: Document) -> list[tuple[int, str]]:
+    return [(heading.level, heading.title) for heading in document.outline or ()]
+
+
+def test_blocks(read_bytes: Read) -> None:
+    document = read_bytes(
+        "a.html",
+        """<html><head><title>The  title</title><style>p {}</style></head><body>
+        <h1>One &amp; <em>two</em></h1>Loose <b>text</b>
+        <p>First<br>second&nbsp;line</p><div>Inside <div>and deeper</div></div>
+        <pre>  code\n    more\n</pre><blockquote><p>Quoted</p></blockquote><h3>Three</h3>
+        <script>alert(1)</script><noscript>no</noscript><p hidden>no</p>
+        <p style="display: none">no</p></body></html>""",
+    )
+    assert document.text == (
+        "One & two\n\nLoose text\n\nFirst\nsecond line\n\nInside\n\nand deeper\n\n  code\n    more\n\nQuoted\n\nThree"
+    )
+    assert outline(document) == [(1, "One & two"), (3, "Three")]
+    assert [document.text[h.start : h.end] for h in document.outline or ()] == ["One & two", "Three"]
+    assert document.title == "The title"
+
+
+def test_lists(read_bytes: Read) -> None:
+    document = read_bytes(
+        "a.html",
+        "<ul><li>a<ol start=3><li>b</li><li><p>c</p><p>d</p></li></ol></li><li>e</li></ul>"
+        "<dl><dt>Term</dt><dd>Meaning</dd></dl>",
+    )
+    assert document.text == "- a\n  3. b\n  4. c\n    d\n- e\n\nTerm\n  Meaning"
+
+
+def test_tables_keep_their_columns(read_bytes: Read) -> None:
+    document = read_bytes(
+        "a.html",
+        "<table><caption>Facts</caption><tr><th colspan=2>A</th><th>B</th></tr>"
+        "<tr><td rowspan=2>1</td><td>2</td><td>3</td></tr><tr><td>4</td><td><h2>5</h2><ul><li>x</ul></td></tr></table>",
+    )
+    assert document.text == "Facts\n\n| A |  | B |\n| 1 | 2 | 3 |\n|  | 4 | 5 - x |"
+    assert document.outline == ()
+
+
+def test_a_table_that_only_places_things_is_no_table(read_bytes: Read) -> None:
+    document = read_bytes("a.html", f"<table><tr><td><h2>Side</h2></td><td><h2>Main</h2>{PROSE}</td></tr></table>")
+    assert outline(document) == [(2, "Side"), (2, "Main")]
+    assert "|" not in document.text
+
+
+def test_absurd_spans_are_capped(read_bytes: Read) -> None:
+    document = read_bytes(
+        "a.html", "<table><tr><td colspan=99999999>a</td><td rowspan=99999999 colspan=x>b</td></tr></table>"
+    )
+    assert len(document.text) < 1_000
+
+
+def test_deeply_nested_layout_tables_take_no_time(read_bytes: Read) -> None:
+    depth = 40
+    document = read_bytes("a.html", "<table><tr><td>" * depth + "core" + "</td></tr></table>" * depth)
+    assert document.text == "core"
+
+
+def test_menus_and_side_matter_are_left_out_of_a_page(read_bytes: Read) -> None:
+    document = read_bytes(
+        "a.html",
+        f"<body><header>Site</header><nav>{LINKS}</nav><ul class=more>{LINKS}</ul>"
+        f"<div id=content><h1>Title</h1>{PROSE}<h2>Section</h2>{PROSE}<aside>Advert</aside></div>"
+        f"<div class='cookie-consent'>Accept all</div><footer>Imprint</footer></body>",
+    )
+    assert outline(document) == [(1, "Title"), (2, "Section")]
+    for left_out in ("Site", "Page number", "Advert", "Accept", "Imprint"):
+        assert left_out not in document.text
+
+
+def test_main_is_the_main_content_and_keeps_the_title_above_it(read_bytes: Read) -> None:
+    document = read_bytes("a.html", f"<body><h1>Title</h1><p>Teaser</p><main><h2>Section</h2>{PROSE}</main></body>")
+    assert outline(document) == [(1, "Title"), (2, "Section")]
+    assert "Teaser" not in document.text
+
+
+def test_a_small_page_that_looks_like_a_menu_is_kept_whole(read_bytes: Read) -> None:
+    assert "Page number 19" in read_bytes("a.html", f"<body><ul class=menu>{LINKS}</ul></body>").text
+
+
+def test_but_nav_never(read_bytes: Read) -> None:
+    assert read_bytes("a.html", f"<nav>{LINKS}</nav><p>Text</p>").text == "Text"
+
+
+def test_footnote_marks_are_dropped_and_superscripts_kept(read_bytes: Read) -> None:
+    document = read_bytes("a.html", '<p>x<sup>2</sup> is known.<sup><a href="#note">[1]</a></sup> So it is.</p>')
+    assert document.text == "x2 is known. So it is."
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b'<meta charset="iso-8859-1">',
+        b'<meta http-equiv="Content-Type" content="text/html; charset=windows-1252">',
+        b"",
+    ],
+)
+def test_declared_encodings(read_bytes: Read, head: bytes) -> None:
+    text = "Les élèves français étudient à l'école près de la forêt, où l'été dure longtemps."
+    assert read_bytes("a.html", head + b"<p>" + text.encode("cp1252") + b"</p>").text == text
+
+
+@pytest.mark.parametrize("declared", ["utf-16", "no-such", "hex", "ascii"])
+def test_wrongly_declared_encodings(read_bytes: Read, declared: str) -> None:
+    assert read_bytes("a.html", f'<meta charset="{declared}"><p>Straße</p>').text.startswith("Stra")
+
+
+def test_xhtml_with_a_declaration(read_bytes: Read) -> None:
+    source = (
+        '<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml"><body><p>ä</p></body></html>'
+    )
+    assert read_bytes("a.xhtml", source).text == "ä"
+
+
+def test_deep_nesting_is_read_or_refused_but_never_cut(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text("<div>" * 300 + "core")
+    assert read(path).text == "core"
+    path.write_text("<div>" * 3_000 + "core")
+    with pytest.raises(ReadError):
+        read(path)

@@ -1,0 +1,100 @@
+"""PDF: pages, headings from type and from bookmarks, and what cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from mergewise.errors import ReadError
+from mergewise.readers import read
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+MakePdf = Callable[..., bytes]
+
+
+def body(*texts: str, top: float = 700) -> list[tuple[str, float, float, float, str]]:
+    return [("F1", 10, 50, top - 12 * row, text) for row, text in enumerate(texts)]
+
+
+def outline(document: Document) -> list[tuple[int, str]]:
+    return [(heading.level, heading.title) for heading in document.outline or ()]
+
+
+def test_pages_paragraphs_and_headings_by_type(read_bytes: Read, make_pdf: MakePdf) -> None:
+    first = [
+        ("F2", 18, 50, 760, "The Title"),
+        *body("A first line of the text,", "and a second one.", top=720),
+        *body("A new paragraph after a gap.", top=670),
+        ("F2", 10, 50, 630, "A Bold Heading"),
+        *body("More text under it.", top=612),
+    ]
+    document = read_bytes("a.pdf", make_pdf([first, [], body("The last page.")]))
+    assert document.text == (
+        "The Title\n\nA first line of the text,\nand a second one.\n\nA new paragraph after a gap.\n\n"
+        "A Bold Heading\n\nMore text under it.\n\nThe last page."
+    )
+    assert outline(document) == [(1, "The Title"), (2, "A Bold Heading")]
+    assert [document.text[page.start : page.end] for page in document.pages][1:] == ["", "The last page."]
+    assert document.title == "The Title"
+
+
+def test_running_heads_and_sentences_are_no_headings(read_bytes: Read, make_pdf: MakePdf) -> None:
+    pages = [
+        [
+            ("F2", 10, 50, 780, f"Annual report {number}"),
+            ("F2", 10, 50, 750, "This is a bold sentence."),
+            *body("Some text of this page that is long enough to be the body."),
+        ]
+        for number in range(4)
+    ]
+    assert outline(read_bytes("a.pdf", make_pdf(pages))) == []
+
+
+def test_bookmarks_win_over_type(read_bytes: Read, make_pdf: MakePdf) -> None:
+    pages = [
+        body("1 Introduction", "Words."),
+        body("2 Results", "More words.", "Large"),
+        [("F1", 20, 50, 700, "LARGE")],
+    ]
+    document = read_bytes("a.pdf", make_pdf(pages, bookmarks=[("Introduction", 0), ("results", 1), ("Gone", 1)]))
+    assert outline(document) == [(1, "1 Introduction"), (1, "2 Results")]
+
+
+def test_one_bookmark_is_no_outline(read_bytes: Read, make_pdf: MakePdf) -> None:
+    pages = [
+        [*body("File name", "Words and words and words."), ("F2", 14, 50, 600, "Real Heading"), *body("x", top=580)]
+    ]
+    document = read_bytes("a.pdf", make_pdf(pages, bookmarks=[("File name", 0)]))
+    assert outline(document) == [(1, "Real Heading")]
+
+
+def test_the_declared_title_counts_if_it_can_be_seen(read_bytes: Read, make_pdf: MakePdf) -> None:
+    pages = [[("F2", 18, 50, 760, "Ducks"), *body("A study of ponds", "and of their ducks")]]
+    assert read_bytes("a.pdf", make_pdf(pages, title="A Study of Ponds")).title == "A Study of Ponds"
+    assert read_bytes("a.pdf", make_pdf(pages, title="Microsoft Word - x.doc")).title == "Ducks"
+
+
+def refusal(path: Path, content: bytes) -> str:
+    path.write_bytes(content)
+    with pytest.raises(ReadError) as caught:
+        read(path)
+    return caught.value.message
+
+
+def test_what_cannot_be_read(tmp_path: Path, make_pdf: MakePdf) -> None:
+    path = tmp_path / "a.pdf"
+    assert refusal(path, make_pdf([[]])) == "no text (a scan?)"
+    assert refusal(path, make_pdf([body("secret")], encrypted=True)) == "encrypted"
+    assert refusal(path, b"%PDF-1.4\n1 0 obj\n<< /Type") == "damaged PDF"
+
+
+def test_reading_in_threads(tmp_path: Path, make_pdf: MakePdf) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(make_pdf([body("one", "two")] * 20))
+    with ThreadPoolExecutor(4) as pool:
+        texts = set(pool.map(lambda _: read(path).text, range(16)))
+    assert len(texts) == 1

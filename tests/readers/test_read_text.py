@@ -1,0 +1,210 @@
+"""Plain text, encodings, Markdown and reStructuredText: the source is the text."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Callable
+
+import pytest
+
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+
+
+def outline(document: Document) -> list[tuple[int, str]]:
+    return [(heading.level, heading.title) for heading in document.outline or ()]
+
+
+def marked(document: Document) -> list[str]:
+    return [document.text[heading.start : heading.end] for heading in document.outline or ()]
+
+
+# --- encodings
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Grüße, 世界".encode(),
+        codecs.BOM_UTF8 + "Grüße, 世界".encode(),
+        codecs.BOM_UTF16_LE + "Grüße, 世界".encode("utf-16-le"),
+        codecs.BOM_UTF16_BE + "Grüße, 世界".encode("utf-16-be"),
+    ],
+)
+def test_unicode(read_bytes: Read, content: bytes) -> None:
+    assert read_bytes("a.txt", content).text == "Grüße, 世界"
+
+
+def test_a_single_byte_encoding_is_guessed(read_bytes: Read) -> None:
+    text = "Les élèves français étudient à l'école près de la forêt, où l'été dure très longtemps. " * 5
+    assert read_bytes("a.txt", text.encode("cp1252")).text == text
+
+
+def test_utf8_with_a_broken_byte_stays_utf8(read_bytes: Read) -> None:
+    assert read_bytes("a.txt", "äöü".encode() + b"\xff").text == "äöü\ufffd"
+
+
+def test_a_stray_nul_does_not_make_a_log_binary(read_bytes: Read) -> None:
+    assert read_bytes("a.log", b"line\n" * 1_000 + b"\x00 end").text.endswith("line\n\ufffd end")
+
+
+def test_line_ends_are_made_one(read_bytes: Read) -> None:
+    assert read_bytes("a.txt", "a\r\nb\rc\n").text == "a\nb\nc\n"
+    assert read_bytes("a.md", "# A\r\n\r\ntext\r\n").text == "# A\n\ntext\n"
+
+
+def test_plain_text_has_no_outline(read_bytes: Read) -> None:
+    assert read_bytes("a.log", "# not a heading\n").outline == ()
+
+
+# --- Markdown
+
+
+def test_markdown_headings(read_bytes: Read) -> None:
+    source = """Intro
+
+# One *two* `three`
+
+Setext
+======
+
+Two lines
+of title
+---
+
+   ### Indented [link](http://x) ![image](y.png) ###
+
+```
+# not a heading
+```
+
+    # code
+
+> # quoted
+
+- # in a list
+
+###### Six
+"""
+    document = read_bytes("a.md", source)
+    assert document.text == source
+    assert outline(document) == [
+        (1, "One two three"),
+        (1, "Setext"),
+        (2, "Two lines of title"),
+        (3, "Indented link image"),
+        (6, "Six"),
+    ]
+    assert marked(document) == [
+        "# One *two* `three`",
+        "Setext\n======",
+        "Two lines\nof title\n---",
+        "### Indented [link](http://x) ![image](y.png) ###",
+        "###### Six",
+    ]
+    assert document.title == "One two three"
+
+
+def test_markdown_titles_lose_mark_up_only(read_bytes: Read) -> None:
+    source = "# a\\_b &amp; <b>c</b> [d][r] {#anchor .class}\n\n# {braces}\n\n#\n\n[r]: http://x\n"
+    assert outline(read_bytes("a.md", source)) == [(1, "a_b & c d"), (1, "{braces}")]
+
+
+def test_front_matter(read_bytes: Read) -> None:
+    source = """---
+title: "The: title"
+draft: true
+weight: 3
+share: 0.5
+version: 1.2.3
+tags: [a, b]
+nested:
+  key: value
+---
+# Heading
+"""
+    document = read_bytes("a.md", source)
+    assert document.title == "The: title"
+    assert document.metadata == {"draft": True, "weight": 3, "share": 0.5, "version": "1.2.3"}
+    assert outline(document) == [(1, "Heading")]
+    assert marked(document) == ["# Heading"]
+
+
+def test_a_rule_is_not_front_matter(read_bytes: Read) -> None:
+    document = read_bytes("a.md", "text\n\n---\ntitle: no\n---\n")
+    assert document.metadata == {}
+
+
+# --- reStructuredText
+
+
+RST = """\
+=====
+Guide
+=====
+
+Intro with :ref:`unknown role <x>` and |nothing|.
+
+.. toctree::
+   :maxdepth: 2
+
+   a
+
+First :class:`Thing`
+--------------------
+
+.. code-block:: python
+
+   Not a title
+   -----------
+
+.. include:: /etc/passwd
+
+.. raw:: html
+
+   <b>raw</b>
+
+Deeper
+~~~~~~
+
+Second
+------
+A
+~
+B
+~
+"""
+
+
+def test_rst(read_bytes: Read, capfd: pytest.CaptureFixture[str]) -> None:
+    document = read_bytes("a.rst", RST)
+    assert document.text == RST
+    assert outline(document) == [
+        (1, "Guide"),
+        (2, "First Thing"),
+        (3, "Deeper"),
+        (2, "Second"),
+        (3, "A"),
+        (3, "B"),
+    ]
+    assert marked(document) == [
+        "=====\nGuide\n=====",
+        "First :class:`Thing`\n--------------------",
+        "Deeper\n~~~~~~",
+        "Second\n------",
+        "A\n~",
+        "B\n~",
+    ]
+    assert document.title == "Guide"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_rst_outlines_do_not_depend_on_files_read_before(read_bytes: Read) -> None:
+    read_bytes("a.rst", ".. default-role:: literal\n\n.. role:: own\n\nTitle\n=====\n")
+    assert outline(read_bytes("b.rst", "`Title`\n=======\n")) == [(1, "Title")]
+
+
+def test_broken_rst_is_read(read_bytes: Read) -> None:
+    source = "Title\n===\n\n.. csv-table::\n   :file: /etc/passwd\n\n*open ``\n\nUnder\n====\n\nText\n"
+    assert read_bytes("a.rst", source).text == source
