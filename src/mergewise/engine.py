@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mergewise import assemble as strategies
+from mergewise.defaults import BUDGET, EMBEDDER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
 from mergewise.generate import extractive
 from mergewise.index.tree import TreeSettings, build_trees
@@ -23,9 +24,6 @@ from mergewise.text.windows import search_key
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, DocumentRows, Failure, Problem
 
 VIEWS = ("leaf",)
-DEFAULT_EMBEDDER = "minilm"
-DEFAULT_STRATEGY = "auto-merge"
-DEFAULT_BUDGET = 640
 
 Source: TypeAlias = str | os.PathLike[str] | Document
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -36,7 +34,7 @@ _BATCH_CHARACTERS = 1_000_000
 _BATCH_DOCUMENTS = 512
 
 
-def open(  # noqa: A001 - the name that users know: mergewise.open
+def open(
     path: str | os.PathLike[str],
     *,
     views: Sequence[str] = VIEWS,
@@ -61,7 +59,7 @@ def open(  # noqa: A001 - the name that users know: mergewise.open
     if manifest is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        manifest = _new_manifest(views, embedder or DEFAULT_EMBEDDER)
+        manifest = _new_manifest(views, embedder or EMBEDDER)
         store = LanceStore.create(directory, manifest)
         manifest = store.manifest
     else:
@@ -191,8 +189,8 @@ class Index:
         self,
         question: str,
         *,
-        strategy: str = DEFAULT_STRATEGY,
-        budget: int = DEFAULT_BUDGET,
+        strategy: str = STRATEGY,
+        budget: int = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> Context:
@@ -213,8 +211,8 @@ class Index:
         self,
         question: str,
         *,
-        strategy: str = DEFAULT_STRATEGY,
-        budget: int = DEFAULT_BUDGET,
+        strategy: str = STRATEGY,
+        budget: int = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
     ) -> Answer:

@@ -1,16 +1,16 @@
 """Every error mergewise raises on purpose. Each says what happened and, in `hint`, what to do next.
 
-    MergewiseError
-    ├── UsageError            the caller asked for something that cannot be (exit 2)
-    ├── ReadError             one file could not be read; its reason goes into the summary of `add`
-    ├── MissingExtra          an optional dependency is not installed
-    ├── ModelError            a model failed or answered nonsense
-    └── StoreError            the index on disk
-        ├── NotAnIndex        the directory holds something else (exit 2)
-        ├── NewerFormat       the index was written by a newer mergewise (exit 2)
-        ├── EmbedderMismatch  the index was built by another embedder (exit 2)
-        ├── IndexBusy         another process is writing (retryable)
-        └── CorruptIndex      an invariant is broken; `mergewise check --repair` may mend it
+MergewiseError
+├── UsageError            the caller asked for something that cannot be (exit 2)
+├── ReadError             one file could not be read; its reason goes into the summary of `add`
+├── MissingExtra          an optional dependency is not installed
+├── ModelError            a model failed or answered nonsense
+└── StoreError            the index on disk
+    ├── NotAnIndex        the directory holds something else (exit 2)
+    ├── NewerFormat       the index was written by a newer mergewise (exit 2)
+    ├── EmbedderMismatch  the index was built by another embedder (exit 2)
+    ├── IndexBusy         another process is writing (retryable)
+    └── CorruptIndex      an invariant is broken; `mergewise check --repair` may mend it
 """
 
 from __future__ import annotations

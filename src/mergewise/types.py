@@ -155,7 +155,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a strategy did, and why: which pieces it took (`inputs`), what came of them (`output`), at what score."""
+    """One thing a strategy did, and why: what it took (`inputs`), what came of it (`output`), at what score."""
 
     action: str
     reason: str

@@ -83,8 +83,7 @@ def _with(defaults: Any, given: Mapping[str, object], name: str) -> Any:
     for key in given:
         if key not in known:
             raise UsageError(f"{name} has no parameter {key!r}", f"it has: {', '.join(known)}")
-    chosen = replace(defaults, **{key: _converted(key, value, hints[key], name) for key, value in given.items()})
-    return chosen
+    return replace(defaults, **{key: _converted(key, value, hints[key], name) for key, value in given.items()})
 
 
 def _converted(key: str, value: object, wanted: Any, name: str) -> object:

@@ -93,15 +93,9 @@ def merge(
             if parent is None or not _should_merge(parent, family, parameters, floor, budget):
                 continue
             merged = _merged(parent, family, parameters)
-            trace.append(
-                Step(
-                    "merge",
-                    f"{len(family)} of {parent.children} children found",
-                    tuple(item.span for item in family),
-                    merged.span,
-                    merged.score,
-                )
-            )
+            if parent.children > 1:
+                reason = f"{len(family)} of {parent.children} children found"
+                trace.append(Step("merge", reason, tuple(item.span for item in family), merged.span, merged.score))
             standing = [item for item in standing if item not in family] + [merged]
     return standing
 
@@ -165,7 +159,6 @@ def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, t
             families[parent.id].append(item)
         else:
             kept.append(item)
-    chosen = {parent_id for parent_id in families}
     for parent_id, family in families.items():
         parent = sections[parent_id]
         merged = _Item(
@@ -176,7 +169,7 @@ def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, t
             parent.span,
         )
         trace.append(Step("merge", "parents only", tuple(i.span for i in family), merged.span, merged.score))
-        if not chosen.intersection(merged.ancestors):
+        if not families.keys() & set(merged.ancestors):
             kept.append(merged)
     return kept
 
@@ -206,12 +199,26 @@ def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> d
 
 
 def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
-    """The items with their text, best first. Leaves that were not hits are read in one call."""
-    leaves = {hit.row.id: hit.row for hit in hits}
+    """The items with their text, best first, and the hits in them for where the whole does not fit.
+
+    Leaves that were not hits are read in one call.
+    """
+    by_id = {hit.row.id: hit for hit in hits}
+    leaves = {leaf_id: hit.row for leaf_id, hit in by_id.items()}
     wanted = {leaf for item in items for leaf in range(item.first, item.last + 1)}
     leaves |= reader.leaves(sorted(wanted - leaves.keys()))
-    ranked = sorted(items, key=lambda i: (-i.score, i.first))
-    return [Candidate(_fragments([leaves[i] for i in range(x.first, x.last + 1) if i in leaves]), x.score) for x in ranked]
+    candidates = []
+    for item in sorted(items, key=lambda i: (-i.score, i.first)):
+        ids = range(item.first, item.last + 1)
+        fragments = _fragments([leaves[i] for i in ids if i in leaves])
+        inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
+        candidates.append(Candidate(fragments, item.score, _singles(inside)))
+    return candidates
+
+
+def _singles(hits: Sequence[Hit]) -> tuple[Candidate, ...]:
+    ranked = sorted(hits, key=lambda hit: -hit.score)
+    return tuple(Candidate((fragment_of([hit.row]),), hit.score) for hit in ranked)
 
 
 def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
@@ -232,7 +239,7 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, p: AutoMerge, trace: lis
         raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
     hits = [hit for hit in hits if hit.row.id in vectors]
     if len(hits) < 2:
-        return [Candidate((fragment_of([hit.row]),), hit.score) for hit in hits]
+        return list(_singles(hits))
     matrix = np.stack([vectors[hit.row.id] for hit in hits])
     cosines = matrix @ matrix.T
     pairs = cosines[np.triu_indices(len(hits), 1)]
@@ -247,7 +254,7 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, p: AutoMerge, trace: lis
         rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
         if len(rows) > 1:
             trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=hit.score))
-        clusters.append(Candidate(_fragments(rows), hit.score))
-        # where the cluster as a whole is too large, its members are tried one by one
-        clusters += [Candidate((fragment_of([hits[j].row]),), hits[j].score) for j in members if len(members) > 1]
+        clusters.append(
+            Candidate(_fragments(rows), hit.score, _singles([hits[j] for j in members] if len(rows) > 1 else []))
+        )
     return clusters

@@ -31,8 +31,8 @@ def fill(
 ) -> Context:
     """The best candidates that fit, rendered.
 
-    Candidates are taken in the order given; one that is too large is skipped and the next is tried; what a taken
-    candidate already holds is not taken again. The plan adds up token counts piece by piece. The rendered text is
+    Candidates are taken in the order given; one that is too large is skipped, its parts are tried, then the next; what
+    a taken candidate already holds is not taken again. The plan adds up token counts piece by piece. The rendered text is
     then counted as a whole, and while it is over the budget the candidate taken last is given up.
     """
     plan = _Plan(budget, order, models.count_tokens)
@@ -71,8 +71,12 @@ class _Plan:
             return True
         cost = self._cost(parts)
         if cost > self._left:
-            self.steps.append(Step("skip", f"{cost} tokens, {self._left} left", _spans(candidate), score=candidate.score))
+            self.steps.append(
+                Step("skip", f"{cost} tokens, {self._left} left", _spans(candidate), score=candidate.score)
+            )
             self._misses += 1
+            for smaller in candidate.instead:
+                self.consider(smaller)
             return self._misses < _PATIENCE
         self._misses = 0
         self._left -= cost

@@ -39,16 +39,24 @@ class Fragment:
 
     def cut(self, start: int, end: int) -> Fragment:
         return replace(
-            self, start=start, end=end, body=min(max(start, self.body), end), text=self.text[start - self.start : end - self.start]
+            self,
+            start=start,
+            end=end,
+            body=min(max(start, self.body), end),
+            text=self.text[start - self.start : end - self.start],
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster."""
+    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster.
+
+    `instead` is tried, best first, where the whole does not fit: the hits that a parent was made of.
+    """
 
     fragments: tuple[Fragment, ...]
     score: float
+    instead: tuple[Candidate, ...] = ()
 
 
 def fragment_of(leaves: Sequence[Leaf]) -> Fragment:

@@ -15,6 +15,7 @@ from mergewise.types import Answer, Citation, Context, Document, Passage, Span
 
 SENTENCES = 3
 NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
+LONGEST_QUOTE = 600  # characters
 MIN_COSINE = 0.35  # below both of these the best sentence is no answer; docs/evaluation.md has the measurement
 MIN_COVERAGE = 0.6
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
@@ -54,8 +55,19 @@ def _sentences(context: Context) -> list[_Sentence]:
         _Sentence(mark, passage, Span(span.doc_id, span.start + start, span.start + end), part[start:end])
         for mark, passage in enumerate(context.passages, 1)
         for span, part in passage.parts()
-        for start, end in split_sentences(part)
+        for start, end in _with_announced(part, split_sentences(part))
     ]
+
+
+def _with_announced(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """A sentence that ends with a colon and what it announces are one: a quotation of half of it says nothing."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sentences:
+        if joined and text[joined[-1][1] - 1] == ":" and end - joined[-1][0] <= LONGEST_QUOTE:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((start, end))
+    return joined
 
 
 def _coverage(question: str, sentences: Sequence[_Sentence]) -> FloatArray:
@@ -71,7 +83,8 @@ def _cosines(question: str, sentences: Sequence[_Sentence], embedder: Embedder |
     if embedder is None:
         return None
     rows = embedder.embed_documents([f"{_place(s.passage)}\n{s.text}".strip() for s in sentences])
-    return rows @ embedder.embed_queries([question])[0]
+    cosines: FloatArray = rows @ embedder.embed_queries([question])[0]
+    return cosines
 
 
 def _place(passage: Passage) -> str:

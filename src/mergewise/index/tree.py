@@ -45,7 +45,9 @@ def build_trees(
     counts = iter(count_tokens([d.text[a:b] for d, units in zip(documents, spans, strict=True) for a, b in units]))
     trees = []
     for document, outline, units in zip(documents, outlines, spans, strict=True):
-        sized = _bounded(document.text, [_Unit(a, b, next(counts)) for a, b in units], count_tokens, settings.leaf_tokens)
+        sized = _bounded(
+            document.text, [_Unit(a, b, next(counts)) for a, b in units], count_tokens, settings.leaf_tokens
+        )
         root = _heading_tree(document.text, outline, sized)
         _divide(document.text, root, settings)
         _join_small(root, settings.min_section_tokens)
@@ -309,16 +311,23 @@ class _Emitter:
         return count
 
     def _leaves(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
-        """Whole sentences up to the leaf size; a paragraph's end closes a leaf that is half full."""
+        """Whole sentences up to the leaf size; a paragraph's end closes a leaf that is half full.
+
+        It does not where the paragraph ends with a colon: what was announced stays with the announcement.
+        """
         if not node.units:
             return 0
         text, limit = self.document.text, self.leaf_tokens
         paragraph_starts = {start for start, _ in paragraphs(text, node.units[0].start, node.units[-1].end)}
 
+        def announces(upto: int) -> bool:
+            return text[max(node.start, upto - 8) : upto].rstrip().endswith(":")
+
         def begins(unit: _Unit, size: int) -> bool:
             if unit.start <= node.body:
                 return size + unit.tokens > limit  # headings stay with the text below them
-            return size + unit.tokens > limit or (2 * size >= limit and unit.start in paragraph_starts)
+            settled = 2 * size >= limit and unit.start in paragraph_starts
+            return size + unit.tokens > limit or (settled and not announces(unit.start))
 
         runs = list(_split_before(node.units, begins))
         for i, run in enumerate(runs):

@@ -1,4 +1,4 @@
-"""Models behind the protocols, one file an adapter. `load_embedder` chooses by a short spec; nothing is imported before."""
+"""Models behind the protocols, one file an adapter. `load_embedder` imports the one that a spec names."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """The embedder that ships with the package: all-MiniLM-L6-v2 as int8 ONNX, 23 MB, run by onnxruntime.
 
-Model: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the token vectors of a six-layer BERT,
-scaled to unit length. `scripts/export_minilm.py` makes the file and says how. Texts are English and, like the original's, cut after
-256 word pieces, of which two are the marks of beginning and end.
+Model: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the token vectors of a
+six-layer BERT, scaled to unit length. `scripts/export_minilm.py` makes the file and says how. Texts are English and,
+like the original's, cut after 256 word pieces, of which two are the marks of beginning and end.
 
-A text's vector depends on the text alone, up to the rounding of float32: the integers' ranges are fixed, not taken from the batch.
+A text's vector depends on the text alone, up to the rounding of float32: the integers' ranges are fixed, not taken from
+the batch.
 
-One thread runs one batch, as many batches at once as there are cores. Against one batch on all cores this wins because most nodes
-between the matrix products are too small to be divided. `benchmarks/embedder.py` measures it.
+One thread runs one batch, as many batches at once as there are cores: the nodes between the matrix products are too small
+to be divided, and a core that other programs slow down holds nobody up. `benchmarks/embedder.py` measures it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ POSITIONS = 512
 """How many word pieces the network can take at all."""
 
 BATCH_TOKENS = 384
-"""Tokens that one run takes, padding included: small enough for the processor's caches, large enough for full matrix products."""
+"""Tokens that one run takes, padding included: small enough for the caches, large enough for full matrix products."""
 
 SLAB = 2048
 """Texts that are in memory as word pieces at a time."""
@@ -74,9 +75,9 @@ class MiniLM:
     def token_vectors(self, texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[tuple[FloatArray, OffsetArray]]:
         """Of each text the vectors of its word pieces, (T, 384), and where they stand in it, (T, 2), in characters.
 
-        The first and the last piece are the marks of beginning and end, with the empty span (0, 0). With the default `max_tokens` the
-        mean of all T vectors, scaled to unit length, is the row of `embed_documents`. `max_tokens` may be 2 to 512; the model was
-        trained with 256.
+        The first and the last piece are the marks of beginning and end, with the empty span (0, 0). With the default
+        `max_tokens` the mean of all T vectors, scaled to unit length, is the row of `embed_documents`. `max_tokens` may
+        be 2 to 512; the original stops at 256.
         """
         if not 2 <= max_tokens <= POSITIONS:
             raise UsageError(f"max_tokens is {max_tokens}", f"minilm takes 2 to {POSITIONS}")
@@ -87,8 +88,10 @@ class MiniLM:
 
     def _run(self, pieces: Sequence[Sequence[int]], finish: Callable[[FloatArray], FloatArray]) -> list[FloatArray]:
         """`finish` of the token vectors of each text, in order."""
+        if not pieces:
+            return []
+        session = self._session()
         results: list[FloatArray] = [np.empty(0, dtype=np.float32)] * len(pieces)
-        session = self._session() if pieces else None
 
         def run(batch: Sequence[int]) -> None:
             ids, mask = pad([pieces[i] for i in batch])
@@ -98,9 +101,8 @@ class MiniLM:
 
         workers = cores()
         batches = list(plan_batches([len(ids) for ids in pieces], workers))
-        if len(batches) <= 1 or workers == 1:
-            for batch in batches:
-                run(batch)
+        if len(batches) == 1:
+            run(batches[0])
         else:
             with ThreadPoolExecutor(min(workers, len(batches))) as pool:
                 list(pool.map(run, batches))
@@ -136,7 +138,7 @@ def cut(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
 
 
 def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
-    """Groups texts of similar length, the longest first, so that little is padded and the last batches to end are short ones.
+    """Groups texts of similar length, the longest first, so that little is padded and the last to end are short.
 
     A few texts are divided among the workers rather than filling one batch.
     """
@@ -162,5 +164,5 @@ def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDA
 
 
 def unit_mean(vectors: FloatArray) -> FloatArray:
-    mean = vectors.mean(axis=0)
-    return mean / np.linalg.norm(mean)
+    mean: FloatArray = vectors.mean(axis=0)
+    return mean / np.float32(np.linalg.norm(mean))

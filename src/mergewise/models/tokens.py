@@ -1,7 +1,7 @@
 """Word pieces by the vocabulary that ships with the package: no network, no special tokens, no truncation.
 
-The same vocabulary feeds the `minilm` embedder. Truncation and padding are states of a `tokenizers.Tokenizer`, so nobody ever turns
-them on in the shared one: whoever has a limit cuts the lists that come back.
+The same vocabulary feeds the `minilm` embedder. Truncation and padding are states of a `tokenizers.Tokenizer`, so
+nobody ever turns them on in the shared one: whoever has a limit cuts the lists that come back.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from mergewise.errors import UsageError
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     from tokenizers import Encoding, Tokenizer
+
+    from mergewise.protocols import TokenCounter
 
     OffsetArray: TypeAlias = npt.NDArray[np.int32]
 
@@ -56,3 +60,18 @@ def token_offsets(text: str) -> OffsetArray:
 
     (encoding,) = encode([text], marks=False, offsets=True)
     return np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
+
+
+def counter_from_file(path: Path) -> TokenCounter:
+    """A `TokenCounter` by another model's `tokenizer.json`, so that budgets are exact for that model."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare exceptions
+        raise UsageError(
+            f"{path} is not a tokenizer.json: {error}", "give the file of a Hugging Face tokenizer"
+        ) from None
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return lambda texts: [len(e) for e in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]

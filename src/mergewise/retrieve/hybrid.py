@@ -17,7 +17,7 @@ class SearchSettings:
     """How the two searches become one. `weight` is the share of the vectors in the convex fusion, `depth` the rows of each."""
 
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
-    weight: float = 0.5
+    weight: float = 0.4
     depth: int = 100
 
 

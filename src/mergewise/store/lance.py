@@ -8,6 +8,7 @@ to the versions that the manifest names. One process writes at a time, held by a
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,8 +24,8 @@ from mergewise.errors import CorruptIndex, IndexBusy, UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store import schema as s
 from mergewise.store.audit import audit
-from mergewise.store.rows import moved
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
+from mergewise.store.rows import moved
 from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
 
 if TYPE_CHECKING:
@@ -151,8 +152,11 @@ class _Change:
                 s.LEAF: s.leaf_schema(self.manifest.dimension),
                 s.SECTION: s.SECTION_SCHEMA,
             }
-            return database.create_table(name, schema=schemas[name], mode="overwrite")
-        table = database.open_table(name)
+            if name in database.table_names():  # an interrupted first write left it
+                database.drop_table(name)
+            created: Table = database.create_table(name, schema=schemas[name])
+            return created
+        table: Table = database.open_table(name)
         if table.version != named:
             log.info("going back to version %d of %s: a writer was interrupted", named, name)
             table.checkout(named)
@@ -254,7 +258,7 @@ class LanceReader:
         if version is None:
             return None
         try:
-            table = _connect(self.directory).open_table(name)
+            table: Table = _connect(self.directory).open_table(name)
             table.checkout(version)
         except (ValueError, RuntimeError, OSError) as error:
             raise CorruptIndex(
@@ -320,7 +324,7 @@ class LanceReader:
         table = self._table(s.LEAF)
         if table is None or not self.manifest.dimension:
             return []
-        search = table.search(vector.astype(np.float16), query_type="vector", vector_column_name="vector")
+        search: Any = table.search(vector.astype(np.float16), query_type="vector", vector_column_name="vector")
         search = search.distance_type("dot").nprobes(NPROBES).refine_factor(REFINE).select(["id", "_distance"])
         found = self._filtered(search, where).limit(k).to_arrow()
         return _best(found["id"].to_pylist(), [1.0 - d for d in found["_distance"].to_pylist()])
@@ -354,7 +358,9 @@ class LanceReader:
             return sorted(_scan(table, ["_number"], where)["_number"].to_pylist())
         except (ValueError, RuntimeError, OSError) as error:
             named = ", ".join(c for c in table.schema.names if not c.startswith("_"))
-            raise UsageError(f"the condition {where!r} was not understood: {_line(error)}", f"columns: {named}") from None
+            raise UsageError(
+                f"the condition {where!r} was not understood: {_line(error)}", f"columns: {named}"
+            ) from None
 
 
 def _connect(directory: Path) -> Any:
@@ -407,4 +413,4 @@ def _string(value: str) -> str:
 
 
 def _line(error: Exception) -> str:
-    return str(error).strip().split("\n", 1)[0][:200]
+    return re.split(r"\n|\. Valid fields", str(error).strip())[0][:200]

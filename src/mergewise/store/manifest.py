@@ -35,7 +35,8 @@ def read_manifest(directory: Path) -> Manifest | None:
     except FileNotFoundError:
         if directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
             raise NotAnIndex(
-                f"{directory} is a directory, but not a mergewise index", "choose another --index, or an empty directory"
+                f"{directory} is a directory, but not a mergewise index",
+                "choose another --index, or an empty directory",
             ) from None
         return None
     except (NotADirectoryError, IsADirectoryError):
@@ -58,7 +59,9 @@ def _parse(text: str, directory: Path) -> Manifest:
     try:
         return Manifest(**{**raw, "views": tuple(raw["views"])})
     except (TypeError, KeyError):
-        raise CorruptIndex(f"{directory / NAME} lacks fields", "index the documents again into a new directory") from None
+        raise CorruptIndex(
+            f"{directory / NAME} lacks fields", "index the documents again into a new directory"
+        ) from None
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:

@@ -131,10 +131,7 @@ def leaves_from(table: pa.Table) -> dict[int, Leaf]:
 def section_table(rows: Sequence[tuple[int, DocumentRows]]) -> pa.Table:
     numbered = [(number, section) for number, document in rows for section in document.sections]
     return pa.Table.from_pylist(
-        [
-            {"doc": number, **{name: getattr(section, name) for name in SECTION_COLUMNS}}
-            for number, section in numbered
-        ],
+        [{"doc": number, **{name: getattr(section, name) for name in SECTION_COLUMNS}} for number, section in numbered],
         SECTION_SCHEMA,
     )
 

@@ -32,6 +32,7 @@ _LEANS_ON = re.compile(
     r"No|Nos|Vol|pp|p|ed|eds|al|cf|vs|v|ca|approx|dept|est|e\.g|i\.e|viz)\.[\s]*$"
 )
 _ITEM_MARK = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z])[.)]\Z")
+_CLOSING = re.compile(r"[)\]}”’\"'.!?]+")
 _INITIAL = re.compile(r"(?:^|[\s(\[“\"'.])[A-Z]\.\s*$")
 _CONTINUES = re.compile(r"[A-Z0-9(\[]")
 _NAME_PART = re.compile(r"[A-Z](?:\.|[a-z])")
@@ -109,7 +110,7 @@ def _segment(text: str, start: int, end: int, language: str) -> list[tuple[int, 
         span = (start + first, start + first + len(core))
         if spans and spans[-1][0] == start and _ITEM_MARK.match(text[start : spans[-1][1]]):
             spans[-1] = (start, span[1])  # "1." is the mark of its item, not a sentence
-        elif spans and _was_split_wrongly(text[spans[-1][0] : span[0]], core):
+        elif (spans and _CLOSING.fullmatch(core)) or (spans and _was_split_wrongly(text[spans[-1][0] : span[0]], core)):
             spans[-1] = (spans[-1][0], span[1])
         else:
             spans.append(span)
@@ -121,7 +122,7 @@ def _was_split_wrongly(before: str, after: str) -> bool:
     if not _LEANS_ON.search(tail) or not _CONTINUES.match(after):
         return False
     # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"
-    return not _INITIAL.search(tail) or bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS
+    return not _INITIAL.search(tail) or (bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS)
 
 
 _STARTERS = frozenset(

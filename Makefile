@@ -1,0 +1,35 @@
+# make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
+# make test          every check, the same ones as in CI
+# make bench         speed and memory; make chaos: 100 kills instead of 20
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint bench chaos clean
+
+$(VENV)/.installed: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/mergewise demo $(DOCS) $(if $(QUESTION),--question "$(QUESTION)")
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.sentences
+
+chaos: $(VENV)/.installed
+	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

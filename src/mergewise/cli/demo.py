@@ -1,0 +1,60 @@
+"""`demo`: index a folder, or this project's own manual, and answer questions from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from mergewise.cli.manage import say_report
+from mergewise.cli.options import BUDGET, STRATEGY
+from mergewise.cli.output import progress, say
+from mergewise.cli.questions import say_answer
+from mergewise.errors import UsageError
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+
+OWN_QUESTIONS = (
+    "What happens when indexing is killed half way?",
+    "When do leaves become their parent section?",
+)
+
+
+def demo(
+    docs: Annotated[Path | None, typer.Argument(help="A folder or file; the project's manual if absent.")] = None,
+    question: Annotated[str | None, typer.Option(help="What to ask.")] = None,
+) -> None:
+    """Index documents into a temporary directory and answer questions with quoted, cited sentences."""
+    import mergewise
+
+    source = docs or own_manual()
+    with TemporaryDirectory(prefix="mergewise-demo-") as folder:
+        index_dir = Path(folder) / "index"
+        opened = mergewise.open(index_dir)
+        with progress("Indexing") as advance:
+            report = opened.add(source, progress=advance)
+        say_report(report, len(opened), index_dir)
+        if not len(opened):
+            raise typer.Exit(1)
+        asked = [question] if question else OWN_QUESTIONS if docs is None else [_some_question(opened)]
+        for text in asked:
+            say(f"\n? {text}", style="cyan")
+            say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET))
+
+
+def own_manual() -> Path:
+    """The documentation, which an installed package carries with it and a checkout has in `docs`."""
+    package = Path(__file__).parents[1]
+    for folder in (package / "manual", package.parents[1] / "docs"):
+        if folder.is_dir():
+            return folder
+    raise UsageError("the manual is not installed", "give a folder: mergewise demo PATH")
+
+
+def _some_question(opened: Index) -> str:
+    """What the longest document is about: a question that any folder can answer."""
+    longest = max(opened.documents(), key=lambda document: document.characters)
+    return f"What is {longest.title}?"

@@ -1,0 +1,67 @@
+"""The `mergewise` command: its commands, its configuration file, and how errors become exit codes."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from mergewise.cli import demo, evaluation, manage, questions
+from mergewise.cli.output import say_error
+from mergewise.errors import MergewiseError, UsageError
+
+CONFIGURATION = Path("mergewise.toml")
+
+app = typer.Typer(
+    name="mergewise",
+    help="Assemble the densest context for a token budget, every sentence traceable to its source.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("index")(manage.index)
+app.command("ask")(questions.ask)
+app.command("context")(questions.context)
+app.command("compare")(questions.compare)
+app.command("info")(manage.info)
+app.command("remove")(manage.remove)
+app.command("check")(manage.check)
+app.command("eval")(evaluation.evaluate)
+app.command("demo")(demo.demo)
+
+
+@app.callback(invoke_without_command=True)
+def root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+    if version:
+        from mergewise import __version__
+
+        sys.stdout.write(f"mergewise {__version__}\n")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Exit 0, 1 (the work failed) or 2 (wrong usage); errors are one line, with a hint below."""
+    command = typer.main.get_command(app)
+    try:
+        command(default_map=configuration())
+    except MergewiseError as error:
+        say_error(error.message, error.hint)
+        sys.exit(error.exit_code)
+
+
+def configuration(path: Path = CONFIGURATION) -> dict[str, Any]:
+    """Options from `mergewise.toml`: top-level keys are for every command, a table `[ask]` for that command alone."""
+    if not path.exists():
+        return {}
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
+    common = {key.replace("-", "_"): value for key, value in settings.items() if not isinstance(value, dict)}
+    common.setdefault("index_dir", common.get("index"))
+    names = [info.name for info in app.registered_commands if info.name]
+    own = {name: settings.get(name, {}) for name in names}
+    return {name: {**common, **own[name]} for name in names}

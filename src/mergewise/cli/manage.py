@@ -1,0 +1,130 @@
+"""Commands that make, show and mend an index: `index`, `info`, `remove`, `check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
+from mergewise.cli.output import progress, say, say_error, say_json
+from mergewise.types import AddReport
+
+
+def index(
+    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", show_default=False)],
+    index_dir: IndexOption = DEFAULT_INDEX,
+    embedder: EmbedderOption = None,
+    views: Annotated[str, typer.Option(help="Views to build, separated by commas.")] = "leaf",
+    as_json: JsonOption = False,
+) -> None:
+    """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
+    import mergewise
+
+    opened = mergewise.open(index_dir, views=[view.strip() for view in views.split(",")], embedder=embedder)
+    with progress("Indexing") as advance:
+        report = opened.add(*paths, progress=advance)
+    if as_json:
+        say_json(report_json(report))
+    else:
+        say_report(report, len(opened), index_dir)
+    if report.failed and not report.added + report.replaced + report.unchanged:
+        raise typer.Exit(1)
+
+
+def say_report(report: AddReport, total: int, index_dir: Path) -> None:
+    for failure in report.failed:
+        say_error(f"not indexed: {failure.source}: {failure.reason}")
+    counts = (
+        f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged, {len(report.failed)} failed"
+    )
+    say(f"{counts}; {total} documents in {index_dir}")
+
+
+def report_json(report: AddReport) -> dict[str, object]:
+    return {
+        "added": report.added,
+        "replaced": report.replaced,
+        "unchanged": report.unchanged,
+        "failed": [{"source": failure.source, "reason": failure.reason} for failure in report.failed],
+    }
+
+
+def info(
+    index_dir: IndexOption = DEFAULT_INDEX,
+    documents: Annotated[bool, typer.Option("--documents", help="List the documents.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What an index holds."""
+    import mergewise
+
+    opened = mergewise.open(index_dir, create=False)
+    counts = opened.store.reader().row_counts()
+    views = {name: rows for name, rows in counts.items() if name != "documents"}
+    listed = opened.documents() if documents else []
+    if as_json:
+        found: dict[str, object] = {
+            "documents": counts["documents"],
+            "views": views,
+            "embedder": opened.manifest.embedder,
+            "format": opened.manifest.format,
+        }
+        if documents:
+            found["list"] = [
+                {
+                    "id": d.id,
+                    "title": d.title,
+                    "metadata": dict(d.metadata),
+                    "characters": d.characters,
+                    "leaves": d.leaves,
+                }
+                for d in listed
+            ]
+        say_json(found)
+        return
+    say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
+    for name, rows in views.items():
+        say(f"  {name}: {rows} rows")
+    for document in listed:
+        say(f"{document.id}  {document.title}  ({document.characters} characters, {document.leaves} leaves)")
+
+
+def remove(
+    doc_ids: Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="Ids as `info --documents` lists them.")],
+    index_dir: IndexOption = DEFAULT_INDEX,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove documents with all their rows."""
+    import mergewise
+
+    opened = mergewise.open(index_dir, create=False)
+    removed = opened.remove(doc_ids)
+    if as_json:
+        say_json({"removed": removed})
+    else:
+        say(f"{removed} removed; {len(opened)} documents left")
+    if removed < len(set(doc_ids)):
+        say_error(f"{len(set(doc_ids)) - removed} of the ids are not in the index", "`mergewise info --documents`")
+        raise typer.Exit(1)
+
+
+def check(
+    index_dir: IndexOption = DEFAULT_INDEX,
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Verify every invariant of an index."""
+    import mergewise
+
+    problems = mergewise.open(index_dir, create=False).check(repair=repair)
+    if as_json:
+        say_json([{"what": problem.what, "document": problem.doc_id} for problem in problems])
+    else:
+        for problem in problems:
+            say(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what)
+        say("all invariants hold" if not problems else f"{len(problems)} problems")
+    if problems:
+        if not repair:
+            say_error("the index is damaged", "`mergewise check --repair` mends what can be mended")
+        raise typer.Exit(1)

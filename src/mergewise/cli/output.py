@@ -1,0 +1,105 @@
+"""How commands speak: text for people on standard output, JSON where it is asked for, progress and errors on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from mergewise.types import Citation, Context, Span, Step
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@cache
+def console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+
+
+def say(text: str = "", style: str | None = None) -> None:
+    console().print(text, style=style, markup=False)
+
+
+def say_error(message: str, hint: str = "") -> None:
+    console(stderr=True).print(f"mergewise: {message}", style="bold red", markup=False)
+    if hint:
+        console(stderr=True).print(f"  {hint}", markup=False)
+
+
+def say_json(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
+    """A bar on a terminal; nothing where standard error is a file."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[item]}", style="dim"),
+    )
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None, item="")
+
+        def advance(done: int, total: int, item: str) -> None:
+            bar.update(task, completed=done, total=total, item=item[-60:])
+
+        yield advance
+
+
+def span_json(span: Span) -> dict[str, Any]:
+    return {"doc": span.doc_id, "start": span.start, "end": span.end}
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    return {
+        "action": step.action,
+        "reason": step.reason,
+        "inputs": [span_json(span) for span in step.inputs],
+        "output": span_json(step.output) if step.output else None,
+        "score": step.score,
+    }
+
+
+def context_json(context: Context) -> dict[str, Any]:
+    return {
+        "question": context.question,
+        "strategy": context.strategy,
+        "budget": context.budget,
+        "tokens": context.tokens,
+        "text": context.text,
+        "passages": [
+            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
+            for p in context.passages
+        ],
+        "trace": [step_json(step) for step in context.trace],
+    }
+
+
+def citation_json(citation: Citation) -> dict[str, Any]:
+    return {
+        "mark": citation.mark,
+        "text": citation.text,
+        "span": span_json(citation.span),
+        "title": citation.title,
+        "headings": list(citation.headings),
+        "page": citation.page,
+    }
+
+
+def citation_line(citation: Citation) -> str:
+    """Document, heading path, page and span: where a person finds the sentence."""
+    where = " › ".join(part for part in (citation.title, *citation.headings) if part)
+    page = f", page {citation.page}" if citation.page is not None else ""
+    span = citation.span
+    return f"[{citation.mark}] {where}{page}  ({span.doc_id}:{span.start}-{span.end})"

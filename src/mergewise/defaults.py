@@ -1,0 +1,7 @@
+"""The defaults that the library and the command line share, in a module that costs nothing to import."""
+
+from __future__ import annotations
+
+EMBEDDER = "minilm"
+STRATEGY = "auto-merge"
+BUDGET = 640

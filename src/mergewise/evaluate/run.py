@@ -1,0 +1,78 @@
+"""Strategies side by side: every question of a set, at every budget, scored and timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from time import perf_counter
+from typing import Literal
+
+from mergewise.engine import Index
+from mergewise.evaluate.metrics import mean, score_context
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.models.tokens import count_tokens
+
+Half = Literal["first", "second", "all"]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Means over the questions of one set; `query_ms` is the median."""
+
+    dataset: str
+    strategy: str
+    budget: int
+    answer: float
+    evidence: float
+    all: float
+    density: float
+    tokens: float
+    query_ms: float
+
+    def as_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def chosen_questions(task: Task, half: Half = "all", limit: int | None = None) -> Sequence[Question]:
+    """The first half of a set is for tuning, the second for reporting; `limit` takes the first of what is left."""
+    middle = len(task.questions) // 2
+    questions = {"first": task.questions[:middle], "second": task.questions[middle:], "all": task.questions}[half]
+    return questions[:limit]
+
+
+def evaluate(
+    index: Index,
+    task: Task,
+    strategies: Sequence[str],
+    budgets: Sequence[int],
+    half: Half = "all",
+    limit: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Iterator[Row]:
+    """A row for each strategy and budget, as soon as it is known."""
+    questions = chosen_questions(task, half, limit)
+    done, total = 0, len(strategies) * len(budgets) * len(questions)
+    for strategy in strategies:
+        for budget in budgets:
+            scores, tokens, times = [], [], []
+            for question in questions:
+                started = perf_counter()
+                context = index.context(question.text, strategy=strategy, budget=budget)
+                times.append(1000 * (perf_counter() - started))
+                scores.append(score_context(question, context.text, context.tokens, count_tokens))
+                tokens.append(float(context.tokens))
+                done += 1
+                if progress is not None:
+                    progress(done, total, f"{task.name} {strategy} {budget}")
+            yield Row(
+                dataset=task.name,
+                strategy=strategy,
+                budget=budget,
+                answer=mean([score.answer for score in scores]),
+                evidence=mean([score.evidence for score in scores]),
+                all=mean([score.all for score in scores]),
+                density=mean([score.density for score in scores]),
+                tokens=mean(tokens),
+                query_ms=median(times),
+            )
