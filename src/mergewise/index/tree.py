@@ -132,18 +132,25 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_Unit])
         bounds[0] = 0
     rest = iter(units)
     unit = _take(rest, bounds[0], None, root.units)
-    root.body = strip_span(text, 0, bounds[0])[0]
+    root.body = _body(text, 0, bounds[0])
     for heading, start, end in zip(outline, bounds, bounds[1:], strict=False):
-        while stack[-1][0] >= heading.level:
+        level = max(heading.level, 1)
+        while stack[-1][0] >= level:
             stack.pop()
         parent = stack[-1][1]
-        node = _Node(start, end, strip_span(text, heading.end, end)[0], (*parent.headings, heading.title))
+        node = _Node(start, end, _body(text, heading.end, end), (*parent.headings, heading.title))
         unit = _take(rest, end, unit, node.units)
         parent.children.append(node)
-        stack.append((max(heading.level, 1), node))
+        stack.append((level, node))
     _close(root, len(text))
     _lower_bare_headings(root)
     return root
+
+
+def _body(text: str, start: int, end: int) -> int:
+    """Where something other than white space begins; `end` where nothing does."""
+    first, last = strip_span(text, start, end)
+    return first if first < last else end
 
 
 def _take(rest: Iterator[_Unit], end: int, first: _Unit | None, into: list[_Unit]) -> _Unit | None:

@@ -7,8 +7,8 @@ like the original's, cut after 256 word pieces, of which two are the marks of be
 A text's vector depends on the text alone, up to the rounding of float32: the integers' ranges are fixed, not taken from
 the batch.
 
-One thread runs one batch, as many batches at once as there are cores: the nodes between the matrix products are too small
-to be divided, and a core that other programs slow down holds nobody up. `benchmarks/embedder.py` measures it.
+One thread runs one batch, as many batches at once as there are cores: the nodes between the matrix products are too
+small to be divided, and a core that other programs slow down holds nobody up. `benchmarks/embedder.py` measures it.
 """
 
 from __future__ import annotations

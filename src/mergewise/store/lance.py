@@ -26,6 +26,7 @@ from mergewise.store import schema as s
 from mergewise.store.audit import audit
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
 from mergewise.store.rows import moved
+from mergewise.text.terms import STOP_WORDS
 from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ LOCK_SECONDS = 3600.0
 VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/query.py --vector-index)
 NPROBES, REFINE = 32, 8  # recall 0.98 and more of an exact search, see docs/evaluation.md
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
+# Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
+# are those of all languages at once, "cat" and "dog" among them: ours take their place.
+TEXT_TOKENIZER = "icu/split"
 _ALL = 2**31 - 1
 
 
@@ -152,8 +156,7 @@ class _Change:
                 s.LEAF: s.leaf_schema(self.manifest.dimension),
                 s.SECTION: s.SECTION_SCHEMA,
             }
-            if name in database.table_names():  # an interrupted first write left it
-                database.drop_table(name)
+            database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
             created: Table = database.create_table(name, schema=schemas[name])
             return created
         table: Table = database.open_table(name)
@@ -197,7 +200,8 @@ class _Change:
     def _index_text(self) -> None:
         from lancedb.index import FTS
 
-        self.table(s.LEAF).create_index("key", config=FTS(base_tokenizer="icu"))
+        config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+        self.table(s.LEAF).create_index("key", config=config)
 
     def build_indexes(self) -> None:
         """Full text, vectors (where there are enough) and ids: made once, then brought up to date."""

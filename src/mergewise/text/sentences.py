@@ -32,6 +32,7 @@ _LEANS_ON = re.compile(
     r"No|Nos|Vol|pp|p|ed|eds|al|cf|vs|v|ca|approx|dept|est|e\.g|i\.e|viz)\.[\s]*$"
 )
 _ITEM_MARK = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z])[.)]\Z")
+_BRACKET_END = re.compile(r"(?<=[.!?][)\]])(\s+)(?=[A-Z])")
 _CLOSING = re.compile(r"[)\]}”’\"'.!?]+")
 _INITIAL = re.compile(r"(?:^|[\s(\[“\"'.])[A-Z]\.\s*$")
 _CONTINUES = re.compile(r"[A-Z0-9(\[]")
@@ -114,7 +115,15 @@ def _segment(text: str, start: int, end: int, language: str) -> list[tuple[int, 
             spans[-1] = (spans[-1][0], span[1])
         else:
             spans.append(span)
-    return spans
+    return [part for start, end in spans for part in _after_brackets(text, start, end)]
+
+
+def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """A sentence in brackets ends with its bracket: "(It did.) Next." are two."""
+    for match in _BRACKET_END.finditer(text, start, end):
+        yield start, match.start(1)
+        start = match.end(1)
+    yield start, end
 
 
 def _was_split_wrongly(before: str, after: str) -> bool:

@@ -6,7 +6,7 @@ import re
 from functools import cache, lru_cache
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_]+(?:['’][^\W_]+)*")
-_STOP_WORDS = frozenset(
+STOP_WORDS = frozenset(
     """
     a an the this that these those there here it its he she his her him they them their we us our you your i me my
     is are was were be been being am do does did done doing have has had having can could may might must shall should
@@ -19,7 +19,7 @@ _STOP_WORDS = frozenset(
 
 def content_terms(text: str) -> frozenset[str]:
     """Stemmed words without stop words (English); of scripts that put no spaces, single characters."""
-    return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in _STOP_WORDS)
+    return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
 @cache

@@ -1,0 +1,67 @@
+"""A large corpus out of the small ones: paragraphs of the question sets, recombined into Markdown documents.
+
+Deterministic: the same number of leaves gives the same documents. Real paragraphs keep the lengths, the vocabulary
+and the sentence structure of real text; the recombination makes any number of documents of them.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from mergewise import Document
+
+BENCH = Path(__file__).parents[1] / "../shared/data/bench"
+CHARACTERS_PER_LEAF = 312
+SECTIONS, PARAGRAPHS = (4, 12), (1, 5)
+
+
+def bench_folder() -> Path:
+    if not BENCH.is_dir():
+        sys.exit(f"the question sets are not at {BENCH}: nothing to measure with")
+    return BENCH
+
+
+def paragraphs() -> list[tuple[str, str]]:
+    """(title, paragraph) of all question sets, headings left out."""
+    found = []
+    for name in ("hotpotqa", "musique", "2wiki", "squad", "covidqa"):
+        with gzip.open(bench_folder() / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                parts = (part.strip() for part in row["text"].split("\n\n"))
+                found += [(row["title"], part) for part in parts if len(part) > 80 and not part.startswith("#")]
+    return found
+
+
+def documents(leaves: int, seed: int = 0) -> Iterator[Document]:
+    """Markdown documents of a few sections each, about `leaves` leaves in all."""
+    pool = paragraphs()
+    draw = random.Random(seed)
+    left = leaves * CHARACTERS_PER_LEAF
+    number = 0
+    while left > 0:
+        title, _ = draw.choice(pool)
+        blocks = [f"# {title}"]
+        for _ in range(draw.randint(*SECTIONS)):
+            heading, _ = draw.choice(pool)
+            blocks.append(f"## {heading}")
+            blocks += [draw.choice(pool)[1] for _ in range(draw.randint(*PARAGRAPHS))]
+        text = "\n\n".join(blocks) + "\n"
+        yield Document(id=f"doc-{number:06}", title=title, text=text)
+        number += 1
+        left -= len(text)
+
+
+def questions(limit: int) -> list[str]:
+    """Real questions, from all sets in turn."""
+    found: list[str] = []
+    for name in ("hotpotqa-long", "musique-long", "2wiki", "squad", "covidqa"):
+        with gzip.open(bench_folder() / name / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
+            found += [json.loads(line)["question"] for line in lines][: -(-limit // 5)]
+    random.Random(0).shuffle(found)
+    return found[:limit]

@@ -1,0 +1,353 @@
+"""The same documents with the same embedder in mergewise and in the auto-merging of LlamaIndex and Haystack.
+
+    python -m benchmarks.peers [--leaves 20000] [--questions 60] [--vectors minilm|words] [--json]
+
+The peers want a virtual environment of their own, made in the root of this repository (Python 3.11 or later):
+
+    python -m venv peers-venv
+    peers-venv/bin/pip install . -r benchmarks/peers_requirements.txt
+    HF_HUB_OFFLINE=1 peers-venv/bin/python -m benchmarks.peers
+
+`peers_requirements.txt` pins llama-index-core==0.14.25 and haystack-ai==3.4.0.
+
+What is measured, each system in a process of its own, one after the other:
+
+- mergewise: `Index.add` into an empty directory: trees, rows on disk, full text, id and vector indexes. A query is
+  `Index.context` with `auto-merge(k=24)` and 640 tokens: BM25 and vectors, fusion, merging, budget and rendering.
+- LlamaIndex: `HierarchicalNodeParser` 2048/512/128, all nodes into a `SimpleDocumentStore`, the leaves into a
+  `VectorStoreIndex` with a `SimpleVectorStore`. A query is `AutoMergingRetriever.retrieve` over 24 hits.
+- Haystack: `HierarchicalDocumentSplitter` 1500/380/95 words, the leaves into one `InMemoryDocumentStore`, the nodes
+  above them into another one, as its documentation does. A query is `InMemoryEmbeddingRetriever` with 24 hits, then
+  `AutoMergingRetriever` with the threshold 0.5.
+
+Embedding is left out of every figure: the peers are handed leaves and questions that carry their vectors already, and
+what mergewise spends in its embedder is subtracted. The peers search vectors alone and keep everything in memory;
+nothing is saved to disk. The leaves are those of each system's own splitter, so that their numbers differ.
+
+`--vectors words` puts the mean of fixed random vectors, one a word, in the place of the model's: minutes of embedding
+become seconds, for large corpora. A scan of all vectors costs the same whatever their values are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+import mergewise
+from benchmarks.corpus import documents, questions
+from mergewise import Document
+from mergewise.models.minilm import MiniLM
+from mergewise.protocols import Embedder, FloatArray
+
+HITS, BUDGET = 24, 640
+WARM_UP = 5
+GOAL = 10
+PINNED = {"llama-index-core": "0.14.25", "haystack-ai": "3.4.0"}
+ROOT = Path(__file__).parents[1]
+
+
+class Words:
+    """A stand-in for an embedder: texts that share words are alike."""
+
+    spec = "words"
+    dimension = MiniLM.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        rows = np.stack([np.mean([_word_vector(word) for word in _words(text)], axis=0) for text in texts])
+        unit: FloatArray = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+        return unit
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return self.embed_documents(texts)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w{4,}", text.lower()) or [text]
+
+
+@cache
+def _word_vector(word: str) -> FloatArray:
+    return np.random.default_rng(crc32(word.encode())).standard_normal(Words.dimension, dtype=np.float32)
+
+
+EMBEDDERS: dict[str, Callable[[], Embedder]] = {"minilm": MiniLM, "words": Words}
+
+
+@dataclass
+class Watch:
+    """Seconds by what was done."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, label: str) -> Any:
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[label] = self.seconds.get(label, 0.0) + perf_counter() - started
+
+
+@dataclass
+class Prepared:
+    """An embedder for mergewise that keeps the watch on documents and knows the questions beforehand."""
+
+    embedder: Embedder
+    known: dict[str, FloatArray]
+    watch: Watch
+
+    spec = "minilm"
+    dimension = MiniLM.dimension
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        with self.watch("embed"):
+            return self.embedder.embed_documents(texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return np.stack([self.known[text] for text in texts])
+
+
+@dataclass(frozen=True)
+class Built:
+    """A system that holds the corpus. `merged` says whether an answer of `ask` holds anything larger than its leaves."""
+
+    leaves: int
+    seconds: dict[str, float]
+    ask: Callable[[str], Any]
+    merged: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Result:
+    """`merged` counts the questions to which merged parents came back."""
+
+    system: str
+    documents: int
+    leaves: int
+    index_s: float
+    where_s: dict[str, float]
+    median_ms: float
+    p95_ms: float
+    merged: int
+    peak_mb: float
+
+
+def build_mergewise(corpus: Sequence[Document], embedder: Embedder, known: dict[str, FloatArray]) -> Built:
+    directory = tempfile.TemporaryDirectory(prefix="mergewise-bench-")
+    watch = Watch()
+    index = mergewise.open(Path(directory.name) / "index", embedder="minilm")
+    index._embedder = Prepared(embedder, known, watch)
+    with watch("all"):
+        index.add(corpus)
+
+    def ask(question: str) -> Any:
+        assert directory  # lives as long as the index
+        return index.context(question, strategy=f"auto-merge(k={HITS})", budget=BUDGET)
+
+    return Built(
+        leaves=index.store.reader().row_counts()["leaf"],
+        seconds={"trees, rows, indexes": watch.seconds["all"] - watch.seconds["embed"]},
+        ask=ask,
+        merged=lambda context: any(step.action == "merge" for step in context.trace),
+    )
+
+
+def build_llamaindex(corpus: Sequence[Document], embedder: Embedder, known: dict[str, FloatArray]) -> Built:
+    from llama_index.core import Document as Whole
+    from llama_index.core import StorageContext, VectorStoreIndex
+    from llama_index.core.embeddings import MockEmbedding
+    from llama_index.core.node_parser import HierarchicalNodeParser, get_leaf_nodes
+    from llama_index.core.retrievers import AutoMergingRetriever
+    from llama_index.core.schema import MetadataMode, QueryBundle
+    from llama_index.core.storage.docstore import SimpleDocumentStore
+    from llama_index.core.vector_stores import SimpleVectorStore
+
+    watch = Watch()
+    whole = [Whole(id_=document.id, text=document.text) for document in corpus]
+    parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[2048, 512, 128])
+    with watch("split"):
+        nodes = parser.get_nodes_from_documents(whole)
+        leaves = get_leaf_nodes(nodes)
+    vectors = embedder.embed_documents([leaf.get_content(MetadataMode.EMBED) for leaf in leaves])
+    for leaf, vector in zip(leaves, vectors.tolist(), strict=True):
+        leaf.embedding = vector
+    with watch("store"):
+        docstore = SimpleDocumentStore()
+        docstore.add_documents(nodes)
+        storage = StorageContext.from_defaults(docstore=docstore, vector_store=SimpleVectorStore())
+        # Nodes and questions bring their vectors, so that this model is never called.
+        index = VectorStoreIndex(leaves, storage_context=storage, embed_model=MockEmbedding(embedder.dimension))
+    retriever = AutoMergingRetriever(index.as_retriever(similarity_top_k=HITS), storage)
+    bundles = {text: QueryBundle(text, embedding=vector.tolist()) for text, vector in known.items()}
+    return Built(
+        leaves=len(leaves),
+        seconds=watch.seconds,
+        ask=lambda question: retriever.retrieve(bundles[question]),
+        merged=lambda found: any(hit.node.child_nodes for hit in found),
+    )
+
+
+def build_haystack(corpus: Sequence[Document], embedder: Embedder, known: dict[str, FloatArray]) -> Built:
+    from haystack import Document as Node
+    from haystack.components.preprocessors import HierarchicalDocumentSplitter
+    from haystack.components.retrievers import AutoMergingRetriever, InMemoryEmbeddingRetriever
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    watch = Watch()
+    whole = [Node(id=document.id, content=document.text) for document in corpus]
+    splitter = HierarchicalDocumentSplitter(block_sizes={1500, 380, 95}, split_overlap=0, split_by="word")
+    with watch("split"):
+        nodes = splitter.run(whole)["documents"]
+        leaves = [node for node in nodes if not node.meta["__children_ids"]]
+        inner = [node for node in nodes if node.meta["__children_ids"]]
+    vectors = embedder.embed_documents([leaf.content or "" for leaf in leaves])
+    leaves = [replace(leaf, embedding=vector) for leaf, vector in zip(leaves, vectors.tolist(), strict=True)]
+    with watch("store"):
+        leaf_store, parent_store = InMemoryDocumentStore(), InMemoryDocumentStore()
+        leaf_store.write_documents(leaves)
+        parent_store.write_documents(inner)
+    retriever = InMemoryEmbeddingRetriever(leaf_store, top_k=HITS)
+    merger = AutoMergingRetriever(parent_store, threshold=0.5)
+    lists = {text: vector.tolist() for text, vector in known.items()}
+
+    def ask(question: str) -> list[Node]:
+        hits = retriever.run(query_embedding=lists[question])["documents"]
+        # It refuses a document that was too short to be split: such a hit stays as it is.
+        alone = [hit for hit in hits if not hit.meta["__parent_id"]]
+        merged: list[Node] = merger.run([hit for hit in hits if hit.meta["__parent_id"]])["documents"]
+        return merged + alone
+
+    return Built(
+        leaves=len(leaves),
+        seconds=watch.seconds,
+        ask=ask,
+        merged=lambda found: any(node.meta["__children_ids"] for node in found),
+    )
+
+
+SYSTEMS = {"mergewise": build_mergewise, "llamaindex": build_llamaindex, "haystack": build_haystack}
+
+
+def measure(system: str, leaves: int, count: int, vectors: str) -> Result:
+    """One system, in this process."""
+    corpus = list(documents(leaves))
+    asked = questions(count + WARM_UP)
+    embedder = EMBEDDERS[vectors]()
+    known = dict(zip(asked, embedder.embed_queries(asked), strict=True))
+    built = SYSTEMS[system](corpus, embedder, known)
+    for question in asked[:WARM_UP]:
+        built.ask(question)
+    times, merged = [], 0
+    for question in asked[WARM_UP:]:
+        started = perf_counter()
+        found = built.ask(question)
+        times.append(1000 * (perf_counter() - started))
+        merged += built.merged(found)
+    return Result(
+        system=system,
+        documents=len(corpus),
+        leaves=built.leaves,
+        index_s=sum(built.seconds.values()),
+        where_s=built.seconds,
+        median_ms=statistics.median(times),
+        p95_ms=statistics.quantiles(times, n=20)[-1],
+        merged=merged,
+        peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    )
+
+
+def measure_apart(system: str, leaves: int, count: int, vectors: str) -> Result:
+    """One system, in a process of its own: none grows on the heap of another."""
+    words = ["--system", system, "--leaves", str(leaves), "--questions", str(count), "--vectors", vectors]
+    quiet = os.environ | {"HF_HUB_OFFLINE": "1", "HAYSTACK_TELEMETRY_ENABLED": "False"}
+    command = [sys.executable, "-m", "benchmarks.peers", *words]
+    done = subprocess.run(command, cwd=ROOT, env=quiet, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        sys.exit(f"{system} failed, see above")
+    return Result(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def installed() -> dict[str, str]:
+    """The peers' versions; ends the program where one is missing."""
+    found = {}
+    for package, pinned in PINNED.items():
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            sys.exit(f"{package} is not installed here: see `python -m benchmarks.peers --help` for the environment")
+        if found[package] != pinned:
+            print(f"{package} is {found[package]}, the published figures are of {pinned}", file=sys.stderr)
+    return found
+
+
+def table(results: Sequence[Result], count: int) -> str:
+    ours = results[0]
+    head = ("system", "documents", "leaves", "index s", "ratio", "median ms", "p95 ms", "ratio", "merged in", "peak MB")
+    rows = [head]
+    for r in results:
+        index_ratio, query_ratio = (f"{x:.1f}" for x in (r.index_s / ours.index_s, r.median_ms / ours.median_ms))
+        times = (f"{r.index_s:.1f}", index_ratio, f"{r.median_ms:.1f}", f"{r.p95_ms:.1f}", query_ratio)
+        rows.append((r.system, str(r.documents), str(r.leaves), *times, f"{r.merged}/{count}", f"{r.peak_mb:.0f}"))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(x.ljust(w) if i == 0 else x.rjust(w) for i, (x, w) in enumerate(zip(row, widths, strict=True)))
+        for row in rows
+    ]
+    spent = [
+        f"{r.system}: " + ", ".join(f"{label} {seconds:.1f} s" for label, seconds in r.where_s.items()) for r in results
+    ]
+    return "\n".join([*lines, "", *spent, "", *verdicts(results)])
+
+
+def verdicts(results: Sequence[Result]) -> list[str]:
+    """Where the goal, ten times as fast as each peer, is reached and where not."""
+    ours, *peers = results
+    lines = []
+    for peer in peers:
+        for what, ratio in (("index", peer.index_s / ours.index_s), ("query", peer.median_ms / ours.median_ms)):
+            lines.append(
+                f"{peer.system}, {what}: {ratio:.1f} times ours, goal {GOAL}: {'yes' if ratio >= GOAL else 'NO'}"
+            )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--leaves", type=int, default=20_000, help="mergewise's leaves, about")
+    parser.add_argument("--questions", type=int, default=60)
+    parser.add_argument("--vectors", choices=EMBEDDERS, default="minilm")
+    parser.add_argument("--system", choices=SYSTEMS, help="this one alone, as one line of JSON")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    chosen = (options.leaves, options.questions, options.vectors)
+    if options.system:
+        print(json.dumps(asdict(measure(options.system, *chosen))))
+        return
+    versions = installed()
+    results = [measure_apart(system, *chosen) for system in SYSTEMS]
+    if options.json:
+        print(json.dumps({"versions": versions, "systems": [asdict(result) for result in results]}, indent=2))
+    else:
+        print(table(results, options.questions))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Auto-merge against a slow literal transcription, its invariants, and the mistakes that known implementations make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support import HashEmbedder, ScriptedReader, memory_store
+
+from mergewise.assemble.auto_merge import AutoMerge, _item, assemble, merge
+from mergewise.assemble.budget import Models
+from mergewise.errors import UsageError
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context, Document, Hit, Span, Step
+
+MODELS = Models(count_tokens)
+SENTENCES = [f"Sentence number {i} tells of the topic {chr(97 + i % 26)}{i}." for i in range(40)]
+PLAIN = AutoMerge(merge_threshold=0.5, min_score=0.0, merged_score="mean")
+
+
+def guide(sections: int = 4, sentences: int = 4) -> Document:
+    """A document whose leaves are single sentences under `sections` headings."""
+    parts = []
+    for s in range(sections):
+        parts.append(f"## Part {s}\n\n" + "\n\n".join(SENTENCES[s * sentences : (s + 1) * sentences]))
+    return Document(id="guide", title="Guide", text="\n\n".join(parts) + "\n")
+
+
+def run(reader: ScriptedReader, parameters: AutoMerge = PLAIN, budget: int = 1000) -> Context:
+    return assemble("q", reader, budget, MODELS, parameters, "auto-merge")
+
+
+def spans(context: Context) -> list[Span]:
+    return [span for passage in context.passages for span in passage.spans]
+
+
+def actions(context: Context) -> list[str]:
+    return [step.action for step in context.trace]
+
+
+STORE = memory_store([guide(), Document(id="tiny", title="Tiny", text="Only this.")], HashEmbedder())
+LEAVES = STORE.stored(["guide"])[0].leaves
+SECTIONS = {s.id: s for s in STORE.stored(["guide"])[0].sections}
+TINY = STORE.stored(["tiny"])[0].leaves[0]
+
+scored_leaves = st.dictionaries(
+    st.sampled_from([leaf.id for leaf in LEAVES]), st.floats(0.01, 1.0), min_size=1, max_size=len(LEAVES)
+)
+parameters = st.builds(
+    AutoMerge,
+    mode=st.sampled_from(["auto", "always", "never", "semantic"]),
+    merge_threshold=st.floats(0.0, 1.1),
+    min_score=st.floats(0.0, 1.0),
+    fill_gaps=st.integers(0, 3),
+    similarity=st.floats(0.0, 1.0),
+    merged_score=st.sampled_from(["mean", "max"]),
+    order=st.sampled_from(["document", "score"]),
+)
+
+
+def literal_merge(scores: dict[int, float], p: AutoMerge, budget: int) -> set[int]:
+    """Which nodes stand at the end, by the rule as a person would carry it out: look for a parent that may merge, merge
+    it, and look again until there is none. Nodes are leaf and section ids."""
+    standing = dict(scores)
+    floor = p.min_score * max(scores.values())
+    parent = {leaf.id: leaf.parent for leaf in LEAVES} | {s.id: s.parent for s in SECTIONS.values()}
+    while True:
+        for section in sorted(SECTIONS.values(), key=lambda s: -s.depth):
+            family = [node for node in standing if parent[node] == section.id]
+            if not family or (len(family) == 1 and section.children > 1):
+                continue
+            average = sum(standing[node] for node in family) / len(family)
+            if len(family) / section.children >= p.merge_threshold and average >= floor and section.tokens <= budget:
+                score = average if p.merged_score == "mean" else max(standing[node] for node in family)
+                standing = {node: s for node, s in standing.items() if node not in family} | {section.id: score}
+                break
+        else:
+            return set(standing)
+
+
+@given(scored_leaves, parameters, st.integers(10, 400))
+def test_merging_equals_the_literal_transcription(scores: dict[int, float], p: AutoMerge, budget: int) -> None:
+    leaves = {leaf.id: leaf for leaf in LEAVES}
+    items = merge([_item(Hit(leaves[i], s)) for i, s in scores.items()], SECTIONS, p, budget, [])
+    expected = {
+        (SECTIONS[n].first_leaf, SECTIONS[n].first_leaf + SECTIONS[n].leaf_count - 1) if n in SECTIONS else (n, n)
+        for n in literal_merge(scores, p, budget)
+    }
+    assert {(item.first, item.last) for item in items} == expected
+
+
+@given(scored_leaves, parameters, st.integers(1, 400))
+def test_invariants(scores: dict[int, float], p: AutoMerge, budget: int) -> None:
+    context = run(ScriptedReader(STORE, scores), p, budget)
+    assert context.tokens == count_tokens([context.text])[0] if context.text else context.tokens == 0
+    assert context.tokens <= budget
+    found = sorted(spans(context))
+    for left, right in zip(found, found[1:], strict=False):
+        assert not left.overlaps(right), "no text stands twice, so no node beside its ancestor"
+    for passage in context.passages:
+        for span, text in passage.parts():
+            assert guide().text[span.start : span.end] == text
+            assert text in context.text
+
+
+@given(scored_leaves)
+def test_never_gives_exactly_the_hits(scores: dict[int, float]) -> None:
+    context = run(ScriptedReader(STORE, scores), replace(PLAIN, mode="never"))
+    for leaf in LEAVES:
+        assert (leaf.text[leaf.body - leaf.start :].strip() in context.text) == (leaf.id in scores)
+
+
+# -- mistakes of known implementations
+
+
+def test_a_leaf_found_twice_counts_once() -> None:
+    first = LEAVES[0]
+    context = run(ScriptedReader(STORE, [(first.id, 0.9), (first.id, 0.8), (first.id, 0.7)]))
+    assert "merge" not in actions(context)
+    assert len(spans(context)) == 1
+
+
+def test_gaps_are_filled_by_position_not_by_rank() -> None:
+    first, _, third, _ = LEAVES[:4]
+    other = LEAVES[9]  # ranked between the two, far away in the document
+    scores = {first.id: 0.9, other.id: 0.8, third.id: 0.7}
+    context = run(ScriptedReader(STORE, scores), replace(PLAIN, merge_threshold=0.9, fill_gaps=1))
+    filled = [step for step in context.trace if step.action == "join"]
+    assert [step.inputs for step in filled] == [(first.span, third.span)]
+    assert LEAVES[1].text.strip() in context.text
+    assert LEAVES[8].text.strip() not in context.text
+
+
+def test_neighbours_join_across_rank() -> None:
+    scores = {LEAVES[1].id: 0.9, LEAVES[9].id: 0.8, LEAVES[2].id: 0.1}
+    context = run(ScriptedReader(STORE, scores), replace(PLAIN, merge_threshold=0.9))
+    assert [step.inputs for step in context.trace if step.action == "join"] == [(LEAVES[1].span, LEAVES[2].span)]
+
+
+def test_half_of_two_children_is_a_share_that_reaches_one_half() -> None:
+    """The ratio test is >=, so that with four children two are enough at 0.5."""
+    context = run(ScriptedReader(STORE, {LEAVES[0].id: 0.9, LEAVES[3].id: 0.8}))
+    assert "merge" in actions(context)
+
+
+def test_merged_scores_are_defined_and_propagate_upwards() -> None:
+    scores = {leaf.id: 0.2 + 0.01 * leaf.id for leaf in LEAVES}
+    context = run(ScriptedReader(STORE, scores))
+    merges = [step for step in context.trace if step.action == "merge"]
+    assert len(merges) == 5  # four sections, then the document
+    by_hand = [sum(scores[leaf.id] for leaf in LEAVES[i : i + 4]) / 4 for i in range(0, 16, 4)]
+    assert merges[-1].score == pytest.approx(sum(by_hand) / 4)
+    assert merges[-1].output == Span("guide", 0, len(guide().text))
+
+
+def test_a_document_that_never_split_works() -> None:
+    context = run(ScriptedReader(STORE, {TINY.id: 0.5}))
+    assert [p.text for p in context.passages] == ["Only this."]
+
+
+def test_a_missing_parent_is_noted_and_the_question_is_answered() -> None:
+    reader = ScriptedReader(STORE, {LEAVES[0].id: 0.9, LEAVES[1].id: 0.8, LEAVES[4].id: 0.7})
+    reader.lost = {LEAVES[0].parent}
+    context = run(reader)
+    missing = [step for step in context.trace if step.action == "missing"]
+    assert len(missing) == 1 and "mergewise check --repair" in missing[0].reason
+    assert all(LEAVES[i].text.strip().splitlines()[-1] in context.text for i in (0, 1, 4))
+
+
+def test_all_parents_of_all_hits_are_read_in_one_call() -> None:
+    reader = ScriptedReader(STORE, {leaf.id: 0.5 for leaf in LEAVES[::2]})
+    run(reader)
+    assert reader.calls.count("sections") == 1
+    assert reader.calls.count("leaves") == 1
+
+
+def test_an_item_too_large_is_skipped_and_the_rest_goes_on() -> None:
+    scores = {LEAVES[0].id: 0.9, LEAVES[1].id: 0.9, LEAVES[2].id: 0.9, LEAVES[3].id: 0.9, LEAVES[8].id: 0.1}
+    small = count_tokens(["[1] Guide › Part 2\n" + LEAVES[8].text[LEAVES[8].body - LEAVES[8].start :].strip()])[0]
+    context = run(ScriptedReader(STORE, scores), budget=small + 4)
+    assert "skip" in actions(context)
+    assert context.passages, "a hit of the merged section fits instead"
+
+
+def test_a_parent_that_the_budget_cannot_hold_does_not_replace_its_hits() -> None:
+    scores = {leaf.id: 0.9 for leaf in LEAVES}
+    section = SECTIONS[LEAVES[0].parent]
+    context = run(ScriptedReader(STORE, scores), budget=section.tokens - 1)
+    assert not [step for step in context.trace if step.action == "merge"]
+    assert context.passages
+
+
+# -- modes
+
+
+def test_always_gives_parents_only() -> None:
+    context = run(ScriptedReader(STORE, {LEAVES[0].id: 0.9, LEAVES[5].id: 0.8}), replace(PLAIN, mode="always"))
+    parents = [SECTIONS[LEAVES[0].parent], SECTIONS[LEAVES[5].parent]]
+    for parent in parents:
+        for leaf in LEAVES[parent.first_leaf - LEAVES[0].id :][: parent.leaf_count]:
+            assert leaf.text[leaf.body - leaf.start :].strip() in context.text
+    assert [step.action for step in context.trace if step.action == "merge"] == ["merge"] * 2
+
+
+def test_semantic_gathers_what_is_alike() -> None:
+    texts = [
+        "cats purr and cats sleep for all of the long afternoon",
+        "stocks rose in trading today on the exchange of the city",
+        "cats purr and cats eat for all of the long afternoon",
+        "stocks fell in trading now on the exchange of the city",
+    ]
+    store = memory_store([Document(id="d", text="\n\n".join(f"{t}." for t in texts))], HashEmbedder())
+    leaves = store.stored(["d"])[0].leaves
+    assert len(leaves) == 4
+    context = run(
+        ScriptedReader(store, {leaf.id: 1 - 0.1 * i for i, leaf in enumerate(leaves)}), replace(PLAIN, mode="semantic")
+    )
+    clusters = [step.inputs for step in context.trace if step.action == "cluster"]
+    assert clusters == [(leaves[0].span, leaves[2].span), (leaves[1].span, leaves[3].span)]
+
+
+def test_semantic_without_vectors_says_what_to_do() -> None:
+    store = memory_store([guide()])
+    with pytest.raises(UsageError, match="needs vectors"):
+        run(ScriptedReader(store, {0: 0.5}), replace(PLAIN, mode="semantic"))
+
+
+def test_nothing_found_is_an_empty_context() -> None:
+    for mode in ("auto", "always", "never", "semantic"):
+        context = run(ScriptedReader(STORE, {}), replace(PLAIN, mode=mode))  # type: ignore[arg-type]
+        assert (context.text, context.tokens, context.passages) == ("", 0, ())
+
+
+def test_a_ten_node_tree_worked_out_by_hand() -> None:
+    """Document with two sections of four and three leaves: three hits of the first merge, one of the second stays."""
+    text = "## A\n\n" + "\n\n".join(SENTENCES[:4]) + "\n\n## B\n\n" + "\n\n".join(SENTENCES[4:7]) + "\n"
+    store = memory_store([Document(id="d", text=text)])
+    (rows,) = store.stored(["d"])
+    assert (len(rows.leaves), len(rows.sections)) == (7, 3)
+    hits = {rows.leaves[0].id: 0.9, rows.leaves[1].id: 0.6, rows.leaves[3].id: 0.3, rows.leaves[5].id: 0.5}
+    context = run(ScriptedReader(store, hits))
+    assert [(p.headings, p.score) for p in context.passages] == [(("A",), pytest.approx(0.6)), (("B",), 0.5)]
+    assert context.trace[1] == Step(
+        "merge",
+        "3 of 4 children found",
+        tuple(rows.leaves[i].span for i in (0, 1, 3)),
+        rows.sections[1].span,
+        pytest.approx(0.6),  # type: ignore[arg-type]
+    )

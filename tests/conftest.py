@@ -1,0 +1,40 @@
+"""What tests share: real files where they are at hand, a store and documents made up by Hypothesis."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("mergewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mergewise")
+
+DATA = Path(__file__).parents[1] / "../shared/data"
+
+# no test may meet the configuration of the person who runs it
+for name in [name for name in os.environ if name.startswith("MERGEWISE_") and name != "MERGEWISE_KILLS"]:
+    del os.environ[name]
+
+
+@pytest.fixture(scope="session")
+def manuals() -> Path:
+    return _data("files/manuals")
+
+
+@pytest.fixture(scope="session")
+def formats() -> Path:
+    return _data("files/formats")
+
+
+@pytest.fixture(scope="session")
+def bench() -> Path:
+    return _data("bench")
+
+
+def _data(name: str) -> Path:
+    folder = DATA / name
+    if not folder.is_dir():
+        pytest.skip(f"the real files are not at {folder}")
+    return folder

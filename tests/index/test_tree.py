@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.index.tree import Tree, TreeSettings, build_trees
+from mergewise.models.tokens import count_tokens
+from mergewise.readers import find_files, read
+from mergewise.store.audit import document_problems
+from mergewise.types import Document, DocumentRows, Heading
+
+SMALL = TreeSettings(leaf_tokens=12, section_tokens=40, min_section_tokens=10)
+PIECES = st.sampled_from(
+    ["# A\n", "## B\n\n", "### C\n", "# \n", "One short sentence. ", "A longer sentence, with clauses; and more of them, still going on and on. ",
+     "\n\n", "\n", "- item\n", "```\ncode. Here\n\n# no\n```\n", "中文句子。", "   ", "x" * 300, "Dr. Who. "]
+)  # fmt: skip
+TEXTS = st.lists(PIECES, min_size=1, max_size=40).map("".join).filter(str.strip)
+
+
+def tree_of(document: Document, settings: TreeSettings = SMALL) -> Tree:
+    (tree,) = build_trees([document], count_tokens, settings)
+    return tree
+
+
+def problems(document: Document, tree: Tree) -> list[str]:
+    return list(document_problems(DocumentRows(document, "", tree.leaves, tree.sections), 0))
+
+
+@given(TEXTS)
+def test_nodes_tile_at_every_depth(text: str) -> None:
+    document = Document(id="d", text=text)
+    tree = tree_of(document)
+    assert problems(document, tree) == []
+    assert [leaf.id for leaf in tree.leaves] == list(range(len(tree.leaves)))
+    assert [s.id for s in tree.sections] == list(range(len(tree.leaves), len(tree.leaves) + len(tree.sections)))
+
+
+@given(TEXTS)
+def test_leaves_hold_their_limit_and_never_cross_a_heading(text: str) -> None:
+    document = Document(id="d", text=text)
+    for leaf in tree_of(document).leaves:
+        heading_lines = document.text[leaf.start : leaf.body]
+        body = document.text[leaf.body : leaf.end]
+        if not heading_lines.strip():
+            assert leaf.tokens <= SMALL.leaf_tokens
+        assert "\n# A\n" not in body.rstrip()
+
+
+@given(TEXTS)
+def test_every_section_counts_its_leaves(text: str) -> None:
+    tree = tree_of(Document(id="d", text=text))
+    for section in tree.sections:
+        below = tree.leaves[section.first_leaf : section.first_leaf + section.leaf_count]
+        assert section.tokens == sum(leaf.tokens for leaf in below)
+        assert all(section.id in leaf.ancestors for leaf in below)
+        assert sum(section.id in leaf.ancestors for leaf in tree.leaves) == len(below)
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(-2, 5), st.integers(-5, 300), st.integers(-5, 320)), max_size=6))
+def test_an_outline_may_be_wrong(text: str, outline: list[tuple[int, int, int]]) -> None:
+    document = Document(id="d", text=text, outline=tuple(Heading(lv, "h", a, b) for lv, a, b in outline))
+    assert problems(document, tree_of(document)) == []
+
+
+def test_real_files_tile(manuals: Path, formats: Path) -> None:
+    documents = [read(path) for path in find_files([manuals, formats])]
+    assert len(documents) > 200
+    for document, tree in zip(documents, build_trees(documents, count_tokens), strict=True):
+        assert problems(document, tree) == [], document.id
+        assert all(left.end == right.start for left, right in pairwise(tree.leaves))
+
+
+def test_a_tree_worked_out_by_hand() -> None:
+    text = "# Guide\n\nIntro here.\n\n## Start\n\nOne two three four five six.\n\n## Run\n\n### Fast\n\nGo go go.\n\n### Slow\n\nNo.\n"
+    tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=50, section_tokens=50, min_section_tokens=0))
+    assert [(x.headings, text[x.body : x.end].strip()) for x in tree.leaves] == [
+        (("Guide",), "Intro here."),
+        (("Guide", "Start"), "One two three four five six."),
+        (("Guide", "Run", "Fast"), "Go go go."),
+        (("Guide", "Run", "Slow"), "No."),
+    ]
+    assert [(s.headings, s.depth, s.children) for s in tree.sections] == [
+        (("Guide",), 0, 3),
+        (("Guide", "Start"), 1, 1),
+        (("Guide", "Run"), 1, 2),
+        (("Guide", "Run", "Fast"), 2, 1),
+        (("Guide", "Run", "Slow"), 2, 1),
+    ]
+    # the heading that has no text of its own stands in front of its first child's
+    assert tree.leaves[2].text.startswith("## Run\n\n### Fast")
+
+
+def test_small_sections_are_joined_and_keep_their_own_headings() -> None:
+    text = "".join(f"## Flag {i}\n\nDoes thing {i}.\n\n" for i in range(4))
+    tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=50, section_tokens=90, min_section_tokens=25))
+    assert len(tree.leaves) == 4
+    assert [s.children for s in tree.sections] == [2, 3, 1]
+    assert [leaf.headings for leaf in tree.leaves] == [(f"Flag {i}",) for i in range(4)]
+
+
+def test_a_title_is_not_repeated_as_a_heading() -> None:
+    tree = tree_of(Document(id="d", title="Guide", text="# Guide\n\nText.\n\n## Part\n\nMore.\n"))
+    assert [leaf.headings for leaf in tree.leaves] == [(), ("Part",)]
+
+
+def test_long_text_without_headings_is_divided_at_blank_lines() -> None:
+    text = "\n\n".join(f"Paragraph {i} has a few words in it." for i in range(30))
+    tree = tree_of(Document(id="d", text=text))
+    assert len(tree.sections) > 3
+    assert all(text[s.start :].startswith("Paragraph") for s in tree.sections)
+
+
+def test_what_is_announced_stays_with_the_announcement() -> None:
+    text = "Some words to begin with here.\n\nDo this:\n\n```\nrun it\n```\n"
+    tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=20))
+    assert any("Do this:" in leaf.text and "run it" in leaf.text for leaf in tree.leaves)

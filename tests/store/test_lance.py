@@ -1,0 +1,186 @@
+"""What only the store on disk can do wrong: versions, interrupted changes, conditions, damage."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lancedb
+import pytest
+
+from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, UsageError
+from mergewise.store.lance import LanceStore, _within
+from mergewise.store.manifest import Manifest, read_manifest
+from mergewise.types import Document
+from tests.support import HashEmbedder, rows_of
+
+EMBEDDER = HashEmbedder()
+
+
+def document(number: int, text: str = "", **metadata: str | int | float | bool) -> Document:
+    return Document(
+        id=f"d{number}",
+        title=f"Title {number}",
+        text=text or f"This is text number {number}. It has two sentences.",
+        metadata=metadata,
+    )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LanceStore:
+    manifest = Manifest(embedder="hash", dimension=EMBEDDER.dimension, views=("leaf",), sizes={})
+    return LanceStore.create(tmp_path / "index", manifest)
+
+
+def test_a_reader_sees_one_state_while_a_writer_goes_on(store: LanceStore) -> None:
+    store.write(rows_of([document(1)], EMBEDDER))
+    before = store.reader()
+    store.write(rows_of([document(2)], EMBEDDER))
+    store.remove(["d1"])
+    store.optimize()
+    assert [info.id for info in before.documents()] == ["d1"]
+    assert len(before.text_search("text", 5)) == 1
+    assert [info.id for info in store.reader().documents()] == ["d2"]
+
+
+def test_a_second_handle_sees_what_the_first_wrote(store: LanceStore) -> None:
+    other = LanceStore(store.directory, store.manifest)
+    assert other.reader().documents() == []
+    store.write(rows_of([document(1)], EMBEDDER))
+    assert [info.id for info in other.reader().documents()] == ["d1"]
+    other.write(rows_of([document(2)], EMBEDDER))
+    assert len(store.reader().documents()) == 2
+
+
+def interrupt(store: LanceStore) -> None:
+    """Leave what a killed writer leaves: new versions of tables that the manifest does not name."""
+    tables = lancedb.connect(store.directory)
+    leaf = tables.open_table("leaf")
+    leaf.add(leaf.to_arrow())
+    tables.open_table("documents").delete("id = 'd1'")
+
+
+def test_an_interrupted_change_is_never_seen_and_the_next_writer_drops_it(store: LanceStore) -> None:
+    store.write(rows_of([document(1), document(2)], EMBEDDER))
+    counts = store.reader().row_counts()
+    interrupt(store)
+    fresh = LanceStore(store.directory, store.manifest)
+    assert fresh.reader().row_counts() == counts
+    assert fresh.check() == []
+    assert fresh.write(rows_of([document(1), document(3)], EMBEDDER)) == (1, 0)
+    assert [info.id for info in fresh.reader().documents()] == ["d1", "d2", "d3"]
+    assert fresh.check() == []
+
+
+def test_a_first_change_that_was_interrupted(store: LanceStore) -> None:
+    lancedb.connect(store.directory).create_table("leaf", data=[{"id": 1}])
+    assert store.reader().documents() == []
+    assert store.write(rows_of([document(1)], EMBEDDER)) == (1, 0)
+    assert store.check() == []
+
+
+def test_rows_not_yet_in_the_text_index_are_found(store: LanceStore) -> None:
+    store.write(rows_of([document(1)], EMBEDDER))
+    store.optimize()
+    store.write(rows_of([document(2, "Zebras graze.")], EMBEDDER))
+    assert len(store.reader().text_search("zebras", 5)) == 1
+
+
+def test_conditions_on_metadata(store: LanceStore) -> None:
+    documents = [document(i, year=2000 + i, lang="en" if i % 2 else "de", draft=i == 3, weight=i / 2) for i in range(6)]
+    store.write(rows_of(documents, EMBEDDER))
+    store.write(rows_of([document(9)], EMBEDDER))
+    reader = store.reader()
+
+    def found(where: str) -> set[str]:
+        hits = reader.text_search("text number", 50, where)
+        vector = EMBEDDER.embed_queries(["text number"])[0]
+        near = reader.vector_search(vector, 50, where)
+        assert {leaf for leaf, _ in hits} == {leaf for leaf, _ in near}
+        return {leaf.doc_id for leaf in reader.leaves([leaf for leaf, _ in hits]).values()}
+
+    assert found("year > 2003") == {"d4", "d5"}
+    assert found("lang = 'en' and not draft") == {"d1", "d5"}
+    assert found("weight between 1 and 2 or id = 'd0'") == {"d0", "d2", "d3", "d4"}
+    assert found("title like 'Title 9'") == {"d9"}
+    assert found("year is null") == {"d9"}
+    assert found("year > 3000") == set()
+    with pytest.raises(UsageError, match="not understood") as error:
+        found("bogus = 1")
+    assert "year" in error.value.hint and "_text" not in str(error.value)
+    with pytest.raises(UsageError):
+        found("year >")
+
+
+def test_runs_of_numbers_are_ranges() -> None:
+    assert _within([1, 2, 3, 7, 9, 10]) == "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"
+    assert _within([]) == "false"
+
+
+def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:
+    store.write(rows_of([document(1), document(2)], EMBEDDER))
+    table = lancedb.connect(store.directory).open_table("documents")
+    table.delete("id = 'd2'")
+    manifest = json.loads((store.directory / "manifest.json").read_text())
+    manifest["tables"]["documents"] = table.version
+    (store.directory / "manifest.json").write_text(json.dumps(manifest))
+    problems = store.check()
+    assert any("belong to no document" in problem.what for problem in problems)
+    store.repair()
+    assert store.check() == []
+    assert [info.id for info in store.reader().documents()] == ["d1"]
+
+
+def test_check_finds_a_missing_parent(store: LanceStore) -> None:
+    store.write(rows_of([document(1)], EMBEDDER))
+    table = lancedb.connect(store.directory).open_table("section")
+    table.delete("true")
+    manifest = json.loads((store.directory / "manifest.json").read_text())
+    manifest["tables"]["section"] = table.version
+    (store.directory / "manifest.json").write_text(json.dumps(manifest))
+    assert [problem.doc_id for problem in store.check()] == ["d1"]
+
+
+def test_a_version_that_is_gone_is_a_corrupt_index(store: LanceStore) -> None:
+    store.write(rows_of([document(1)], EMBEDDER))
+    manifest = json.loads((store.directory / "manifest.json").read_text())
+    manifest["tables"]["leaf"] = 999
+    (store.directory / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(CorruptIndex, match="version 999 of the table 'leaf'"):
+        store.reader().text_search("text", 5)
+
+
+def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
+    assert read_manifest(tmp_path / "absent") is None
+    assert read_manifest(tmp_path) is None
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(NotAnIndex, match="not a mergewise index"):
+        read_manifest(tmp_path)
+    with pytest.raises(NotAnIndex):
+        read_manifest(tmp_path / "notes.txt")
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(NotAnIndex, match="not a mergewise manifest"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": 99}')
+    with pytest.raises(NewerFormat, match="format 99"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": 1, "views": []}')
+    with pytest.raises(CorruptIndex, match="lacks fields"):
+        read_manifest(tmp_path)
+
+
+def test_old_versions_are_dropped_once_no_reader_can_need_them(
+    store: LanceStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from datetime import timedelta
+
+    from mergewise.store import lance
+
+    monkeypatch.setattr(lance, "KEPT", timedelta(milliseconds=1))
+    for i in range(8):
+        store.write(rows_of([document(i)], EMBEDDER))
+    store.optimize()
+    versions = lancedb.connect(store.directory).open_table("leaf").list_versions()
+    assert len(versions) <= 3
+    assert len(store.reader().documents()) == 8
+    assert store.check() == []

@@ -1,0 +1,151 @@
+"""One contract for every store: the one on LanceDB and its twin in memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mergewise.protocols import Store
+from mergewise.store.lance import LanceStore
+from mergewise.store.manifest import Manifest
+from mergewise.store.memory import MemoryStore
+from mergewise.types import Document, Heading, Page
+from tests.support import HashEmbedder, rows_of
+
+EMBEDDER = HashEmbedder()
+CATS = Document(
+    id="cats",
+    title="Cats",
+    text="## Food\n\nCats eat fish.\n\n## Sleep\n\nCats sleep all day long.\n",
+    metadata={"year": 2020},
+)
+DOGS = Document(id="dogs.md", title="Dogs", text="Dogs bark. Dogs eat meat.", metadata={"year": 2021, "lang": "en"})
+PAGED = Document(
+    id="p'aged", text="One.\nTwo.", outline=(Heading(1, "One.", 0, 5),), pages=(Page(1, 0, 5), Page(2, 5, 9))
+)
+
+
+@pytest.fixture(params=["memory", "lance"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "memory":
+        return MemoryStore(EMBEDDER.dimension)
+    manifest = Manifest(embedder="hash", dimension=EMBEDDER.dimension, views=("leaf",), sizes={})
+    return LanceStore.create(tmp_path / "index", manifest)
+
+
+def texts(store: Store, found: list[tuple[int, float]]) -> list[str]:
+    leaves = store.reader().leaves([leaf for leaf, _ in found])
+    return [leaves[leaf].text.strip().splitlines()[-1] for leaf, _ in found]
+
+
+def test_an_empty_store_answers(store: Store) -> None:
+    reader = store.reader()
+    assert reader.documents() == []
+    assert reader.document("x") is None
+    assert reader.row_counts() == {"documents": 0, "leaf": 0, "section": 0}
+    assert reader.text_search("cats", 5) == []
+    assert reader.vector_search(EMBEDDER.embed_queries(["cats"])[0], 5) == []
+    assert store.remove(["x"]) == 0
+    store.optimize()
+    assert store.check() == []
+
+
+def test_documents_come_back_whole(store: Store) -> None:
+    assert store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER)) == (3, 0)
+    reader = store.reader()
+    for document in (CATS, DOGS, PAGED):
+        assert reader.document(document.id) == document
+    assert [info.id for info in reader.documents()] == ["cats", "dogs.md", "p'aged"]
+    assert reader.documents()[1].metadata == {"year": 2021, "lang": "en"}
+    assert reader.digests(["cats", "none"]) == {"cats": "1"}
+    assert store.check() == []
+
+
+def test_nodes_come_back_as_they_were_made(store: Store) -> None:
+    (made,) = rows_of([CATS], EMBEDDER)
+    store.write(rows_of([DOGS], EMBEDDER))
+    store.write([made])
+    (stored,) = store.reader().stored(["cats"])
+    by = stored.leaves[0].id
+    assert [replace(x, id=x.id - by, ancestors=tuple(a - by for a in x.ancestors)) for x in stored.leaves] == list(
+        made.leaves
+    )
+    assert [s.headings for s in stored.sections] == [s.headings for s in made.sections]
+    assert [s.first_leaf - by for s in stored.sections] == [s.first_leaf for s in made.sections]
+    assert stored.vectors is not None and made.vectors is not None
+    np.testing.assert_allclose(stored.vectors, made.vectors, atol=1e-3)
+    ids = [leaf.id for leaf in stored.leaves]
+    assert list(store.reader().leaves([*ids, 10**9])) == ids
+    assert set(store.reader().sections([*stored.leaves[0].ancestors, -1])) == set(stored.leaves[0].ancestors)
+
+
+def test_both_searches_find_best_first(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS], EMBEDDER))
+    for _ in range(2):
+        found = store.reader().text_search("what do cats eat", 9)
+        assert texts(store, found)[0] == "Cats eat fish."
+        assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
+        near = store.reader().vector_search(EMBEDDER.embed_queries(["Cats sleep all day long."])[0], 2)
+        assert texts(store, near)[0] == "Cats sleep all day long."
+        assert near[0][1] <= 1.01
+        store.optimize()
+    assert store.reader().text_search("   ", 5) == []
+    assert store.reader().text_search("?!* the (", 5) == []
+    assert store.reader().text_search('"AND" OR cats* -dogs', 5)
+
+
+def test_titles_and_headings_are_searched(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS], EMBEDDER))
+    assert texts(store, store.reader().text_search("food", 1)) == ["Cats eat fish."]
+
+
+def test_words_are_searched_in_every_script(store: Store) -> None:
+    texts_ = ["The cat saw a dog.", "Über die Straße.", "中文句子。東京タワー", "Jean O'Neil wrote well-known code."]
+    store.write(rows_of([Document(id=str(i), text=text) for i, text in enumerate(texts_)], EMBEDDER))
+    for word, at in (("cat", 0), ("dog", 0), ("über", 1), ("straße", 1), ("known", 3)):
+        found = store.reader().text_search(word, 5)
+        assert [leaf.doc_id for leaf in store.reader().leaves([i for i, _ in found]).values()] == [str(at)], word
+
+
+def test_scripts_without_spaces_are_searched_on_disk(tmp_path: Path) -> None:
+    store = LanceStore.create(tmp_path, Manifest(embedder="none", dimension=0, views=("leaf",), sizes={}))
+    store.write(rows_of([Document(id="ja", text="中文句子。東京タワー"), DOGS]))
+    assert len(store.reader().text_search("東京", 5)) == 1
+
+
+def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS], EMBEDDER))
+    changed = Document(id="cats", title="Cats", text="Cats climb trees.")
+    assert store.write(rows_of([changed], EMBEDDER, digest="2")) == (0, 1)
+    assert store.reader().document("cats") == changed
+    assert store.reader().text_search("fish", 5) == []
+    assert texts(store, store.reader().text_search("climb", 5)) == ["Cats climb trees."]
+    assert store.reader().row_counts()["documents"] == 2
+    assert store.check() == []
+
+
+def test_equal_digests_are_left_alone_unless_forced(store: Store) -> None:
+    rows = rows_of([CATS], EMBEDDER)
+    assert store.write(rows) == (1, 0)
+    assert store.write(rows) == (0, 0)
+    assert store.write(rows, force=True) == (0, 1)
+    assert store.check() == []
+
+
+def test_removing_takes_all_rows(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER))
+    assert store.remove(["cats", "p'aged", "none"]) == 2
+    assert store.reader().row_counts()["documents"] == 1
+    assert store.reader().text_search("fish", 5) == []
+    assert store.check() == []
+
+
+def test_ids_are_never_used_again(store: Store) -> None:
+    store.write(rows_of([CATS], EMBEDDER))
+    last = max(leaf.id for leaf in store.reader().stored(["cats"])[0].leaves)
+    store.remove(["cats"])
+    store.write(rows_of([CATS], EMBEDDER))
+    assert min(leaf.id for leaf in store.reader().stored(["cats"])[0].leaves) > last

@@ -1,0 +1,81 @@
+"""Small indexes made by hand, and readers that return what a test tells them to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from mergewise.index.tree import TreeSettings, build_trees
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import FloatArray
+from mergewise.store.memory import MemoryStore
+from mergewise.types import Document, DocumentRows, Hit, Leaf, Section
+
+SMALL = TreeSettings(leaf_tokens=18, section_tokens=90, min_section_tokens=0)
+
+
+class HashEmbedder:
+    """Bags of words hashed into unit vectors: deterministic between runs, and it records what it was asked."""
+
+    spec = "hash"
+    dimension = 32
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        self.asked += texts
+        rows = np.zeros((len(texts), self.dimension), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.lower().split() or [""]:
+                row[int(hashlib.md5(word.encode("utf-8", "replace")).hexdigest(), 16) % self.dimension] += 1
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(1e-9)
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return self.embed_documents(texts)
+
+
+def rows_of(
+    documents: Sequence[Document],
+    embedder: HashEmbedder | None = None,
+    settings: TreeSettings = SMALL,
+    digest: str = "1",
+) -> list[DocumentRows]:
+    rows = []
+    for document, tree in zip(documents, build_trees(documents, count_tokens, settings), strict=True):
+        vectors = None if embedder is None else embedder.embed_documents([leaf.text for leaf in tree.leaves])
+        rows.append(DocumentRows(document, digest, tree.leaves, tree.sections, vectors))
+    return rows
+
+
+def memory_store(documents: Sequence[Document], embedder: HashEmbedder | None = None) -> MemoryStore:
+    store = MemoryStore(0 if embedder is None else embedder.dimension)
+    store.write(rows_of(documents, embedder))
+    return store
+
+
+class ScriptedReader:
+    """An `IndexReader` over a store in memory whose searches return given leaves at given scores; it counts its calls."""
+
+    def __init__(self, store: MemoryStore, scores: dict[int, float] | Sequence[tuple[int, float]]) -> None:
+        self.store = store
+        self.scores = list(scores.items() if isinstance(scores, dict) else scores)
+        self.calls: list[str] = []
+        self.lost: set[int] = set()  # sections that the index does not have
+
+    def search(self, question: str, k: int) -> list[Hit]:
+        leaves = self.store.leaves([leaf for leaf, _ in self.scores])
+        return [Hit(leaves[i], score) for i, score in sorted(self.scores, key=lambda s: -s[1])[:k]]
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        self.calls.append("sections")
+        return {i: s for i, s in self.store.sections(ids).items() if i not in self.lost}
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        self.calls.append("leaves")
+        return self.store.leaves(ids)
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
+        return self.store.vectors(ids)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.text.sections import markdown_headings, paragraphs
+from mergewise.text.windows import search_key, split_key
+
+
+def test_headings_outside_code_blocks() -> None:
+    text = "# One\n\ntext\n\n```py\n# not one\n```\n\n## Two ##\nmore\n#no\n####### seven\n"
+    found = [(h.level, h.title, text[h.start : h.end]) for h in markdown_headings(text)]
+    assert found == [(1, "One", "# One\n"), (2, "Two", "## Two ##\n")]
+
+
+@given(st.lists(st.sampled_from(["word", "\n", "\n\n", " \n \n", " "]), max_size=40).map("".join))
+def test_paragraphs_tile(text: str) -> None:
+    spans = paragraphs(text, 0, len(text))
+    assert "".join(text[start:end] for start, end in spans) == text
+
+
+@given(st.text(), st.lists(st.text(min_size=1).filter(str.strip), max_size=4), st.text())
+def test_a_search_key_gives_back_its_parts(title: str, headings: list[str], text: str) -> None:
+    def flat(part: str) -> str:
+        return " ".join(part.replace("›", ">").split())
+
+    key = search_key(title, headings, text)
+    assert split_key(key) == (flat(title), tuple(map(flat, headings)), text)

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.text.sentences import split_long, split_sentences
+
+MIXED = st.lists(
+    st.sampled_from(
+        ["Dr. Who met J. R. Tolkien. ", "It cost $3.50! ", "- item\n", "1. first\n", "\n\n", "```py\nx = 1. Y\n\nz\n```\n",
+         "| a | b |\n", "# Head\n", "Title\n=====\n", "中文句子。第二句！", "word ", "\t", "\u00a0", "e.g. this ", "(In. Brackets.) ", "🎉 "]
+    )
+    | st.text(max_size=20),
+    max_size=30,
+).map("".join)  # fmt: skip
+
+
+def sentences(text: str) -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text)]
+
+
+@given(MIXED)
+def test_only_white_space_lies_outside_the_sentences(text: str) -> None:
+    position = 0
+    for start, end in split_sentences(text):
+        assert position <= start < end <= len(text)
+        assert not text[position:start].strip()
+        assert text[start:end] == text[start:end].strip()
+        position = end
+    assert not text[position:].strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Mr. Smith met Dr. Who. He left.", ["Mr. Smith met Dr. Who.", "He left."]),
+        ("J. R. R. Tolkien wrote it. Then he slept.", ["J. R. R. Tolkien wrote it.", "Then he slept."]),
+        ("Take vitamin C. The end.", ["Take vitamin C.", "The end."]),
+        ("Pi is 3.14 here. See Fig. 3 for it.", ["Pi is 3.14 here.", "See Fig. 3 for it."]),
+        ("It works, e.g. here. And so on.", ["It works, e.g. here.", "And so on."]),
+        ("Wrapped\nat eighty. Next\none.", ["Wrapped\nat eighty.", "Next\none."]),
+        ("One.\n\nTwo without stop\n\nThree.", ["One.", "Two without stop", "Three."]),
+        ("- a one\n- b two. B three.\n", ["- a one", "- b two.", "B three."]),
+        ("1. First\n2. Second one.", ["1. First", "2. Second one."]),
+        ("Run:\n```sh\nls. -l\n\npwd. Now\n```\nDone.", ["Run:", "```sh\nls. -l\n\npwd. Now\n```", "Done."]),
+        ("| a. B | c |\n|---|---|\n| 1. x | 2 |\n", ["| a. B | c |", "|---|---|", "| 1. x | 2 |"]),
+        ("# Heading. Two\nBody.", ["# Heading. Two", "Body."]),
+        ("Title\n=====\n\nBody.", ["Title\n=====", "Body."]),
+        ("中文句子。第二句！好的？", ["中文句子。", "第二句！", "好的？"]),
+        ("(It ended. It did.) Next.", ["(It ended. It did.)", "Next."]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)
+def test_known_cases(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+@given(
+    st.lists(st.text(alphabet="ab,;. \n中", min_size=1, max_size=12), min_size=1, max_size=60).map(" ".join),
+    st.integers(1, 9),
+)
+def test_long_pieces_tile_and_hold_the_limit(text: str, limit: int) -> None:
+    pieces = split_long(text, 0, len(text), limit, words)
+    assert "".join(text[start:end] for start, end in pieces) == text
+    assert all(left[1] == right[0] for left, right in zip(pieces, pieces[1:], strict=False))
+    for start, end in pieces:
+        assert end - start <= 1 or (words(text[start:end]) <= limit and end - start <= 12 * limit)
+
+
+def test_a_long_sentence_is_cut_at_a_clause() -> None:
+    text = "the first clause of the sentence goes here, and the second clause of it goes there"
+    pieces = split_long(text, 0, len(text), 10, words)
+    assert [text[start:end] for start, end in pieces] == [
+        "the first clause of the sentence goes here, ",
+        "and the second clause of it goes there",
+    ]
+
+
+def test_a_run_without_spaces_is_cut_too() -> None:
+    text = "x" * 10_000
+    assert max(end - start for start, end in split_long(text, 0, len(text), 20, words)) <= 240
