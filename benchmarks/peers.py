@@ -22,7 +22,8 @@ What is measured, each system in a process of its own, one after the other:
 
 Embedding is left out of every figure: the peers are handed leaves and questions that carry their vectors already, and
 what mergewise spends in its embedder is subtracted. The peers search vectors alone and keep everything in memory;
-nothing is saved to disk. The leaves are those of each system's own splitter, so that their numbers differ.
+nothing is saved to disk. The leaves are those of each system's own splitter, so that their numbers differ. Ratios are
+of wall-clock time; beside it stands the processor time of all threads, which other programs disturb less.
 
 `--vectors words` puts the mean of fixed random vectors, one a word, in the place of the model's: minutes of embedding
 become seconds, for large corpora. A scan of all vectors costs the same whatever their values are.
@@ -39,13 +40,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 from zlib import crc32
 
@@ -93,17 +94,19 @@ EMBEDDERS: dict[str, Callable[[], Embedder]] = {"minilm": MiniLM, "words": Words
 
 @dataclass
 class Watch:
-    """Seconds by what was done."""
+    """Seconds by what was done, by the clock and of the processor."""
 
     seconds: dict[str, float] = field(default_factory=dict)
+    cpu: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def __call__(self, label: str) -> Any:
-        started = perf_counter()
+    def __call__(self, label: str) -> Iterator[None]:
+        started, cpu = perf_counter(), process_time()
         try:
             yield
         finally:
             self.seconds[label] = self.seconds.get(label, 0.0) + perf_counter() - started
+            self.cpu[label] = self.cpu.get(label, 0.0) + process_time() - cpu
 
 
 @dataclass
@@ -131,6 +134,7 @@ class Built:
 
     leaves: int
     seconds: dict[str, float]
+    cpu: float
     ask: Callable[[str], Any]
     merged: Callable[[Any], bool]
 
@@ -143,9 +147,11 @@ class Result:
     documents: int
     leaves: int
     index_s: float
+    index_cpu_s: float
     where_s: dict[str, float]
     median_ms: float
     p95_ms: float
+    cpu_ms: float
     merged: int
     peak_mb: float
 
@@ -165,6 +171,7 @@ def build_mergewise(corpus: Sequence[Document], embedder: Embedder, known: dict[
     return Built(
         leaves=index.store.reader().row_counts()["leaf"],
         seconds={"trees, rows, indexes": watch.seconds["all"] - watch.seconds["embed"]},
+        cpu=watch.cpu["all"] - watch.cpu["embed"],
         ask=ask,
         merged=lambda context: any(step.action == "merge" for step in context.trace),
     )
@@ -200,6 +207,7 @@ def build_llamaindex(corpus: Sequence[Document], embedder: Embedder, known: dict
     return Built(
         leaves=len(leaves),
         seconds=watch.seconds,
+        cpu=sum(watch.cpu.values()),
         ask=lambda question: retriever.retrieve(bundles[question]),
         merged=lambda found: any(hit.node.child_nodes for hit in found),
     )
@@ -238,6 +246,7 @@ def build_haystack(corpus: Sequence[Document], embedder: Embedder, known: dict[s
     return Built(
         leaves=len(leaves),
         seconds=watch.seconds,
+        cpu=sum(watch.cpu.values()),
         ask=ask,
         merged=lambda found: any(node.meta["__children_ids"] for node in found),
     )
@@ -255,10 +264,11 @@ def measure(system: str, leaves: int, count: int, vectors: str) -> Result:
     built = SYSTEMS[system](corpus, embedder, known)
     for question in asked[:WARM_UP]:
         built.ask(question)
-    times, merged = [], 0
+    watch, times, merged = Watch(), [], 0
     for question in asked[WARM_UP:]:
         started = perf_counter()
-        found = built.ask(question)
+        with watch("ask"):
+            found = built.ask(question)
         times.append(1000 * (perf_counter() - started))
         merged += built.merged(found)
     return Result(
@@ -266,9 +276,11 @@ def measure(system: str, leaves: int, count: int, vectors: str) -> Result:
         documents=len(corpus),
         leaves=built.leaves,
         index_s=sum(built.seconds.values()),
+        index_cpu_s=built.cpu,
         where_s=built.seconds,
         median_ms=statistics.median(times),
         p95_ms=statistics.quantiles(times, n=20)[-1],
+        cpu_ms=1000 * watch.cpu["ask"] / count,
         merged=merged,
         peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     )
@@ -300,12 +312,13 @@ def installed() -> dict[str, str]:
 
 def table(results: Sequence[Result], count: int) -> str:
     ours = results[0]
-    head = ("system", "documents", "leaves", "index s", "ratio", "median ms", "p95 ms", "ratio", "merged in", "peak MB")
-    rows = [head]
+    head = "system, documents, leaves, index s, CPU s, ratio, median ms, p95 ms, CPU ms, ratio, merged in, peak MB"
+    rows = [head.split(", ")]
     for r in results:
-        index_ratio, query_ratio = (f"{x:.1f}" for x in (r.index_s / ours.index_s, r.median_ms / ours.median_ms))
-        times = (f"{r.index_s:.1f}", index_ratio, f"{r.median_ms:.1f}", f"{r.p95_ms:.1f}", query_ratio)
-        rows.append((r.system, str(r.documents), str(r.leaves), *times, f"{r.merged}/{count}", f"{r.peak_mb:.0f}"))
+        index = (f"{r.index_s:.1f}", f"{r.index_cpu_s:.1f}", f"{r.index_s / ours.index_s:.1f}")
+        query = (f"{r.median_ms:.1f}", f"{r.p95_ms:.1f}", f"{r.cpu_ms:.1f}", f"{r.median_ms / ours.median_ms:.1f}")
+        sizes = (str(r.documents), str(r.leaves))
+        rows.append([r.system, *sizes, *index, *query, f"{r.merged}/{count}", f"{r.peak_mb:.0f}"])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(x.ljust(w) if i == 0 else x.rjust(w) for i, (x, w) in enumerate(zip(row, widths, strict=True)))

@@ -1,6 +1,6 @@
 """Speed and memory at 100,000 leaves: indexing, queries, cold starts, and where the time goes.
 
-    python -m benchmarks.scale [--embedder none|minilm] [--leaves N] [--keep DIR] [--json]
+python -m benchmarks.scale [--embedder none|minilm] [--leaves N] [--keep DIR] [--json]
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from mergewise.protocols import FloatArray
 from mergewise.store.memory import MemoryStore
 from mergewise.types import Document, DocumentRows, Hit, Leaf, Section
 
-SMALL = TreeSettings(leaf_tokens=18, section_tokens=90, min_section_tokens=0)
+SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
 
 class HashEmbedder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
@@ -130,18 +130,19 @@ class Index:
             try:
                 loaded = self._load(item)
             except ReadError as error:
-                report = replace(report, failed=(*report.failed, Failure(item.name, error.message)))
-                loaded = None
+                report += AddReport(failed=(Failure(item.name, error.message),))
             else:
-                report = replace(report, unchanged=report.unchanged + (loaded is None))
-            if loaded is not None:
-                batch.append(loaded)
+                if loaded is None:
+                    report += AddReport(unchanged=1)
+                else:
+                    batch.append(loaded)
             if _is_full(batch):
-                report = self._write(batch, report)
+                report += self.store.write(self._rows(batch))
                 batch = []
             if progress is not None:
                 progress(done, len(items), item.name)
-        report = self._write(batch, report)
+        if batch:
+            report += self.store.write(self._rows(batch))
         if report.added or report.replaced:
             self.store.optimize()
         return report
@@ -156,18 +157,6 @@ class Index:
         if self.store.reader().digests([item.name]).get(item.name) == digest:
             return None
         return item.document(), digest
-
-    def _write(self, batch: Sequence[tuple[Document, str]], report: AddReport) -> AddReport:
-        if not batch:
-            return report
-        rows = self._rows(batch)
-        added, replaced = self.store.write(rows)
-        return replace(
-            report,
-            added=report.added + added,
-            replaced=report.replaced + replaced,
-            unchanged=report.unchanged + len(rows) - added - replaced,
-        )
 
     def _rows(self, batch: Sequence[tuple[Document, str]]) -> list[DocumentRows]:
         trees = build_trees([document for document, _ in batch], count_tokens, TreeSettings(**self.manifest.sizes))

@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.types import Document, DocumentInfo, DocumentRows, Hit, Leaf, Problem, Section
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Hit, Leaf, Problem, Section
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 
@@ -93,10 +93,11 @@ class Store(Protocol):
         """The state that the last finished change left."""
         ...
 
-    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> tuple[int, int]:
-        """Add documents, replacing those with the same ids; (added, replaced).
+    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
+        """Add documents, replacing those with the same ids.
 
-        Rows whose digest stands already are left alone, unless forced.
+        Rows whose digest stands already are left alone, unless forced. Documents whose metadata cannot be stored fail,
+        and the others go on.
         """
         ...
 

@@ -227,6 +227,14 @@ class AddReport:
     unchanged: int = 0
     failed: tuple[Failure, ...] = ()
 
+    def __add__(self, other: AddReport) -> AddReport:
+        return AddReport(
+            self.added + other.added,
+            self.replaced + other.replaced,
+            self.unchanged + other.unchanged,
+            self.failed + other.failed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:

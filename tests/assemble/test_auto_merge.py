@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -97,7 +98,7 @@ def test_invariants(scores: dict[int, float], p: AutoMerge, budget: int) -> None
     assert context.tokens == count_tokens([context.text])[0] if context.text else context.tokens == 0
     assert context.tokens <= budget
     found = sorted(spans(context))
-    for left, right in zip(found, found[1:], strict=False):
+    for left, right in pairwise(found):
         assert not left.overlaps(right), "no text stands twice, so no node beside its ancestor"
     for passage in context.passages:
         for span, text in passage.parts():

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import lancedb
 import pytest
+from tests.support import HashEmbedder, rows_of
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, UsageError
 from mergewise.store.lance import LanceStore, _within
 from mergewise.store.manifest import Manifest, read_manifest
-from mergewise.types import Document
-from tests.support import HashEmbedder, rows_of
+from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
 
@@ -67,7 +67,7 @@ def test_an_interrupted_change_is_never_seen_and_the_next_writer_drops_it(store:
     fresh = LanceStore(store.directory, store.manifest)
     assert fresh.reader().row_counts() == counts
     assert fresh.check() == []
-    assert fresh.write(rows_of([document(1), document(3)], EMBEDDER)) == (1, 0)
+    assert fresh.write(rows_of([document(1), document(3)], EMBEDDER)) == AddReport(1, 0, 1)
     assert [info.id for info in fresh.reader().documents()] == ["d1", "d2", "d3"]
     assert fresh.check() == []
 
@@ -75,7 +75,7 @@ def test_an_interrupted_change_is_never_seen_and_the_next_writer_drops_it(store:
 def test_a_first_change_that_was_interrupted(store: LanceStore) -> None:
     lancedb.connect(store.directory).create_table("leaf", data=[{"id": 1}])
     assert store.reader().documents() == []
-    assert store.write(rows_of([document(1)], EMBEDDER)) == (1, 0)
+    assert store.write(rows_of([document(1)], EMBEDDER)) == AddReport(1, 0)
     assert store.check() == []
 
 
@@ -177,6 +177,7 @@ def test_old_versions_are_dropped_once_no_reader_can_need_them(
     from mergewise.store import lance
 
     monkeypatch.setattr(lance, "KEPT", timedelta(milliseconds=1))
+    monkeypatch.setattr(lance, "FEW_ROWS", 0)
     for i in range(8):
         store.write(rows_of([document(i)], EMBEDDER))
     store.optimize()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.support import HashEmbedder, rows_of
 
 from mergewise.protocols import Store
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest
 from mergewise.store.memory import MemoryStore
-from mergewise.types import Document, Heading, Page
-from tests.support import HashEmbedder, rows_of
+from mergewise.types import AddReport, Document, Heading, Page
 
 EMBEDDER = HashEmbedder()
 CATS = Document(
@@ -54,7 +54,7 @@ def test_an_empty_store_answers(store: Store) -> None:
 
 
 def test_documents_come_back_whole(store: Store) -> None:
-    assert store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER)) == (3, 0)
+    assert store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER)) == AddReport(3, 0)
     reader = store.reader()
     for document in (CATS, DOGS, PAGED):
         assert reader.document(document.id) == document
@@ -119,7 +119,7 @@ def test_scripts_without_spaces_are_searched_on_disk(tmp_path: Path) -> None:
 def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     changed = Document(id="cats", title="Cats", text="Cats climb trees.")
-    assert store.write(rows_of([changed], EMBEDDER, digest="2")) == (0, 1)
+    assert store.write(rows_of([changed], EMBEDDER, digest="2")) == AddReport(0, 1)
     assert store.reader().document("cats") == changed
     assert store.reader().text_search("fish", 5) == []
     assert texts(store, store.reader().text_search("climb", 5)) == ["Cats climb trees."]
@@ -129,9 +129,9 @@ def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
 
 def test_equal_digests_are_left_alone_unless_forced(store: Store) -> None:
     rows = rows_of([CATS], EMBEDDER)
-    assert store.write(rows) == (1, 0)
-    assert store.write(rows) == (0, 0)
-    assert store.write(rows, force=True) == (0, 1)
+    assert store.write(rows) == AddReport(1, 0)
+    assert store.write(rows) == AddReport(unchanged=1)
+    assert store.write(rows, force=True) == AddReport(0, 1)
     assert store.check() == []
 
 

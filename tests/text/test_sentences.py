@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,7 +70,7 @@ def words(text: str) -> int:
 def test_long_pieces_tile_and_hold_the_limit(text: str, limit: int) -> None:
     pieces = split_long(text, 0, len(text), limit, words)
     assert "".join(text[start:end] for start, end in pieces) == text
-    assert all(left[1] == right[0] for left, right in zip(pieces, pieces[1:], strict=False))
+    assert all(left[1] == right[0] for left, right in pairwise(pieces))
     for start, end in pieces:
         assert end - start <= 1 or (words(text[start:end]) <= limit and end - start <= 12 * limit)
 

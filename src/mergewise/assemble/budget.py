@@ -66,7 +66,9 @@ class _Plan:
 
     def consider(self, candidate: Candidate) -> bool:
         """Take the candidate if it fits; False once so many in a row did not fit that the rest is not worth a try."""
-        parts = [p for f in candidate.fragments for p in uncovered(f, self._taken.get(f.doc_id, ()))]
+        parts: list[Fragment] = []
+        for fragment in candidate.fragments:
+            parts += uncovered(fragment, [*self._taken.get(fragment.doc_id, ()), *parts])
         if not parts:
             return True
         cost = self._cost(parts)

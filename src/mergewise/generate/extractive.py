@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice, takewhile
 
 import numpy as np
 
 from mergewise.protocols import Embedder, FloatArray
+from mergewise.text.sections import markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.text.windows import PATH_MARK
@@ -39,12 +42,15 @@ def answer(context: Context, embedder: Embedder | None, document: DocumentLookup
     coverage = _coverage(context.question, sentences)
     cosine = _cosines(context.question, sentences, embedder)
     scores = coverage if cosine is None else (coverage + cosine) / 2
-    best = int(np.argmax(scores))
-    if coverage[best] < MIN_COVERAGE and (cosine is None or cosine[best] < MIN_COSINE):
+    sources = _Sources(document)
+    ranked = (int(i) for i in np.argsort(-scores, kind="stable"))
+    ranked = (i for i in ranked if not sources.is_heading(sentences[i].span))
+    best = next(ranked, None)
+    if best is None or (coverage[best] < MIN_COVERAGE and (cosine is None or cosine[best] < MIN_COSINE)):
         return Answer(context.question, NOT_FOUND, (), context, found=False)
-    ranked = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] >= NEAR_BEST * scores[best]]
-    chosen = sorted(ranked[:SENTENCES])
-    citations = tuple(_citation(sentences[i], document) for i in chosen)
+    near = takewhile(lambda i: scores[i] >= NEAR_BEST * scores[best], ranked)
+    chosen = sorted([best, *islice(near, SENTENCES - 1)])
+    citations = tuple(_citation(sentences[i], sources) for i in chosen)
     text = " ".join(f"“{_one_line(c.text)}” [{c.mark}]" for c in citations)
     return Answer(context.question, text, citations, context)
 
@@ -91,12 +97,29 @@ def _place(passage: Passage) -> str:
     return PATH_MARK.join(part for part in (passage.title, *passage.headings) if part)
 
 
-def _citation(sentence: _Sentence, document: DocumentLookup) -> Citation:
-    source = document(sentence.span.doc_id)
-    pages = source.pages if source else ()
-    page = next((p.number for p in pages if p.start <= sentence.span.start < p.end), None)
-    passage = sentence.passage
-    return Citation(sentence.mark, sentence.text, sentence.span, passage.title, passage.headings, page)
+class _Sources:
+    """The documents that sentences come from, each read once."""
+
+    def __init__(self, document: DocumentLookup) -> None:
+        self._document = cache(document)
+
+    def is_heading(self, span: Span) -> bool:
+        """A heading names what is said below it; it says nothing itself."""
+        document = self._document(span.doc_id)
+        if document is None:
+            return False
+        outline = markdown_headings(document.text) if document.outline is None else document.outline
+        return any(heading.start <= span.start and span.end <= heading.end for heading in outline)
+
+    def page(self, span: Span) -> int | None:
+        document = self._document(span.doc_id)
+        pages = document.pages if document else ()
+        return next((page.number for page in pages if page.start <= span.start < page.end), None)
+
+
+def _citation(sentence: _Sentence, sources: _Sources) -> Citation:
+    passage, span = sentence.passage, sentence.span
+    return Citation(sentence.mark, sentence.text, span, passage.title, passage.headings, sources.page(span))
 
 
 def _one_line(text: str) -> str:

@@ -18,9 +18,14 @@ from mergewise.types import Document, Heading, Leaf, Section
 
 @dataclass(frozen=True, slots=True)
 class TreeSettings:
-    """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults."""
+    """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults.
 
-    leaf_tokens: int = 96
+    Sentences are put together in a leaf up to `leaf_tokens`; one that is longer stands alone, and is split only above
+    `max_leaf_tokens`: half a sentence is worth little.
+    """
+
+    leaf_tokens: int = 64
+    max_leaf_tokens: int = 160
     section_tokens: int = 384
     min_section_tokens: int = 96
 
@@ -46,7 +51,7 @@ def build_trees(
     trees = []
     for document, outline, units in zip(documents, outlines, spans, strict=True):
         sized = _bounded(
-            document.text, [_Unit(a, b, next(counts)) for a, b in units], count_tokens, settings.leaf_tokens
+            document.text, [_Unit(a, b, next(counts)) for a, b in units], count_tokens, settings.max_leaf_tokens
         )
         root = _heading_tree(document.text, outline, sized)
         _divide(document.text, root, settings)

@@ -25,9 +25,9 @@ from mergewise.protocols import FloatArray
 from mergewise.store import schema as s
 from mergewise.store.audit import audit
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
-from mergewise.store.rows import moved
+from mergewise.store.rows import moved, with_checked_metadata
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Failure, Leaf, Problem, Section
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -37,6 +37,7 @@ log = logging.getLogger("mergewise")
 LOCK_SECONDS = 3600.0
 VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/query.py --vector-index)
 NPROBES, REFINE = 32, 8  # recall 0.98 and more of an exact search, see docs/evaluation.md
+FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
@@ -83,15 +84,17 @@ class LanceStore:
 
     # -- changes
 
-    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> tuple[int, int]:
+    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
         with self._writing() as change:
             standing = change.reader.digests([r.document.id for r in rows])
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
-            replaced = [r.document.id for r in fresh if r.document.id in standing]
-            change.remove(replaced)
-            change.append(fresh)
-            change.commit()
-            return len(fresh) - len(replaced), len(replaced)
+            good, failed = change.checked(fresh)
+            replaced = [r.document.id for r in good if r.document.id in standing]
+            if good:
+                change.remove(replaced)
+                change.append(good)
+                change.commit()
+            return AddReport(len(good) - len(replaced), len(replaced), len(rows) - len(fresh), tuple(failed))
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:
@@ -102,6 +105,8 @@ class LanceStore:
 
     def optimize(self) -> None:
         with self._writing() as change:
+            if not change.needs_indexing():
+                return
             change.build_indexes()
             change.commit()
             # only now may old versions go: until the commit the manifest named them
@@ -176,13 +181,19 @@ class _Change:
             self.table(name).delete(f"doc in ({_numbers(numbers)})")
         documents.delete(condition)
 
-    def append(self, rows: Sequence[DocumentRows]) -> None:
-        if not rows:
-            return
+    def checked(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
+        """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
         documents = self.table(s.DOCUMENTS)
-        added = s.metadata_fields([r.document.metadata for r in rows], documents.schema)
+        kinds = s.metadata_kinds(documents.schema)
+        known = set(kinds)
+        good, failed = with_checked_metadata(rows, kinds)
+        added = [s.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
             documents.add_columns(added)
+        return good, failed
+
+    def append(self, rows: Sequence[DocumentRows]) -> None:
+        documents = self.table(s.DOCUMENTS)
         numbered = []
         for row in rows:
             numbered.append((self.manifest.next_number, moved(row, self.manifest.next_id)))
@@ -202,6 +213,15 @@ class _Change:
 
         config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
         self.table(s.LEAF).create_index("key", config=config)
+
+    def needs_indexing(self) -> bool:
+        """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
+        if not self.manifest.tables:
+            return False
+        leaf = self.table(s.LEAF)
+        stats = leaf.index_stats("key_idx")
+        outside = leaf.count_rows() if stats is None else stats.num_unindexed_rows
+        return outside > FEW_ROWS or _fragments(leaf) > MANY_FRAGMENTS
 
     def build_indexes(self) -> None:
         """Full text, vectors (where there are enough) and ids: made once, then brought up to date."""
@@ -378,6 +398,11 @@ def _scan(table: Table, columns: Sequence[str], condition: str | None) -> pa.Tab
     if condition is not None:
         search = search.where(condition)
     return search.limit(_ALL).to_arrow()
+
+
+def _fragments(table: Table) -> int:
+    statistics: Any = table.stats()
+    return int(statistics["fragment_stats"]["num_fragments"])
 
 
 def _has_index(table: Table, column: str) -> bool:

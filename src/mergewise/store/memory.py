@@ -12,9 +12,9 @@ import numpy as np
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store.audit import audit
-from mergewise.store.rows import moved
+from mergewise.store.rows import moved, with_checked_metadata
 from mergewise.text.windows import search_key
-from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
 
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"\w+")
@@ -27,15 +27,17 @@ class MemoryStore:
         self.dimension = dimension
         self._rows: dict[str, DocumentRows] = {}
         self._next_id = 0
+        self._kinds: dict[str, type] = {}
 
     # -- Store
 
     def reader(self) -> MemoryStore:
         return self
 
-    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> tuple[int, int]:
+    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
         added = replaced = 0
-        for row in rows:
+        good, failed = with_checked_metadata(rows, self._kinds)
+        for row in good:
             standing = self._rows.get(row.document.id)
             if standing is not None and standing.digest == row.digest and not force:
                 continue
@@ -43,7 +45,7 @@ class MemoryStore:
             self._rows.pop(row.document.id, None)
             self._rows[row.document.id] = moved(row, self._next_id)
             self._next_id += len(row.leaves) + len(row.sections)
-        return added, replaced
+        return AddReport(added, replaced, len(good) - added - replaced, tuple(failed))
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         return sum(self._rows.pop(doc_id, None) is not None for doc_id in set(doc_ids))

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from mergewise.types import DocumentRows
+from mergewise.types import DocumentRows, Failure, MetadataValue
+
+_KINDS = (str, bool, int, float)
+_RESERVED = frozenset({"id", "title"})
 
 
 def moved(rows: DocumentRows, by: int) -> DocumentRows:
@@ -15,3 +19,39 @@ def moved(rows: DocumentRows, by: int) -> DocumentRows:
         for x in rows.sections
     )
     return replace(rows, leaves=leaves, sections=sections)
+
+
+def with_checked_metadata(
+    rows: Sequence[DocumentRows], kinds: dict[str, type]
+) -> tuple[list[DocumentRows], list[Failure]]:
+    """The rows whose metadata can be stored, and what is wrong with the others.
+
+    A metadata key holds one type in an index: `kinds`, which grows with the keys that are new here. Whole numbers
+    are taken where fractions are held, and anything where text is.
+    """
+    good: list[DocumentRows] = []
+    failed: list[Failure] = []
+    for row in rows:
+        try:
+            metadata = {key: _checked(key, value, kinds) for key, value in row.document.metadata.items()}
+        except ValueError as error:
+            failed.append(Failure(row.document.id, str(error)))
+        else:
+            kinds.update({key: type(value) for key, value in metadata.items()})
+            good.append(replace(row, document=replace(row.document, metadata=metadata)))
+    return good, failed
+
+
+def _checked(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:
+    if not key or key.startswith("_") or "." in key or key in _RESERVED:
+        raise ValueError(f"the metadata key {key!r} cannot be stored: no leading _, no dot, and not id or title")
+    if type(value) not in _KINDS:
+        raise ValueError(f"the metadata value of {key!r} is a {type(value).__name__}: use str, int, float or bool")
+    wanted = kinds.get(key, type(value))
+    if type(value) is wanted:
+        return value
+    if wanted is str:
+        return str(value)
+    if wanted is float and type(value) is int:
+        return float(value)
+    raise ValueError(f"the metadata key {key!r} holds {wanted.__name__} in this index, not {value!r}")

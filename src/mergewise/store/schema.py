@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray
 from mergewise.text.windows import search_key, split_key
-from mergewise.types import Document, DocumentInfo, DocumentRows, Heading, Leaf, Metadata, MetadataValue, Page, Section
+from mergewise.types import Document, DocumentInfo, DocumentRows, Heading, Leaf, Metadata, Page, Section
 
 DOCUMENTS, LEAF, SECTION = "documents", "leaf", "section"
 SECTION_COLUMNS = [f.name for f in fields(Section)]
@@ -206,37 +205,11 @@ def metadata_from(row: Mapping[str, Any]) -> Metadata:
     return {k: v for k, v in row.items() if not k.startswith("_") and k not in {"id", "title"} and v is not None}
 
 
-def metadata_fields(metadata: Iterable[Metadata], schema: pa.Schema) -> list[pa.Field]:
-    """The columns that the metadata needs and `schema` lacks."""
-    new: dict[str, pa.Field] = {}
-    for values in metadata:
-        for key, value in values.items():
-            if key not in new and key not in schema.names:
-                new[key] = pa.field(key, _METADATA_TYPES[type(value)])
-    return list(new.values())
+def metadata_kinds(schema: pa.Schema) -> dict[str, type]:
+    """The metadata columns of a documents table with the Python type of each."""
+    kinds = {wanted: kind for kind, wanted in _METADATA_TYPES.items()}
+    return {field.name: kinds[field.type] for field in schema if field.name not in DOCUMENT_SCHEMA.names}
 
 
-def checked_metadata(metadata: Metadata, schema: pa.Schema) -> dict[str, MetadataValue]:
-    """The metadata as it will be stored, or a `UsageError` that says which key cannot be."""
-    checked: dict[str, MetadataValue] = {}
-    for key, value in metadata.items():
-        if not key or key.startswith("_") or "." in key or key in {"id", "title"}:
-            raise UsageError(f"the metadata key {key!r} cannot be stored", "no leading _, no dot, and not id or title")
-        if type(value) not in _METADATA_TYPES:
-            raise UsageError(
-                f"the metadata value of {key!r} is a {type(value).__name__}", "use str, int, float or bool"
-            )
-        if key in schema.names:
-            value = _as_type(key, value, schema.field(key).type)
-        checked[key] = value
-    return checked
-
-
-def _as_type(key: str, value: MetadataValue, wanted: pa.DataType) -> MetadataValue:
-    if _METADATA_TYPES[type(value)] == wanted:
-        return value
-    if wanted == pa.float64() and type(value) is int:
-        return float(value)
-    if wanted == pa.string():
-        return str(value)
-    raise UsageError(f"the metadata key {key!r} holds {wanted} in this index, not {value!r}", "use one type a key")
+def metadata_field(name: str, kind: type) -> pa.Field:
+    return pa.field(name, _METADATA_TYPES[kind])

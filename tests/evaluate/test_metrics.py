@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+import mergewise
+from mergewise.errors import UsageError
+from mergewise.evaluate.metrics import normalise, score_context
+from mergewise.evaluate.run import chosen_questions, evaluate
+from mergewise.evaluate.tasks import Question, find_tasks, load_task
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Span
+
+QUESTION = Question(
+    "1", "q", ("The Eiffel Tower", "tower"), ((Span("d", 0, 4), "It is, in Paris."), (Span("d", 9, 12), "Iron.")),
+)  # fmt: skip
+
+
+def test_normalisation_worked_out_by_hand() -> None:
+    assert normalise('The "Cat"  sat\non a mat—twice!') == " cat sat on mat twice "
+
+
+def test_scores_worked_out_by_hand() -> None:
+    context = "[1] X\nit is in PARIS, said the guide. The eiffel-tower!"
+    score = score_context(QUESTION, context, 20, count_tokens)
+    assert (score.answer, score.evidence, score.all) == (1.0, 0.5, 0.0)
+    assert score.density == pytest.approx(count_tokens(["It is, in Paris."])[0] / 20)
+    whole = score_context(QUESTION, context + " iron", 20, count_tokens)
+    assert (whole.evidence, whole.all) == (1.0, 1.0)
+
+
+def test_words_count_whole() -> None:
+    assert score_context(QUESTION, "towers of irony", 5, count_tokens).answer == 0.0
+    assert score_context(QUESTION, "towers of irony", 5, count_tokens).evidence == 0.0
+    assert score_context(QUESTION, "", 0, count_tokens).density == 0.0
+
+
+@pytest.fixture
+def task_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "sets" / "tiny"
+    folder.mkdir(parents=True)
+    corpus = [
+        {"id": f"d{i}", "title": "", "text": f"The colour of thing {i} is shade{i}. It is old."} for i in range(4)
+    ]
+    questions = [
+        {"id": str(i), "question": f"Which colour has thing {i}?", "answers": [f"shade{i}"],
+         "evidence": [{"doc": f"d{i}", "start": 0, "end": 10, "text": f"The colour of thing {i} is shade{i}."}]}
+        for i in range(4)
+    ]  # fmt: skip
+    for name, rows in (("corpus", corpus), ("questions", questions)):
+        with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+    return folder
+
+
+def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
+    assert find_tasks(task_folder.parent) == find_tasks(task_folder) == [task_folder]
+    task = load_task(task_folder)
+    index = mergewise.open(tmp_path / "index", embedder="none")
+    index.add(task.documents)
+    rows = list(evaluate(index, task, ["topk", "auto-merge"], [20, 100]))
+    assert [(r.strategy, r.budget) for r in rows] == [
+        ("topk", 20),
+        ("topk", 100),
+        ("auto-merge", 20),
+        ("auto-merge", 100),
+    ]
+    assert rows[1].as_dict().keys() == {
+        "dataset", "strategy", "budget", "answer", "evidence", "all", "density", "tokens", "query_ms"
+    }  # fmt: skip
+    assert rows[1].all == rows[1].evidence == rows[1].answer == 1.0
+    assert all(row.tokens <= row.budget and 0 <= row.density <= 1 for row in rows)
+
+
+def test_halves(task_folder: Path) -> None:
+    task = load_task(task_folder)
+    first, second = chosen_questions(task, "first"), chosen_questions(task, "second")
+    assert [*first, *second] == list(task.questions)
+    assert len(chosen_questions(task, "second", 1)) == 1
+
+
+def test_what_is_no_set_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no question set"):
+        find_tasks(tmp_path)
+    (tmp_path / "questions.jsonl.gz").write_bytes(b"no gzip")
+    with pytest.raises(UsageError, match="not a question set"):
+        load_task(tmp_path)

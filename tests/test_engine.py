@@ -1,0 +1,231 @@
+"""The surface as a user sees it: open, add, ask, change, remove, check."""
+
+from __future__ import annotations
+
+import multiprocessing
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import lancedb
+import pytest
+
+import mergewise as mw
+from mergewise.store.lance import LanceStore
+
+CATS = "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
+DOGS = "# Dogs\n\nDogs bark at night. Dogs eat meat.\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    docs = tmp_path / "docs"
+    (docs / "sub").mkdir(parents=True)
+    (docs / "cats.md").write_text(CATS)
+    (docs / "sub" / "dogs.md").write_text(DOGS)
+    return docs
+
+
+@pytest.fixture
+def index(tmp_path: Path, folder: Path) -> mw.Index:
+    made = mw.open(tmp_path / "index", embedder="none")
+    made.add(folder)
+    return made
+
+
+def test_add_says_what_it_did(tmp_path: Path, folder: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    assert index.add(folder) == mw.AddReport(added=2)
+    assert index.add(folder) == mw.AddReport(unchanged=2)
+    (folder / "cats.md").write_text(CATS + "\nThey purr.\n")
+    assert index.add(folder, folder / "cats.md") == mw.AddReport(replaced=1, unchanged=1)
+    assert len(index) == 2
+    assert index.document((folder / "cats.md").as_posix()).text.endswith("They purr.\n")
+    assert index.check() == []
+
+
+def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path, folder: Path) -> None:
+    (folder / "broken.pdf").write_bytes(b"\x89PNG not a pdf")
+    (folder / "empty.md").write_text("  \n")
+    index = mw.open(tmp_path / "index", embedder="none")
+    report = index.add([folder, tmp_path / "absent.md", mw.Document(id="blank", text=" \n")])
+    assert report.added == 2
+    reasons = {Path(failure.source).name: failure.reason for failure in report.failed}
+    assert reasons.keys() == {"broken.pdf", "empty.md", "absent.md", "blank"}
+    assert all(reason and "\n" not in reason for reason in reasons.values())
+
+
+def test_documents_of_the_callers_own(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    made = [mw.Document(id=str(i), title=f"T{i}", text=f"Text of {i}.", metadata={"year": 2000 + i}) for i in range(5)]
+    assert index.add(made[:4], made[4]).added == 5
+    assert [info.id for info in index.documents()] == list("01234")
+    assert index.document("3") == made[3]
+    assert index.context("text", where="year >= 2003").text.count("Text of") == 2
+    changed = mw.Document(id="3", title="T3", text="Text of 3.", metadata={"year": 1999})
+    assert index.add(changed).replaced == 1
+    assert index.remove(["3", "nope", "3"]) == 1
+    with pytest.raises(mw.UsageError, match="no document has the id '3'"):
+        index.document("3")
+
+
+def test_metadata_that_cannot_be_stored_fails_that_document_alone(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    good = mw.Document(id="good", text="Fine.", metadata={"year": 2000})
+    report = index.add(
+        good,
+        mw.Document(id="list", text="Bad.", metadata={"tags": ["a"]}),  # type: ignore[dict-item]
+        mw.Document(id="name", text="Bad.", metadata={"_text": "x"}),
+        mw.Document(id="type", text="Bad.", metadata={"year": "soon"}),
+    )
+    assert report.added == 1
+    assert {failure.source for failure in report.failed} == {"list", "name", "type"}
+    assert index.check() == []
+
+
+def test_a_question_is_answered_with_spans_that_are_exact(index: mw.Index, folder: Path) -> None:
+    context = index.context("How long do cats sleep?", budget=60)
+    assert 0 < context.tokens <= 60
+    for passage in context.passages:
+        for span, text in passage.parts():
+            assert index.document(span.doc_id).text[span.start : span.end] == text
+    answer = index.ask("How long do cats sleep?")
+    assert answer.found
+    assert answer.citations[0].text == "Cats sleep sixteen hours a day."
+    assert answer.citations[0].span.doc_id == (folder / "cats.md").as_posix()
+
+
+def test_nothing_relevant_is_said(index: mw.Index) -> None:
+    answer = index.ask("Who won the football match yesterday?")
+    assert not answer.found and "Nothing relevant" in answer.text
+
+
+@pytest.mark.parametrize("budget", [0, -1, True, 1.5, "640"])
+def test_wrong_budgets(index: mw.Index, budget: object) -> None:
+    with pytest.raises(mw.UsageError, match="budget"):
+        index.context("cats", budget=budget)  # type: ignore[arg-type]
+
+
+def test_wrong_questions_and_strategies(index: mw.Index) -> None:
+    with pytest.raises(mw.UsageError, match="question is empty"):
+        index.context("  \n")
+    with pytest.raises(mw.UsageError, match="unknown strategy"):
+        index.context("cats", strategy="nope")
+
+
+def test_questions_of_any_kind_are_answered(index: mw.Index) -> None:
+    for question in (
+        "?",
+        "the of",
+        "'\"); drop table leaf; --",
+        "cats " * 3000,
+        "\ud800 cats",
+        "猫は何を食べる?",
+        "🐈",
+    ):
+        assert index.context(question, budget=50).tokens <= 50
+
+
+def test_an_empty_index_answers(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    assert index.context("cats").text == ""
+    assert not index.ask("cats").found
+    assert (len(index), index.documents(), index.remove(["x"]), index.check()) == (0, [], 0, [])
+
+
+def test_another_embedder_is_refused(index: mw.Index) -> None:
+    path = index.store.directory  # type: ignore[attr-defined]
+    with pytest.raises(mw.EmbedderMismatch, match="'none', not 'minilm'"):
+        mw.open(path, embedder="minilm")
+    assert len(mw.open(path)) == 2
+
+
+def test_what_open_refuses(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path, error in (
+        (tmp_path, mw.NotAnIndex),
+        (tmp_path / "file", mw.NotAnIndex),
+        (tmp_path / "file" / "x", mw.MergewiseError),
+    ):
+        with pytest.raises(error):
+            mw.open(path, embedder="none")
+    with pytest.raises(mw.UsageError, match="no index at"):
+        mw.open(tmp_path / "absent", create=False)
+    assert not (tmp_path / "absent").exists()
+    with pytest.raises(mw.UsageError, match="unknown view"):
+        mw.open(tmp_path / "absent", views=("nope",))
+    with pytest.raises(mw.UsageError, match="unknown embedder"):
+        mw.open(tmp_path / "absent", embedder="nope")
+    with pytest.raises(mw.UsageError, match="not a directory"):
+        mw.open("s3://bucket/prefix")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_budgets_are_exact_under_another_counter(tmp_path: Path, folder: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none", tokens=lambda texts: [len(text) for text in texts])
+    index.add(folder)
+    for budget in (30, 60, 100):
+        context = index.context("cats eat", budget=budget)
+        assert context.tokens == len(context.text) <= budget
+
+
+def test_minilm_finds_what_shares_no_word(tmp_path: Path, folder: Path) -> None:
+    index = mw.open(tmp_path / "index")
+    index.add(folder)
+    context = index.context("felines slumber", strategy="topk(k=1)", budget=60)
+    assert "Cats sleep" in context.text
+    assert index.check() == []
+    assert mw.open(tmp_path / "index", embedder="minilm").manifest.dimension == 384
+
+
+def test_repair_builds_the_rows_of_a_damaged_document_again(index: mw.Index) -> None:
+    store = index.store
+    assert isinstance(store, LanceStore)
+    before = index.context("cats eat fish", budget=60).text
+    table = lancedb.connect(store.directory).open_table("section")
+    table.delete("true")
+    manifest = store.manifest
+    from dataclasses import replace
+
+    from mergewise.store.manifest import write_manifest
+
+    write_manifest(store.directory, replace(manifest, tables={**manifest.tables, "section": table.version}))
+    assert index.check() != []
+    damaged = index.context("cats eat fish", budget=60)
+    assert "fish" in damaged.text
+    assert any(step.action == "missing" for step in damaged.trace)
+    assert index.check(repair=True) == []
+    assert index.context("cats eat fish", budget=60).text == before
+
+
+def test_many_threads_ask_at_once(index: mw.Index) -> None:
+    expected = index.context("cats eat", budget=60).text
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: index.context("cats eat", budget=60).text, range(40)))
+    assert set(found) == {expected}
+
+
+def add_documents(path: str, first: int, count: int) -> None:
+    index = mw.open(path)
+    for i in range(first, first + count):
+        index.add(mw.Document(id=f"d{i}", text=f"Text number {i}. It says {i}."))
+
+
+def test_two_processes_that_add_at_once_both_succeed(tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    index = mw.open(path, embedder="none")
+    spawn = multiprocessing.get_context("spawn")
+    # half of the documents are added by both
+    writers = [spawn.Process(target=add_documents, args=(str(path), first, 8)) for first in (0, 4)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(120)
+        assert writer.exitcode == 0
+    assert sorted(info.id for info in index.documents()) == sorted(f"d{i}" for i in range(12))
+    assert index.check() == []
+
+
+def test_progress_counts_to_the_end(tmp_path: Path, folder: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    mw.open(tmp_path / "index", embedder="none").add(folder, progress=lambda *step: seen.append(step))
+    assert [(done, total) for done, total, _ in seen] == [(1, 2), (2, 2)]

@@ -1,0 +1,87 @@
+"""SIGKILL at random moments while indexing: the index opens, holds its invariants, and a rerun does the rest."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import mergewise
+
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "20"))
+DOCUMENTS = 40
+
+WRITER = """
+import sys
+import mergewise
+from mergewise import engine
+
+engine._BATCH_DOCUMENTS = 4
+index = mergewise.open(sys.argv[1])
+print("ready", flush=True)
+index.add(sys.argv[2])
+print("done", flush=True)
+"""
+
+
+def write_version(folder: Path, version: int) -> dict[str, str]:
+    """Documents of this version: all changed, one gone from the last version, one new."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        path.unlink()
+    texts = {}
+    for number in range(version, version + DOCUMENTS):
+        path = folder / f"{number:04}.md"
+        body = " ".join(f"Sentence {i} of version {version}." for i in range(20))
+        path.write_text(f"# Document {number}\n\n{body}\n")
+        texts[path.as_posix()] = path.read_text()
+    return texts
+
+
+def kill_while_indexing(index: Path, folder: Path, after: float) -> bool:
+    """Whether the writer was still at work when it was killed."""
+    with subprocess.Popen([sys.executable, "-c", WRITER, index, folder], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        time.sleep(after)
+        writer.send_signal(signal.SIGKILL)
+        return writer.stdout.read() != "done\n"
+
+
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    folder = tmp_path / "documents"
+    path = tmp_path / "index"
+    index = mergewise.open(path, embedder="none")
+    draw = random.Random(0)
+    full = 1.0
+    killed = 0
+    standing: dict[str, str] = {}
+    for version in range(4 * KILLS):
+        if killed == KILLS:
+            break
+        wanted = write_version(folder, version)
+        was_working = kill_while_indexing(path, folder, draw.uniform(0, full))
+        full = full * 1.1 if was_working else max(0.1, full * 0.7)
+        killed += was_working
+
+        fresh = mergewise.open(path)
+        assert fresh.check() == []
+        found = {info.id: fresh.document(info.id).text for info in fresh.documents()}
+        for doc_id, text in found.items():
+            assert text in (standing.get(doc_id), wanted.get(doc_id)), "neither the old document nor the new one"
+        assert standing.keys() <= found.keys(), "a document was lost"
+
+        report = fresh.add(folder)
+        assert not report.failed
+        assert report.added + report.replaced + report.unchanged == DOCUMENTS
+        standing = found | wanted
+        assert {info.id: index.document(info.id).text for info in index.documents()} == standing
+        assert len(index) == len(standing)
+        hits = index.context(f"version {version}", strategy="topk", budget=300)
+        assert f"version {version}." in hits.text
+    assert killed == KILLS
+    assert index.check() == []

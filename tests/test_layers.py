@@ -1,0 +1,73 @@
+"""The shape of the house: imports point downwards, rooms on one level do not know each other, importing costs nothing."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import mergewise
+
+SOURCE = Path(mergewise.__file__).parent
+LEVELS = [
+    {"types", "errors", "defaults"},
+    {"protocols"},
+    {"text", "readers", "models", "store"},
+    {"index", "retrieve", "assemble", "generate"},
+    {"engine"},
+    {"train", "evaluate", "scale"},
+    {"server", "cli"},
+]
+# the ground floor of its level: strings and spans, which all rooms above and beside it may use
+SHARED = {"text"}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def level(name: str) -> int:
+    return next(i for i, rooms in enumerate(LEVELS) if name in rooms)
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} if node.module != "mergewise" else {f"mergewise.{a.name}" for a in node.names}
+    return {name for name in found if name.startswith("mergewise.")}
+
+
+def test_imports_point_downwards() -> None:
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        own = parts[0]
+        if own == "__init__":
+            continue
+        for name in imports_of(path):
+            other = room(name)
+            if other == own or (own == "cli" and name == "mergewise.__version__"):
+                continue
+            below = level(other) < level(own) or (other in SHARED and level(other) == level(own))
+            assert below, f"{'/'.join(parts)} imports {name}"
+
+
+def test_no_import_cycles_between_the_types() -> None:
+    assert imports_of(SOURCE / "types.py") == imports_of(SOURCE / "errors.py") == set()
+
+
+def test_importing_brings_nothing_heavy() -> None:
+    heavy = {"lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "rich", "typer", "lxml", "docutils", "torch"}
+    code = "import sys, mergewise; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert heavy & set(loaded) == set()
+
+
+def test_the_public_surface_is_one_sorted_list() -> None:
+    assert sorted(mergewise.__all__) == mergewise.__all__
+    for name in mergewise.__all__:
+        assert getattr(mergewise, name) is not None
+    assert {"open", "Document", "Index", "Span", "Context", "Answer"} <= set(mergewise.__all__)
