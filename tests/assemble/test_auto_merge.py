@@ -193,6 +193,13 @@ def test_a_parent_that_the_budget_cannot_hold_does_not_replace_its_hits() -> Non
     assert context.passages
 
 
+def test_what_is_merged_across_headings_stands_under_those_it_shares() -> None:
+    context = run(ScriptedReader(STORE, {leaf.id: 0.9 for leaf in LEAVES}))
+    (passage,) = context.passages
+    assert passage.headings == ()
+    assert passage.text == guide().text.strip()
+
+
 # -- modes
 
 

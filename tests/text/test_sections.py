@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.sections import markdown_headings, paragraphs
+from mergewise.text.sections import headings_at, markdown_headings, paragraphs
 from mergewise.text.windows import search_key, split_key
 
 
@@ -11,6 +11,14 @@ def test_headings_outside_code_blocks() -> None:
     text = "# One\n\ntext\n\n```py\n# not one\n```\n\n## Two ##\nmore\n#no\n####### seven\n"
     found = [(h.level, h.title, text[h.start : h.end]) for h in markdown_headings(text)]
     assert found == [(1, "One", "# One\n"), (2, "Two", "## Two ##\n")]
+
+
+def test_the_headings_in_force() -> None:
+    text = "intro\n# A\na\n## B\nb\n### C\nc\n## D\nd\n# E\ne\n"
+    outline = markdown_headings(text)
+    found = {letter: headings_at(outline, text.index(f"\n{letter}\n") + 1) for letter in "abcde"}
+    assert found == {"a": ("A",), "b": ("A", "B"), "c": ("A", "B", "C"), "d": ("A", "D"), "e": ("E",)}
+    assert headings_at(outline, 0) == ()
 
 
 @given(st.lists(st.sampled_from(["word", "\n", "\n\n", " \n \n", " "]), max_size=40).map("".join))

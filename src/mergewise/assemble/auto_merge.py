@@ -8,6 +8,8 @@ Where we differ from the design of record, and why:
   cosine among the hits: absolute ones mean something else for every embedder;
 - a parent that the whole budget cannot hold never takes the place of its hits;
 - merging is repeated up to the document, and a section that was merged counts as one child of its own parent;
+- what was merged has the score of its best part by default ("max"): with the mean, one good leaf loses its place to the
+  leaves around it;
 - position decides which leaves are neighbours and which gaps are filled, never rank.
 """
 
@@ -39,11 +41,11 @@ class AutoMerge:
 
     mode: Mode = "auto"
     k: int = 48
-    merge_threshold: float = 0.5
-    min_score: float = 0.3
+    merge_threshold: float = 0.6
+    min_score: float = 0.6
     fill_gaps: int = 0
     similarity: float = 0.7
-    merged_score: Literal["mean", "max"] = "mean"
+    merged_score: Literal["mean", "max"] = "max"
     order: Order = "document"
 
 

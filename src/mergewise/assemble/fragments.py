@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from os.path import commonprefix
 
 from mergewise.types import Leaf, Span
 
@@ -60,15 +61,19 @@ class Candidate:
 
 
 def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
-    """Neighbouring leaves of one document, in order, as one fragment under the headings of the first."""
+    """Neighbouring leaves of one document, in order, as one fragment under the headings that they share.
+
+    Where they do not share all of them, the heading lines stay in the text.
+    """
     first, last = leaves[0], leaves[-1]
+    shared = tuple(commonprefix([leaf.headings for leaf in leaves]))
     return Fragment(
         doc_id=first.doc_id,
         title=first.title,
-        headings=first.headings,
+        headings=shared,
         start=first.start,
         end=last.end,
-        body=first.body,
+        body=first.body if shared == first.headings else first.start,
         text="".join(leaf.text for leaf in leaves),
     )
 

@@ -63,5 +63,5 @@ def configuration(path: Path = CONFIGURATION) -> dict[str, Any]:
     common = {key.replace("-", "_"): value for key, value in settings.items() if not isinstance(value, dict)}
     common.setdefault("index_dir", common.get("index"))
     names = [info.name for info in app.registered_commands if info.name]
-    own = {name: settings.get(name, {}) for name in names}
-    return {name: {**common, **own[name]} for name in names}
+    own = {name: table for name in names if isinstance(table := settings.get(name), dict)}
+    return {name: {**common, **own.get(name, {})} for name in names}

@@ -10,11 +10,11 @@ from itertools import islice, takewhile
 import numpy as np
 
 from mergewise.protocols import Embedder, FloatArray
-from mergewise.text.sections import markdown_headings
+from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.text.windows import PATH_MARK
-from mergewise.types import Answer, Citation, Context, Document, Passage, Span
+from mergewise.types import Answer, Citation, Context, Document, Heading, Passage, Span
 
 SENTENCES = 3
 NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
@@ -102,14 +102,23 @@ class _Sources:
 
     def __init__(self, document: DocumentLookup) -> None:
         self._document = cache(document)
+        self._outline = cache(self._find_outline)
+
+    def _find_outline(self, doc_id: str) -> tuple[Heading, ...]:
+        document = self._document(doc_id)
+        if document is None:
+            return ()
+        return markdown_headings(document.text) if document.outline is None else document.outline
 
     def is_heading(self, span: Span) -> bool:
         """A heading names what is said below it; it says nothing itself."""
-        document = self._document(span.doc_id)
-        if document is None:
-            return False
-        outline = markdown_headings(document.text) if document.outline is None else document.outline
-        return any(heading.start <= span.start and span.end <= heading.end for heading in outline)
+        return any(heading.start <= span.start and span.end <= heading.end for heading in self._outline(span.doc_id))
+
+    def headings(self, span: Span) -> tuple[str, ...]:
+        """The heading path of this very sentence: its passage may have been merged from several sections."""
+        document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
+        repeats = path and document is not None and path[0].strip() == document.title.strip()
+        return path[1:] if repeats else path
 
     def page(self, span: Span) -> int | None:
         document = self._document(span.doc_id)
@@ -119,7 +128,7 @@ class _Sources:
 
 def _citation(sentence: _Sentence, sources: _Sources) -> Citation:
     passage, span = sentence.passage, sentence.span
-    return Citation(sentence.mark, sentence.text, span, passage.title, passage.headings, sources.page(span))
+    return Citation(sentence.mark, sentence.text, span, passage.title, sources.headings(span), sources.page(span))
 
 
 def _one_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from mergewise.types import Heading
 
@@ -21,6 +22,18 @@ def markdown_headings(text: str) -> tuple[Heading, ...]:
         for match in _ATX.finditer(text)
         if match["marks"] and match["title"]
     )
+
+
+def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
+    """The titles of the headings in force at `position`, from the outermost in."""
+    path: list[Heading] = []
+    for heading in outline:
+        if heading.start > position:
+            break
+        while path and path[-1].level >= heading.level:
+            path.pop()
+        path.append(heading)
+    return tuple(heading.title for heading in path)
 
 
 def paragraphs(text: str, start: int, end: int) -> list[tuple[int, int]]:

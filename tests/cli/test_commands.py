@@ -1,0 +1,164 @@
+"""The command line as a person types it, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).parent / "mergewise"
+DOCS = {
+    "cats.md": "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n",
+    "dogs.txt": "Dogs bark at night. Dogs eat meat.\n",
+    "broken.pdf": "no pdf at all",
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A working directory with documents and the default index in it."""
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "docs").mkdir()
+    for name, text in DOCS.items():
+        (folder / "docs" / name).write_text(text)
+    done = run(folder, "index", "docs")
+    assert done.returncode == 0, done.stderr
+    assert "2 added, 0 replaced, 0 unchanged, 1 failed; 2 documents in mergewise.index" in done.stdout
+    assert "not indexed: docs/broken.pdf: " in done.stderr
+    return folder
+
+
+def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def run_json(cwd: Path, *words: str) -> object:
+    done = run(cwd, *words, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_index_again_changes_nothing(home: Path) -> None:
+    report = run_json(home, "index", "docs")
+    assert isinstance(report, dict)
+    assert (report["added"], report["replaced"], report["unchanged"]) == (0, 0, 2)
+    assert [failure["source"] for failure in report["failed"]] == ["docs/broken.pdf"]
+
+
+def test_index_of_nothing_readable_fails(tmp_path: Path) -> None:
+    done = run(tmp_path, "index", "absent.md", "--embedder", "none")
+    assert done.returncode == 1
+    assert "absent.md" in done.stderr
+
+
+def test_ask_quotes_and_cites(home: Path) -> None:
+    done = run(home, "ask", "How long do cats sleep?")
+    assert done.returncode == 0
+    assert "“Cats sleep sixteen hours a day.” [" in done.stdout
+    assert "Cats › Sleep" in done.stdout and "docs/cats.md:" in done.stdout
+    answer = run_json(home, "ask", "How long do cats sleep?")
+    assert isinstance(answer, dict)
+    span = answer["citations"][0]["span"]
+    assert DOCS["cats.md"][span["start"] : span["end"]] == "Cats sleep sixteen hours a day."
+
+
+def test_context_has_the_fields_that_scripts_read(home: Path) -> None:
+    context = run_json(home, "context", "What do cats eat?", "--budget", "60")
+    assert isinstance(context, dict)
+    assert context.keys() == {"question", "strategy", "budget", "tokens", "text", "passages", "trace"}
+    passage = context["passages"][0]
+    assert passage.keys() == {"text", "score", "verbatim", "spans"}
+    assert passage["spans"][0].keys() == {"doc", "start", "end"}
+    assert context["tokens"] <= context["budget"] == 60
+    done = run(home, "context", "What do cats eat?", "--trace")
+    assert "search: " in done.stdout and "tokens" in done.stderr
+
+
+def test_compare_shows_strategies_side_by_side(home: Path) -> None:
+    found = run_json(home, "compare", "What do cats eat?", "--strategies", "topk,auto-merge(mode=never)")
+    assert isinstance(found, list)
+    assert [entry["strategy"] for entry in found] == ["topk", "auto-merge(mode=never)"]
+    assert "auto-merge" in run(home, "compare", "What do cats eat?").stdout
+
+
+def test_info(home: Path) -> None:
+    info = run_json(home, "info")
+    assert isinstance(info, dict)
+    assert (info["documents"], info["embedder"], info["format"]) == (2, "minilm", 1)
+    assert info["views"].keys() == {"leaf", "section"}
+    assert "docs/cats.md" in run(home, "info", "--documents").stdout
+
+
+def test_check_and_remove(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# A\n\nText.\n")
+    assert run(tmp_path, "index", "a.md", "--embedder", "none").returncode == 0
+    assert "all invariants hold" in run(tmp_path, "check").stdout
+    assert "1 removed; 0 documents left" in run(tmp_path, "remove", "a.md").stdout
+    assert run(tmp_path, "remove", "a.md").returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("ask", ""), "the question is empty"),
+        (("context", "q", "--budget", "0"), "the budget is 0"),
+        (("context", "q", "--budget", "-5"), "the budget is -5"),
+        (("context", "q", "--strategy", "nope"), "unknown strategy 'nope'"),
+        (("context", "q", "--where", "nope = 1"), "was not understood"),
+        (("ask", "q", "--index", "absent"), "no index at absent"),
+        (("ask", "q", "--index", "docs"), "not a mergewise index"),
+        (("ask", "q", "--chat", "nope"), "unknown chat model"),
+        (("index", "docs", "--embedder", "none"), "built with the embedder 'minilm'"),
+        (("index", "docs", "--index", "new", "--views", "nope"), "unknown view"),
+        (("eval", "docs"), "no question set"),
+        (("eval", "docs", "--strategies", "nope"), "unknown strategy"),
+        (("eval", "docs", "--budgets", "many"), "not a list of budgets"),
+        (("bogus",), "No such command"),
+    ],
+)
+def test_wrong_usage_is_one_line_with_a_hint_and_changes_nothing(home: Path, words: tuple[str, ...], says: str) -> None:
+    before = sorted(path.relative_to(home) for path in home.rglob("*"))
+    done = run(home, *words)
+    assert done.returncode == 2
+    assert says in done.stderr and "Traceback" not in done.stderr
+    assert sorted(path.relative_to(home) for path in home.rglob("*")) == before
+
+
+def test_an_index_of_a_newer_version_is_left_alone(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format": 99}')
+    done = run(home, "ask", "q", "--index", str(tmp_path))
+    assert (done.returncode, "upgrade mergewise" in done.stderr) == (2, True)
+    assert (tmp_path / "manifest.json").read_text() == '{"format": 99}'
+
+
+def test_options_come_from_the_environment_and_the_configuration_file(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "mergewise.toml").write_text(f'index = "{home}/mergewise.index"\n[context]\nbudget = 40\n')
+    assert run(tmp_path, "info").returncode == 0
+    context = run_json(tmp_path, "context", "cats")
+    assert isinstance(context, dict) and context["budget"] == 40
+    overridden = run_json(tmp_path, "context", "cats", "--budget", "50")
+    assert isinstance(overridden, dict) and overridden["budget"] == 50
+    (tmp_path / "mergewise.toml").write_text("index = [broken")
+    assert run(tmp_path, "info").returncode == 2
+
+
+def test_eval_writes_rows(home: Path, bench: Path, tmp_path: Path) -> None:
+    rows_file = tmp_path / "rows.json"
+    done = run(
+        home, "eval", str(bench / "squad"), "--strategies", "topk", "--budgets", "128", "--limit", "5",
+        "--embedder", "none", "--json", str(rows_file),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(rows_file.read_text())
+    assert (row["dataset"], row["strategy"], row["budget"]) == ("squad", "topk", 128)
+    assert 0 <= row["all"] <= row["evidence"] <= 1
+
+
+def test_demo_of_a_folder(home: Path, tmp_path: Path) -> None:
+    done = run(tmp_path, "demo", str(home / "docs"), "--question", "How long do cats sleep?")
+    assert done.returncode == 0, done.stderr
+    assert "Cats sleep sixteen hours a day." in done.stdout
+    assert list(tmp_path.iterdir()) == []
