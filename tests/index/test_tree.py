@@ -14,7 +14,8 @@ from mergewise.types import Document, DocumentRows, Heading
 
 SMALL = TreeSettings(leaf_tokens=12, max_leaf_tokens=20, section_tokens=40, min_section_tokens=10)
 PIECES = st.sampled_from(
-    ["# A\n", "## B\n\n", "### C\n", "# \n", "One short sentence. ", "A longer sentence, with clauses; and more of them, still going on and on. ",
+    ["# A\n", "## B\n\n", "### C\n", "# \n", "One short sentence. ",
+     "A longer sentence, with clauses; and more of them, still going on and on. ",
      "\n\n", "\n", "- item\n", "```\ncode. Here\n\n# no\n```\n", "中文句子。", "   ", "x" * 300, "Dr. Who. "]
 )  # fmt: skip
 TEXTS = st.lists(PIECES, min_size=1, max_size=40).map("".join).filter(str.strip)
@@ -74,7 +75,8 @@ def test_real_files_tile(manuals: Path, formats: Path) -> None:
 
 
 def test_a_tree_worked_out_by_hand() -> None:
-    text = "# Guide\n\nIntro here.\n\n## Start\n\nOne two three four five six.\n\n## Run\n\n### Fast\n\nGo go go.\n\n### Slow\n\nNo.\n"
+    text = "# Guide\n\nIntro here.\n\n## Start\n\nOne two three four five six.\n\n"
+    text += "## Run\n\n### Fast\n\nGo go go.\n\n### Slow\n\nNo.\n"
     tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=50, section_tokens=50, min_section_tokens=0))
     assert [(x.headings, text[x.body : x.end].strip()) for x in tree.leaves] == [
         (("Guide",), "Intro here."),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.sections import headings_at, markdown_headings, paragraphs
+from mergewise.text.sections import headings_at, markdown_headings, paragraphs, shared_path
 from mergewise.text.windows import search_key, split_key
 
 
@@ -19,6 +19,12 @@ def test_the_headings_in_force() -> None:
     found = {letter: headings_at(outline, text.index(f"\n{letter}\n") + 1) for letter in "abcde"}
     assert found == {"a": ("A",), "b": ("A", "B"), "c": ("A", "B", "C"), "d": ("A", "D"), "e": ("E",)}
     assert headings_at(outline, 0) == ()
+
+
+def test_the_shared_beginning_of_paths() -> None:
+    assert shared_path([("A", "B", "C"), ("A", "B", "D"), ("A", "B")]) == ("A", "B")
+    assert shared_path([("A", "B"), ("X", "B")]) == ()
+    assert shared_path([("A",)]) == ("A",)
 
 
 @given(st.lists(st.sampled_from(["word", "\n", "\n\n", " \n \n", " "]), max_size=40).map("".join))

@@ -11,7 +11,8 @@ from mergewise.text.sentences import split_long, split_sentences
 MIXED = st.lists(
     st.sampled_from(
         ["Dr. Who met J. R. Tolkien. ", "It cost $3.50! ", "- item\n", "1. first\n", "\n\n", "```py\nx = 1. Y\n\nz\n```\n",
-         "| a | b |\n", "# Head\n", "Title\n=====\n", "中文句子。第二句！", "word ", "\t", "\u00a0", "e.g. this ", "(In. Brackets.) ", "🎉 "]
+         "| a | b |\n", "# Head\n", "Title\n=====\n", "中文句子。第二句！", "word ", "\t", "\u00a0",
+         "e.g. this ", "(In. Brackets.) ", "🎉 "]
     )
     | st.text(max_size=20),
     max_size=30,

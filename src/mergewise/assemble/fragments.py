@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from os.path import commonprefix
 
+from mergewise.text.sections import shared_path
 from mergewise.types import Leaf, Span
 
 
@@ -66,7 +66,7 @@ def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
     Where they do not share all of them, the heading lines stay in the text.
     """
     first, last = leaves[0], leaves[-1]
-    shared = tuple(commonprefix([leaf.headings for leaf in leaves]))
+    shared = shared_path([leaf.headings for leaf in leaves])
     return Fragment(
         doc_id=first.doc_id,
         title=first.title,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from mergewise.protocols import TokenCounter
-from mergewise.text.sections import markdown_headings, paragraphs
+from mergewise.text.sections import markdown_headings, paragraphs, shared_path
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, split_sentences, strip_span
 from mergewise.types import Document, Heading, Leaf, Section
 
@@ -251,8 +251,8 @@ def _join_small(node: _Node, limit: int) -> None:
 
 def _joined(left: _Node, right: _Node) -> _Node:
     parts = left.children if left.joined else [left]
-    common = tuple(a for a, b in zip(left.headings, right.headings, strict=False) if a == b)
-    return _Node(left.start, right.end, left.start, common, children=[*parts, right], joined=True)
+    shared = shared_path([left.headings, right.headings])
+    return _Node(left.start, right.end, left.start, shared, children=[*parts, right], joined=True)
 
 
 def _collapsed(node: _Node) -> _Node:

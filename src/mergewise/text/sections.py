@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 from mergewise.types import Heading
 
@@ -34,6 +35,12 @@ def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
             path.pop()
         path.append(heading)
     return tuple(heading.title for heading in path)
+
+
+def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The headings that all paths begin with."""
+    levels = takewhile(lambda titles: len(set(titles)) == 1, zip(*paths, strict=False))
+    return tuple(titles[0] for titles in levels)
 
 
 def paragraphs(text: str, start: int, end: int) -> list[tuple[int, int]]:
