@@ -335,10 +335,12 @@ def verdicts(results: Sequence[Result]) -> list[str]:
     ours, *peers = results
     lines = []
     for peer in peers:
-        for what, ratio in (("index", peer.index_s / ours.index_s), ("query", peer.median_ms / ours.median_ms)):
-            lines.append(
-                f"{peer.system}, {what}: {ratio:.1f} times ours, goal {GOAL}: {'yes' if ratio >= GOAL else 'NO'}"
-            )
+        for what, clock, cpu in (
+            ("index", peer.index_s / ours.index_s, peer.index_cpu_s / ours.index_cpu_s),
+            ("query", peer.median_ms / ours.median_ms, peer.cpu_ms / ours.cpu_ms),
+        ):
+            reached = "reached" if clock >= GOAL else "NOT reached"
+            lines.append(f"{peer.system}, {what}: {clock:.1f} times ours, {cpu:.1f} by CPU; {GOAL} times: {reached}")
     return lines
 
 

@@ -47,10 +47,12 @@ def test_what_cannot_be_read_is_named_and_the_others_go_on(tmp_path: Path, folde
     (folder / "broken.pdf").write_bytes(b"\x89PNG not a pdf")
     (folder / "empty.md").write_text("  \n")
     index = mw.open(tmp_path / "index", embedder="none")
-    report = index.add([folder, tmp_path / "absent.md", mw.Document(id="blank", text=" \n")])
+    report = index.add(
+        [folder, tmp_path / "absent.md", mw.Document(id="blank", text=" \n"), mw.Document(id="half", text="\ud800")]
+    )
     assert report.added == 2
     reasons = {Path(failure.source).name: failure.reason for failure in report.failed}
-    assert reasons.keys() == {"broken.pdf", "empty.md", "absent.md", "blank"}
+    assert reasons.keys() == {"broken.pdf", "empty.md", "absent.md", "blank", "half"}
     assert all(reason and "\n" not in reason for reason in reasons.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -32,6 +33,9 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 # One change of the index: what a kill can cost, and what memory holds at once.
 _BATCH_CHARACTERS = 1_000_000
 _BATCH_DOCUMENTS = 512
+_NAMES_AT_ONCE = 1000
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def open(
@@ -124,18 +128,18 @@ class Index:
         written in batches, each of them atomically: after a kill, the same call does the rest.
         """
         items = _items(sources)
+        standing = self._digests([item.name for item in items])
         report = AddReport()
         batch: list[tuple[Document, str]] = []
         for done, item in enumerate(items, 1):
-            try:
-                loaded = self._load(item)
-            except ReadError as error:
-                report += AddReport(failed=(Failure(item.name, error.message),))
+            digest = item.digest()
+            if standing.get(item.name) == digest:
+                report += AddReport(unchanged=1)
             else:
-                if loaded is None:
-                    report += AddReport(unchanged=1)
-                else:
-                    batch.append(loaded)
+                try:
+                    batch.append((item.document(), digest))
+                except ReadError as error:
+                    report += AddReport(failed=(Failure(item.name, error.message),))
             if _is_full(batch):
                 report += self.store.write(self._rows(batch))
                 batch = []
@@ -151,12 +155,13 @@ class Index:
         """Remove documents with all their rows, in one step; how many of the ids there were."""
         return self.store.remove(list(dict.fromkeys(doc_ids)))
 
-    def _load(self, item: _Item) -> tuple[Document, str] | None:
-        """The document and its digest; None where the index holds the same already."""
-        digest = item.digest()
-        if self.store.reader().digests([item.name]).get(item.name) == digest:
-            return None
-        return item.document(), digest
+    def _digests(self, names: Sequence[str]) -> dict[str, str]:
+        """What the index holds of these documents, asked in large batches."""
+        reader = self.store.reader()
+        found: dict[str, str] = {}
+        for first in range(0, len(names), _NAMES_AT_ONCE):
+            found |= reader.digests(names[first : first + _NAMES_AT_ONCE])
+        return found
 
     def _rows(self, batch: Sequence[tuple[Document, str]]) -> list[DocumentRows]:
         trees = build_trees([document for document, _ in batch], count_tokens, TreeSettings(**self.manifest.sizes))
@@ -254,6 +259,8 @@ class _Item:
         document = self.source if isinstance(self.source, Document) else read(self.source, id=self.name)
         if not document.text.strip():
             raise ReadError("empty")
+        if _SURROGATE.search(document.id + document.title + document.text):
+            raise ReadError("not valid Unicode: it holds half a surrogate pair")
         return document
 
 
