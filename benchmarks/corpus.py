@@ -16,7 +16,7 @@ from pathlib import Path
 from mergewise import Document
 
 BENCH = Path(__file__).parents[1] / "../shared/data/bench"
-CHARACTERS_PER_LEAF = 312
+CHARACTERS_PER_LEAF = 220
 SECTIONS, PARAGRAPHS = (4, 12), (1, 5)
 
 

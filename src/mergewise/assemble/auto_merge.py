@@ -42,7 +42,7 @@ class AutoMerge:
     mode: Mode = "auto"
     k: int = 48
     merge_threshold: float = 0.6
-    min_score: float = 0.6
+    min_score: float = 0.75
     fill_gaps: int = 0
     similarity: float = 0.7
     merged_score: Literal["mean", "max"] = "max"
@@ -83,7 +83,7 @@ def merge(
     items: Sequence[_Item], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
 ) -> list[_Item]:
     """Replace items by their parent, deepest parents first, so that one pass reaches what repetition would reach."""
-    floor = parameters.min_score * max((item.score for item in items), default=0.0)
+    floor = _floor(items, parameters)
     standing = list(items)
     for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
         families = defaultdict(list)
@@ -100,6 +100,10 @@ def merge(
                 trace.append(Step("merge", reason, tuple(item.span for item in family), merged.span, merged.score))
             standing = [item for item in standing if item not in family] + [merged]
     return standing
+
+
+def _floor(items: Sequence[_Item], p: AutoMerge) -> float:
+    return p.min_score * max((item.score for item in items), default=0.0)
 
 
 def _should_merge(parent: Section, family: Sequence[_Item], p: AutoMerge, floor: float, budget: int) -> bool:
@@ -127,11 +131,16 @@ def _together(items: Sequence[_Item], p: AutoMerge) -> float:
 
 
 def join_neighbours(items: Sequence[_Item], p: AutoMerge, trace: list[Step]) -> list[_Item]:
-    """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document."""
+    """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document.
+
+    Both must reach `min_score`: a weak neighbour would come in at a strong one's score.
+    """
+    floor = _floor(items, p)
     runs: list[list[_Item]] = []
     for item in sorted(items, key=lambda i: i.first):
         last = runs[-1][-1] if runs else None
-        if last and last.ancestors == item.ancestors and item.first - last.last - 1 <= p.fill_gaps:
+        near = last is not None and last.ancestors == item.ancestors and item.first - last.last - 1 <= p.fill_gaps
+        if last is not None and near and min(last.score, item.score) >= floor:
             runs[-1].append(item)
         else:
             runs.append([item])

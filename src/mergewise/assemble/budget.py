@@ -10,6 +10,7 @@ from mergewise.assemble.render import Order, heading_line, passages_of, render
 from mergewise.protocols import TokenCounter
 from mergewise.types import GAP, Context, Span, Step
 
+_AT_ONCE = 32  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
 _PATIENCE = 24  # candidates in a row that do not fit, after which the rest is not tried
 
 
@@ -36,7 +37,9 @@ def fill(
     then counted as a whole, and while it is over the budget the candidate taken last is given up.
     """
     plan = _Plan(budget, order, models.count_tokens)
-    for candidate in ranked:
+    for number, candidate in enumerate(ranked):
+        if number % _AT_ONCE == 0:
+            plan.count_ahead(ranked[number : number + _AT_ONCE])
         if not plan.consider(candidate):
             break
     steps = [*trace, *plan.steps]
@@ -62,7 +65,13 @@ class _Plan:
         self._count = count_tokens
         self._taken: dict[str, list[Fragment]] = {}
         self._headed: set[tuple[str, tuple[str, ...]]] = set()
-        self._gap = count_tokens([GAP])[0]
+        self._counts: dict[str, int] = {}
+        self._gap = self._tokens([GAP])
+
+    def count_ahead(self, candidates: Sequence[Candidate]) -> None:
+        """Count the texts that are about to be considered, all in one call."""
+        fragments = [fragment for candidate in candidates for fragment in candidate.fragments]
+        self._tokens([*map(_visible, fragments), *map(_heading, fragments)])
 
     def consider(self, candidate: Candidate) -> bool:
         """Take the candidate if it fits; False once so many in a row did not fit that the rest is not worth a try."""
@@ -90,9 +99,24 @@ class _Plan:
         return True
 
     def _cost(self, parts: Sequence[Fragment]) -> int:
-        headings = {p.place: heading_line(9, p.title, p.headings) for p in parts if p.place not in self._headed}
-        counts = self._count([*headings.values(), *(part.visible[2] for part in parts)])
-        return sum(counts) + self._gap * (len(parts) - len(headings))
+        headings = {part.place: _heading(part) for part in parts if part.place not in self._headed}
+        texts = [*headings.values(), *map(_visible, parts)]
+        return self._tokens(texts) + self._gap * (len(parts) - len(headings))
+
+    def _tokens(self, texts: Sequence[str]) -> int:
+        """Of all texts together; each is counted once a question."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._counts]
+        if new:
+            self._counts.update(zip(new, self._count(new), strict=True))
+        return sum(self._counts[text] for text in texts)
+
+
+def _heading(fragment: Fragment) -> str:
+    return heading_line(9, fragment.title, fragment.headings)
+
+
+def _visible(fragment: Fragment) -> str:
+    return fragment.visible[2]
 
 
 def _spans(candidate: Candidate) -> tuple[Span, ...]:
