@@ -24,7 +24,8 @@ import mergewise
 from benchmarks.corpus import documents, questions
 from mergewise import engine
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.store.lance import LanceReader, LanceStore
+from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import LanceReader
 
 seconds: dict[str, float] = defaultdict(float)
 

@@ -10,7 +10,8 @@ import pytest
 from tests.support import HashEmbedder, rows_of
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, UsageError
-from mergewise.store.lance import LanceStore, _within
+from mergewise.store.lance import LanceStore
+from mergewise.store.lance_reader import within
 from mergewise.store.manifest import Manifest, read_manifest
 from mergewise.types import AddReport, Document
 
@@ -113,8 +114,8 @@ def test_conditions_on_metadata(store: LanceStore) -> None:
 
 
 def test_runs_of_numbers_are_ranges() -> None:
-    assert _within([1, 2, 3, 7, 9, 10]) == "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"
-    assert _within([]) == "false"
+    assert within([1, 2, 3, 7, 9, 10]) == "doc between 1 and 3 or doc between 9 and 10 or doc in (7)"
+    assert within([]) == "false"
 
 
 def test_check_finds_damage_and_repair_drops_orphans(store: LanceStore) -> None:

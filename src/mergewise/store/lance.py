@@ -8,26 +8,24 @@ to the versions that the manifest names. One process writes at a time, held by a
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, UsageError
-from mergewise.protocols import FloatArray
 from mergewise.store import schema as s
 from mergewise.store.audit import audit
+from mergewise.store.lance_reader import LanceReader, connect, scan, sql_numbers, sql_strings
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
 from mergewise.store.rows import moved, with_checked_metadata
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Failure, Leaf, Problem, Section
+from mergewise.types import AddReport, DocumentRows, Failure, Problem
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -36,13 +34,11 @@ log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
 VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/query.py --vector-index)
-NPROBES, REFINE = 32, 8  # recall 0.98 and more of an exact search, see docs/evaluation.md
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
-_ALL = 2**31 - 1
 
 
 class LanceStore:
@@ -153,7 +149,7 @@ class _Change:
         return self._tables[name]
 
     def _open_for_writing(self, name: str) -> Table:
-        database = _connect(self.directory)
+        database = connect(self.directory)
         named = self.manifest.tables.get(name)
         if named is None:
             schemas = {
@@ -175,10 +171,10 @@ class _Change:
         if not doc_ids:
             return
         documents = self.table(s.DOCUMENTS)
-        condition = f"id in ({_strings(doc_ids)})"
-        numbers = _scan(documents, ["_number"], condition)["_number"].to_pylist()
+        condition = f"id in ({sql_strings(doc_ids)})"
+        numbers = scan(documents, ["_number"], condition)["_number"].to_pylist()
         for name in (s.LEAF, s.SECTION):
-            self.table(name).delete(f"doc in ({_numbers(numbers)})")
+            self.table(name).delete(f"doc in ({sql_numbers(numbers)})")
         documents.delete(condition)
 
     def checked(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
@@ -248,156 +244,19 @@ class _Change:
     def drop_orphans(self) -> None:
         if not self.manifest.tables:
             return
-        numbers = _scan(self.table(s.DOCUMENTS), ["_number"], None)["_number"]
+        numbers = scan(self.table(s.DOCUMENTS), ["_number"], None)["_number"]
         for name in (s.LEAF, s.SECTION):
             table = self.table(name)
-            docs = pa.chunked_array([_scan(table, ["doc"], None)["doc"].unique()])
+            docs = pa.chunked_array([scan(table, ["doc"], None)["doc"].unique()])
             orphans = set(docs.to_pylist()) - set(numbers.to_pylist())
             if orphans:
-                table.delete(f"doc in ({_numbers(orphans)})")
+                table.delete(f"doc in ({sql_numbers(orphans)})")
 
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
         write_manifest(self.directory, committed)
         self.manifest = committed
-
-
-class LanceReader:
-    """The `StoreReader` protocol over the versions that one manifest names."""
-
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
-        self.directory = directory
-        self.manifest = manifest
-        self._tables: dict[str, Table | None] = {}
-        self._filters: dict[str, str] = {}
-
-    def _table(self, name: str) -> Table | None:
-        if name not in self._tables:
-            self._tables[name] = self._open(name)
-        return self._tables[name]
-
-    def _open(self, name: str) -> Table | None:
-        version = self.manifest.tables.get(name)
-        if version is None:
-            return None
-        try:
-            table: Table = _connect(self.directory).open_table(name)
-            table.checkout(version)
-        except (ValueError, RuntimeError, OSError) as error:
-            raise CorruptIndex(
-                f"version {version} of the table {name!r} in {self.directory} cannot be opened: {_line(error)}",
-                "index the documents again into a new directory",
-            ) from None
-        return table
-
-    def _read(self, name: str, columns: Sequence[str], condition: str | None) -> pa.Table | None:
-        table = self._table(name)
-        return None if table is None else _scan(table, columns, condition)
-
-    def _rows(self, name: str, columns: Sequence[str], ids: Sequence[int]) -> pa.Table | None:
-        return self._read(name, columns, f"id in ({_numbers(ids)})") if ids else None
-
-    def documents(self) -> list[DocumentInfo]:
-        table = self._table(s.DOCUMENTS)
-        if table is None:
-            return []
-        columns = [c for c in table.schema.names if c not in {"_text", "_outline", "_pages", "_digest"}]
-        rows = _scan(table, columns, None).sort_by("_number").to_pylist()
-        return [s.info_from(row) for row in rows]
-
-    def document(self, doc_id: str) -> Document | None:
-        found = self._documents(f"id = {_string(doc_id)}")
-        return found[0] if found else None
-
-    def _documents(self, condition: str) -> list[Document]:
-        table = self._table(s.DOCUMENTS)
-        if table is None:
-            return []
-        return [s.document_from(row) for row in _scan(table, table.schema.names, condition).to_pylist()]
-
-    def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        found = self._read(s.DOCUMENTS, ["id", "_digest"], f"id in ({_strings(doc_ids)})") if doc_ids else None
-        return {} if found is None else dict(zip(found["id"].to_pylist(), found["_digest"].to_pylist(), strict=True))
-
-    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        documents = self._table(s.DOCUMENTS)
-        if documents is None or not doc_ids:
-            return []
-        rows = _scan(documents, documents.schema.names, f"id in ({_strings(doc_ids)})").to_pylist()
-        condition = f"doc in ({_numbers(row['_number'] for row in rows)})"
-        with_vectors = ["vector"] if self.manifest.dimension else []
-        leaf_rows = self._read(s.LEAF, [*s.LEAF_COLUMNS, "doc", *with_vectors], condition)
-        section_rows = self._read(s.SECTION, [*s.SECTION_COLUMNS, "doc"], condition)
-        assert leaf_rows is not None and section_rows is not None  # written in one change with the documents
-        return [s.rows_from(row, leaf_rows, section_rows) for row in rows]
-
-    def row_counts(self) -> dict[str, int]:
-        tables = {name: self._table(name) for name in (s.DOCUMENTS, s.LEAF, s.SECTION)}
-        return {name: 0 if table is None else table.count_rows() for name, table in tables.items()}
-
-    def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
-        table = self._table(s.LEAF)
-        if table is None or not question.strip():
-            return []
-        search = table.search(question, query_type="fts", fts_columns="key").select(["id", "_score"])
-        found = self._filtered(search, where).limit(k).to_arrow()
-        return _best(found["id"].to_pylist(), found["_score"].to_pylist())
-
-    def vector_search(self, vector: FloatArray, k: int, where: str | None = None) -> list[tuple[int, float]]:
-        table = self._table(s.LEAF)
-        if table is None or not self.manifest.dimension:
-            return []
-        search: Any = table.search(vector.astype(np.float16), query_type="vector", vector_column_name="vector")
-        search = search.distance_type("dot").nprobes(NPROBES).refine_factor(REFINE).select(["id", "_distance"])
-        found = self._filtered(search, where).limit(k).to_arrow()
-        return _best(found["id"].to_pylist(), [1.0 - d for d in found["_distance"].to_pylist()])
-
-    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
-        found = self._rows(s.LEAF, s.LEAF_COLUMNS, ids)
-        return {} if found is None else s.leaves_from(found)
-
-    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
-        found = self._rows(s.SECTION, s.SECTION_COLUMNS, ids)
-        return {} if found is None else s.sections_from(found)
-
-    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
-        found = self._rows(s.LEAF, ["id", "vector"], ids) if self.manifest.dimension else None
-        return {} if found is None else s.vectors_from(found)
-
-    def _filtered(self, search: Any, where: str | None) -> Any:
-        return search if where is None else search.where(self._leaf_filter(where), prefilter=True)
-
-    def _leaf_filter(self, where: str) -> str:
-        """A condition on documents, as a condition on leaves: the numbers of the documents that meet it."""
-        if where not in self._filters:
-            self._filters[where] = _within(self._numbers_where(where))
-        return self._filters[where]
-
-    def _numbers_where(self, where: str) -> list[int]:
-        table = self._table(s.DOCUMENTS)
-        if table is None:
-            return []
-        try:
-            return sorted(_scan(table, ["_number"], where)["_number"].to_pylist())
-        except (ValueError, RuntimeError, OSError) as error:
-            named = ", ".join(c for c in table.schema.names if not c.startswith("_"))
-            raise UsageError(
-                f"the condition {where!r} was not understood: {_line(error)}", f"columns: {named}"
-            ) from None
-
-
-def _connect(directory: Path) -> Any:
-    import lancedb
-
-    return lancedb.connect(directory)
-
-
-def _scan(table: Table, columns: Sequence[str], condition: str | None) -> pa.Table:
-    search = table.search().select(list(columns))
-    if condition is not None:
-        search = search.where(condition)
-    return search.limit(_ALL).to_arrow()
 
 
 def _fragments(table: Table) -> int:
@@ -407,39 +266,3 @@ def _fragments(table: Table) -> int:
 
 def _has_index(table: Table, column: str) -> bool:
     return any(index.columns == [column] for index in table.list_indices())
-
-
-def _best(ids: Iterable[int], scores: Iterable[float]) -> list[tuple[int, float]]:
-    """Best first; equal scores in the order of ids, so that results repeat."""
-    return sorted(zip(ids, scores, strict=True), key=lambda pair: (-pair[1], pair[0]))
-
-
-def _within(numbers: Sequence[int]) -> str:
-    """A condition for these sorted document numbers: runs as ranges, single ones in a list."""
-    runs: list[tuple[int, int]] = []
-    for number in numbers:
-        if runs and runs[-1][1] == number - 1:
-            runs[-1] = (runs[-1][0], number)
-        else:
-            runs.append((number, number))
-    singles = [first for first, last in runs if first == last]
-    parts = [f"doc between {first} and {last}" for first, last in runs if first < last]
-    if singles:
-        parts.append(f"doc in ({_numbers(singles)})")
-    return " or ".join(parts) or "false"
-
-
-def _numbers(numbers: Iterable[int]) -> str:
-    return ",".join(map(str, numbers))
-
-
-def _strings(values: Iterable[str]) -> str:
-    return ",".join(map(_string, values))
-
-
-def _string(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _line(error: Exception) -> str:
-    return re.split(r"\n|\. Valid fields", str(error).strip())[0][:200]
