@@ -10,8 +10,8 @@ from mergewise.assemble.render import Order, heading_line, passages_of, render
 from mergewise.protocols import TokenCounter
 from mergewise.types import GAP, Context, Span, Step
 
-_AT_ONCE = 32  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
-_PATIENCE = 24  # candidates in a row that do not fit, after which the rest is not tried
+_AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
+_PATIENCE = 8  # candidates in a row that do not fit, after which the rest is not tried
 
 
 @dataclass(frozen=True, slots=True)

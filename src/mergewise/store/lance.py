@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
-VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/query.py --vector-index)
+VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/vectors.py)
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
@@ -235,7 +235,7 @@ class _Change:
             if not _has_index(table, column) and table.count_rows():
                 table.create_index(column, config=BTree())
         if self.manifest.dimension and leaf.count_rows() >= VECTOR_INDEX_ROWS and not _has_index(leaf, "vector"):
-            leaf.create_index("vector", config=IvfRq(distance_type="dot"))
+            leaf.create_index("vector", config=IvfRq(distance_type="dot", num_bits=4))
 
     def drop_old_versions(self) -> None:
         for table in self._tables.values():
