@@ -18,6 +18,11 @@ for name in [name for name in os.environ if name.startswith("MERGEWISE_") and na
     del os.environ[name]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes a minute comes last."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
 @pytest.fixture(scope="session")
 def manuals() -> Path:
     return _data("files/manuals")

@@ -10,6 +10,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 import mergewise
 
 KILLS = int(os.environ.get("MERGEWISE_KILLS", "20"))
@@ -17,6 +19,8 @@ DOCUMENTS = 40
 
 WRITER = """
 import sys
+import pytest
+
 import mergewise
 from mergewise import engine
 
@@ -52,6 +56,7 @@ def kill_while_indexing(index: Path, folder: Path, after: float) -> bool:
         return writer.stdout.read() != "done\n"
 
 
+@pytest.mark.slow
 def test_killed_at_random_moments(tmp_path: Path) -> None:
     folder = tmp_path / "documents"
     path = tmp_path / "index"
