@@ -105,6 +105,15 @@ def test_what_is_too_large_is_skipped_and_its_parts_are_tried() -> None:
     assert TEXT[700:730].strip() in context.text
 
 
+def test_the_rest_goes_to_the_first_sentences_of_what_was_skipped() -> None:
+    context = render(one(0, 33), one(198, 330, 0.5), budget=60)
+    assert [step.action for step in context.trace] == ["skip", "cut"]
+    first, cut = context.passages[0].spans
+    assert (first.start, cut.start) == (0, 198)
+    assert TEXT[cut.start : cut.end].endswith("it.") and cut.end < 330
+    assert context.tokens <= 60
+
+
 def test_score_order_shows_the_best_first() -> None:
     context = fill("q", "s", [one(300, 330, 0.9), one(0, 30, 0.5)], 500, Models(count_tokens), "score")
     assert [p.spans[0].start for p in context.passages] == [pytest.approx(300, abs=3), 0]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, Fragment, uncovered
 from mergewise.assemble.render import Order, heading_line, passages_of, render
 from mergewise.protocols import TokenCounter
+from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
 
 _AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
@@ -33,7 +34,8 @@ def fill(
     """The best candidates that fit, rendered.
 
     Candidates are taken in the order given; one that is too large is skipped, its parts are tried, then the next; what
-    a taken candidate already holds is not taken again. The plan adds up token counts piece by piece. The rendered text is
+    a taken candidate already holds is not taken again. What is left of the budget in the end goes to the first whole
+    sentences of the best that were skipped. The plan adds up token counts piece by piece. The rendered text is
     then counted as a whole, and while it is over the budget the candidate taken last is given up.
     """
     plan = _Plan(budget, order, models.count_tokens)
@@ -42,6 +44,7 @@ def fill(
             plan.count_ahead(ranked[number : number + _AT_ONCE])
         if not plan.consider(candidate):
             break
+    plan.fill_rest()
     steps = [*trace, *plan.steps]
     while True:
         passages = passages_of(plan.chosen, order)
@@ -59,6 +62,7 @@ class _Plan:
     def __init__(self, budget: int, order: Order, count_tokens: TokenCounter) -> None:
         self.chosen: list[Candidate] = []
         self.steps: list[Step] = []
+        self._skipped: list[Candidate] = []
         self._left = budget
         self._misses = 0
         self._order = order
@@ -75,9 +79,7 @@ class _Plan:
 
     def consider(self, candidate: Candidate) -> bool:
         """Take the candidate if it fits; False once so many in a row did not fit that the rest is not worth a try."""
-        parts: list[Fragment] = []
-        for fragment in candidate.fragments:
-            parts += uncovered(fragment, [*self._taken.get(fragment.doc_id, ()), *parts])
+        parts = self._new_parts(candidate)
         if not parts:
             return True
         cost = self._cost(parts)
@@ -85,18 +87,40 @@ class _Plan:
             self.steps.append(
                 Step("skip", f"{cost} tokens, {self._left} left", _spans(candidate), score=candidate.score)
             )
+            self._skipped.append(candidate)
             self._misses += 1
             for smaller in candidate.instead:
                 self.consider(smaller)
             return self._misses < _PATIENCE
         self._misses = 0
+        self._take(parts, cost, candidate.score)
+        return True
+
+    def fill_rest(self) -> None:
+        """Give what is left to the first whole sentences of the best skipped candidates."""
+        for candidate in self._skipped[:_PATIENCE]:
+            parts = self._new_parts(candidate)
+            for piece in _beginnings(parts[0]) if parts else ():
+                cost = self._cost([piece])
+                if cost <= self._left:
+                    self._take([piece], cost, candidate.score)
+                    self.steps.append(Step("cut", "first sentences", _spans(candidate), piece.span, candidate.score))
+                    break
+
+    def _new_parts(self, candidate: Candidate) -> list[Fragment]:
+        """What the candidate has that is not taken yet."""
+        parts: list[Fragment] = []
+        for fragment in candidate.fragments:
+            parts += uncovered(fragment, [*self._taken.get(fragment.doc_id, ()), *parts])
+        return parts
+
+    def _take(self, parts: Sequence[Fragment], cost: int, score: float) -> None:
         self._left -= cost
-        self.chosen.append(Candidate(tuple(parts), candidate.score))
+        self.chosen.append(Candidate(tuple(parts), score))
         for part in parts:
             self._taken.setdefault(part.doc_id, []).append(part)
             if self._order == "document":
                 self._headed.add(part.place)
-        return True
 
     def _cost(self, parts: Sequence[Fragment]) -> int:
         headings = {part.place: _heading(part) for part in parts if part.place not in self._headed}
@@ -109,6 +133,12 @@ class _Plan:
         if new:
             self._counts.update(zip(new, self._count(new), strict=True))
         return sum(self._counts[text] for text in texts)
+
+
+def _beginnings(fragment: Fragment) -> Iterator[Fragment]:
+    """The fragment up to the end of one of its sentences but the last, longest first."""
+    for _, end in reversed(split_sentences(_visible(fragment))[:-1]):
+        yield fragment.cut(fragment.start, fragment.visible[0] + end)
 
 
 def _heading(fragment: Fragment) -> str:
