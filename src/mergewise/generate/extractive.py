@@ -20,7 +20,7 @@ SENTENCES = 3
 NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
 LONGEST_QUOTE = 600  # characters
 # What counts as an answer, measured on questions to the right and to the wrong corpus (docs/evaluation.md).
-MIN_SCORE = 0.45  # of coverage and cosine together
+MIN_SCORE = 0.5  # of coverage and cosine together
 SURE_COSINE = 0.6  # alone, for a question in quite other words
 MIN_COVERAGE = 0.5  # without an embedder
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
@@ -83,12 +83,18 @@ def _with_announced(text: str, sentences: Sequence[tuple[int, int]]) -> list[tup
 
 
 def _coverage(question: str, sentences: Sequence[_Sentence]) -> FloatArray:
-    """The share of the question's content terms that a sentence or its heading path holds, shape (sentences,)."""
+    """The share of the question's content terms that a sentence holds, shape (sentences,).
+
+    A term that stands in the heading path alone counts half: all sentences of a document share its title.
+    """
     wanted = content_terms(question)
     if not wanted:
         return np.zeros(len(sentences), np.float32)
-    held = [content_terms(f"{_place(s.passage)} {s.text}") for s in sentences]
-    return np.array([len(wanted & terms) / len(wanted) for terms in held], np.float32)
+    said = [wanted & content_terms(s.text) for s in sentences]
+    above = [wanted & content_terms(_place(s.passage)) for s in sentences]
+    held = [len(own) + 0.5 * len(path - own) for own, path in zip(said, above, strict=True)]
+    shares: FloatArray = np.array(held, np.float32) / np.float32(len(wanted))
+    return shares
 
 
 def _cosines(question: str, sentences: Sequence[_Sentence], embedder: Embedder | None) -> FloatArray | None:
