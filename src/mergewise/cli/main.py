@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import click
 import typer
 
 from mergewise.cli import demo, evaluation, manage, questions
@@ -60,8 +61,21 @@ def configuration(path: Path = CONFIGURATION) -> dict[str, Any]:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
-    common = {key.replace("-", "_"): value for key, value in settings.items() if not isinstance(value, dict)}
-    common.setdefault("index_dir", common.get("index"))
-    names = [info.name for info in app.registered_commands if info.name]
-    own = {name: table for name in names if isinstance(table := settings.get(name), dict)}
-    return {name: {**common, **own.get(name, {})} for name in names}
+    common = {key: value for key, value in settings.items() if not isinstance(value, dict)}
+    commands: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    known = {name: {parameter.name for parameter in command.params} for name, command in commands.items()}
+    chosen: dict[str, Any] = {}
+    for name, parameters in known.items():
+        own = settings.get(name)
+        given = _named({**common, **(own if isinstance(own, dict) else {})})
+        chosen[name] = {key: value for key, value in given.items() if key in parameters}
+    tables = {key for key, value in settings.items() if isinstance(value, dict)}
+    unknown = (_named(common).keys() - set().union(*known.values())) | (tables - known.keys())
+    if unknown:
+        raise UsageError(f"{path} sets {', '.join(sorted(unknown))}, which no command knows", "see docs/guide.md")
+    return chosen
+
+
+def _named(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by the names of their parameters: `index` is the directory, dashes are underscores."""
+    return {{"index": "index_dir"}.get(key, key.replace("-", "_")): value for key, value in options.items()}
