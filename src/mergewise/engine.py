@@ -21,7 +21,7 @@ from mergewise.protocols import Embedder, Store, TokenCounter
 from mergewise.readers import find_files, read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.manifest import Manifest, read_manifest
-from mergewise.text.windows import search_key
+from mergewise.text.keys import search_key
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, DocumentRows, Failure, Problem
 
 VIEWS = ("leaf",)

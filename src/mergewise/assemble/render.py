@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Literal
 
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.text.windows import PATH_MARK
+from mergewise.text.keys import PATH_MARK
 from mergewise.types import GAP, Passage, Span
 
 Order = Literal["document", "score"]

@@ -10,10 +10,10 @@ from itertools import islice, takewhile
 import numpy as np
 
 from mergewise.protocols import Embedder, FloatArray
+from mergewise.text.keys import PATH_MARK
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
-from mergewise.text.windows import PATH_MARK
 from mergewise.types import Answer, Citation, Context, Document, Heading, Passage, Span
 
 SENTENCES = 3

@@ -13,7 +13,7 @@ from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store.audit import audit
 from mergewise.store.rows import moved, with_checked_metadata
-from mergewise.text.windows import search_key
+from mergewise.text.keys import search_key
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
 
 K1, B = 1.2, 0.75

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.protocols import FloatArray
-from mergewise.text.windows import search_key, split_key
+from mergewise.text.keys import search_key, split_key
 from mergewise.types import Document, DocumentInfo, DocumentRows, Heading, Leaf, Metadata, Page, Section
 
 DOCUMENTS, LEAF, SECTION = "documents", "leaf", "section"
