@@ -25,7 +25,8 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 bench: $(VENV)/.installed
-	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.scale --embedder none
+	$(BIN)/python -m benchmarks.scale --embedder minilm
 	$(BIN)/python -m benchmarks.sentences
 
 chaos: $(VENV)/.installed
