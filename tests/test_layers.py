@@ -11,7 +11,7 @@ import mergewise
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
-    {"types", "errors", "defaults"},
+    {"types", "errors", "defaults", "concurrency"},
     {"protocols"},
     {"text", "readers", "models", "store"},
     {"index", "retrieve", "assemble", "generate"},

@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 EMBEDDER = "minilm"
+CHAT = "extractive"
+RERANKER = "none"
+SCORER = "lm"
 STRATEGY = "auto-merge"
 BUDGET = 640

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from mergewise import assemble as strategies
-from mergewise.defaults import BUDGET, EMBEDDER, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, EMBEDDER, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
 from mergewise.generate import extractive
 from mergewise.index.tree import TreeSettings, build_trees
-from mergewise.models import load_embedder
+from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import Embedder, Store, TokenCounter
+from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
 from mergewise.readers import find_files, read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.manifest import Manifest, read_manifest
@@ -43,6 +43,9 @@ def open(
     *,
     views: Sequence[str] = VIEWS,
     embedder: str | None = None,
+    chat: str | ChatModel = CHAT,
+    reranker: str | Reranker = RERANKER,
+    scorer: str | NLLScorer = SCORER,
     tokens: TokenCounter = count_tokens,
     search: SearchSettings = SearchSettings(),
     create: bool = True,
@@ -50,8 +53,9 @@ def open(
     """The index in the directory `path`, created if absent.
 
     `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL"; an index remembers
-    its own and refuses another (`EmbedderMismatch`). `tokens` counts tokens for budgets, exactly; give the tokenizer of
-    your chat model. With `create=False` a missing index is a `UsageError`.
+    its own and refuses another (`EmbedderMismatch`). `chat`, `reranker` and `scorer` are the models that answer, order
+    and compare: specs (see the guide), or objects of the protocols. `tokens` counts tokens for budgets, exactly; give
+    the tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
     """
     from mergewise.store.lance import LanceStore
 
@@ -73,7 +77,15 @@ def open(
             f"{directory} was built with the embedder {manifest.embedder!r}, not {embedder!r}",
             f"use --embedder {manifest.embedder}, or index into another directory",
         )
-    return Index(store=store, manifest=manifest, tokens=tokens, search=search)
+    return Index(
+        store=store,
+        manifest=manifest,
+        tokens=tokens,
+        search=search,
+        chat=load_chat(chat) if isinstance(chat, str) else chat,
+        reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
+        scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
+    )
 
 
 def _check_views(views: Sequence[str]) -> None:
@@ -96,6 +108,9 @@ class Index:
     manifest: Manifest
     tokens: TokenCounter
     search: SearchSettings
+    chat: ChatModel | None = None
+    reranker: Reranker | None = None
+    scorer: NLLScorer | None = None
     _embedder: Embedder | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -198,7 +213,7 @@ class Index:
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
         reader = HybridReader(self.store.reader(), self.embedder, where, self.search)
-        models = strategies.Models(count_tokens=self.tokens)
+        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer)
         return strategies.assemble(strategy, question, reader, budget, models, parameters)
 
     def ask(

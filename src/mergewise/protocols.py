@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Hit, Leaf, Problem, Section
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Hit, Leaf, Message, Problem, Reply, Section
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 
@@ -30,6 +30,53 @@ class Embedder(Protocol):
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
+class ChatModel(Protocol):
+    """A model that answers messages. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
+
+    Raises ModelError when it fails for good: retries have been made by then.
+    """
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def window(self) -> int:
+        """Tokens that messages and answer may have together."""
+        ...
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        """The whole answer. With a JSON `schema` the model is asked for JSON of this shape: the text is still unchecked."""
+        ...
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        """The answer piece by piece, and at the end all of it as a `Reply`."""
+        ...
+
+
+class Reranker(Protocol):
+    """How well texts answer a question."""
+
+    @property
+    def spec(self) -> str: ...
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        """One score a text, shape (len(texts),), in [0, 1]: higher is better, comparable within one call."""
+        ...
+
+
+class NLLScorer(Protocol):
+    """How surprising a source is to one who has read the anchor."""
+
+    @property
+    def spec(self) -> str: ...
+
+    def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
+        """Mean negative log-likelihood a token of each source given each anchor, in nats: (len(sources), len(anchors))."""
+        ...
 
 
 class IndexReader(Protocol):

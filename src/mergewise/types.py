@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -165,8 +165,43 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What was spent: calls of a chat model and the tokens that went through it. All zero without a model."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.calls + other.calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One turn of a conversation with a chat model."""
+
+    role: Literal["system", "user", "assistant"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a chat model answered. `complete` is False where it stopped at its limit of tokens."""
+
+    text: str
+    usage: Usage
+    complete: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Context:
-    """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens."""
+    """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens.
+
+    `usage` is what the assembly itself cost, where a model took part in it."""
 
     question: str
     strategy: str
@@ -175,6 +210,7 @@ class Context:
     tokens: int
     passages: tuple[Passage, ...]
     trace: tuple[Step, ...] = ()
+    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,15 +223,6 @@ class Citation:
     title: str
     headings: tuple[str, ...] = ()
     page: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What an answer cost: calls of a chat model and the tokens that went through it. All zero without a model."""
-
-    calls: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

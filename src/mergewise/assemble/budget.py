@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, Fragment, uncovered
 from mergewise.assemble.render import Order, heading_line, passages_of, render
-from mergewise.protocols import TokenCounter
+from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
 
@@ -17,9 +17,12 @@ _PATIENCE = 8  # candidates in a row that do not fit, after which the rest is no
 
 @dataclass(frozen=True, slots=True)
 class Models:
-    """What a strategy may use besides the index."""
+    """What a strategy may use besides the index; None where the user named no such model."""
 
     count_tokens: TokenCounter
+    chat: ChatModel | None = None
+    reranker: Reranker | None = None
+    scorer: NLLScorer | None = None
 
 
 def fill(
