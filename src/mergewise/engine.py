@@ -217,7 +217,7 @@ class Index:
         if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
             raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
         reader = HybridReader(self.store.reader(), self.embedder, where, self.search)
-        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer)
+        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer, self.tokens is count_tokens)
         return strategies.assemble(strategy, question, reader, budget, models, parameters)
 
     def ask(

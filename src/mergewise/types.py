@@ -129,8 +129,12 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any."""
+    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any.
 
+    `document` is the number of their document.
+    """
+
+    document: int
     first_leaf: int
     leaf_count: int
 
@@ -141,20 +145,23 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name, in folded words, and a place that defines it."""
+    """A name, in folded words, and the leaves that stand under what defines it."""
 
     name: str
-    place: Place
+    first_leaf: int
+    leaf_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeafSentences:
-    """A leaf with its sentences. `vectors` are their unit vectors, (sentences, dimension); None without an embedder.
+    """A leaf with its sentences and its document's number.
 
-    An embedder that sees whole texts alone leaves every sentence with the vector of its leaf.
+    `vectors` are the sentences' unit vectors, (sentences, dimension); None without an embedder. An embedder that sees
+    whole texts alone leaves every sentence with the vector of its leaf.
     """
 
     leaf: Leaf
+    document: int
     sentences: tuple[Sentence, ...]
     vectors: npt.NDArray[np.float32] | None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mergewise.assemble import auto_merge, topk
+from mergewise.assemble import auto_merge, sentence, topk, weave
 from mergewise.assemble.budget import Models
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
@@ -30,7 +30,11 @@ STRATEGIES: dict[str, Strategy] = {
         auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
     ),
     "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "sentence": Strategy(sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
+    "weave": Strategy(
+        weave.assemble, weave.Weave(), "the sentences that tell most about the question, over bridge hops"
+    ),
 }
 
 

@@ -22,6 +22,25 @@ def content_terms(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
+class TermFinder:
+    """Which of some terms a text holds: the same as `terms & content_terms(text)`, several times as fast.
+
+    Only words that begin like one of the terms are stemmed: a stem keeps its word's letters but for the last two.
+    """
+
+    def __init__(self, terms: frozenset[str]) -> None:
+        beginnings = sorted({term[: max(1, len(term) - 2)] for term in terms}, key=lambda b: (-len(b), b))
+        alternatives = "|".join(map(re.escape, beginnings)) or "(?!)"
+        self._terms = terms
+        self._candidate = re.compile(rf"(?<![^\W_])(?<![^\W_]')(?:{alternatives})[^\W_]*(?:'[^\W_]+)*")
+
+    def find(self, text: str) -> frozenset[str]:
+        if not text.isascii():
+            return self._terms & content_terms(text)
+        words = self._candidate.findall(text.lower())
+        return frozenset(stem for word in words if word not in STOP_WORDS and (stem := _stem(word)) in self._terms)
+
+
 @cache
 def _stemmer() -> object:
     import snowballstemmer
