@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,8 +118,7 @@ class Leaf:
         return Span(self.doc_id, self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """`document.text[start:end]`, without white space around it; `tokens` by the counter that ships with the package."""
 
     start: int
@@ -154,16 +153,30 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class LeafSentences:
-    """A leaf with its sentences and its document's number.
+    """A leaf as its sentences: what of `Leaf` selection needs, and the number of the document.
 
     `vectors` are the sentences' unit vectors, (sentences, dimension); None without an embedder. An embedder that sees
     whole texts alone leaves every sentence with the vector of its leaf.
     """
 
-    leaf: Leaf
+    id: int
     document: int
+    doc_id: str
+    title: str
+    headings: tuple[str, ...]
+    start: int
+    body: int
+    text: str
     sentences: tuple[Sentence, ...]
     vectors: npt.NDArray[np.float32] | None
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from mergewise.protocols import FloatArray
 from mergewise.text.names import Mention, Words, words_of
 from mergewise.text.question import Kind, Wanted, kind_of, leans, offers, wanted_by
 from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
-from mergewise.types import Leaf, LeafSentences, Sentence
+from mergewise.types import LeafSentences, Sentence, Span
 
 FEATURES = (
     "cosine",  # of the sentence's vector with the question's, less the best sentence's
@@ -82,28 +83,39 @@ class Asked:
         return frozenset(word[:PREFIX] for word in words if len(word) > 3 and word not in STOP_WORDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """A candidate: one sentence in its leaf. `end` is where the next one begins."""
 
-    leaf: Leaf
-    document: int
+    leaf: LeafSentences
     sentence: Sentence
     end: int
     text: str
     terms: frozenset[str]  # those of the question
-    opens: bool  # the first sentence of its place
-    previous: int | None  # the candidate before it in the leaf, if this one leans on it
+    number: int  # position in the leaf
 
     @property
     def place(self) -> PlaceKey:
         return self.leaf.doc_id, self.leaf.headings
 
     @property
+    def span(self) -> Span:
+        return Span(self.leaf.doc_id, self.sentence.start, self.sentence.end)
+
+    @property
     def fragment(self) -> Fragment:
         leaf, start = self.leaf, self.sentence.start
         text = leaf.text[start - leaf.start : self.end - leaf.start]
         return Fragment(leaf.doc_id, leaf.title, leaf.headings, start, self.end, start, text)
+
+    @property
+    def opens(self) -> bool:
+        """Whether it is the first sentence under its heading, or of its document."""
+        return self.number == 0 and (self.leaf.body > self.leaf.start or self.leaf.start == 0)
+
+    @property
+    def leans(self) -> bool:
+        """Whether it needs the candidate before it."""
+        return self.number > 0 and leans(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,33 +148,29 @@ class Pool:
 
     def add(self, found: Iterable[LeafSentences]) -> None:
         """More leaves, with all their sentences. The first ones settle the weights of the question's terms."""
-        fresh = sorted((own for own in found if own.leaf.id not in self.leaves), key=lambda own: own.leaf.id)
+        fresh = sorted((own for own in found if own.id not in self.leaves), key=lambda own: own.id)
         first = len(self.items)
         for own in fresh:
             self._add(own)
         if not self._weights:
             self._weights = self._term_weights()
-        for item in self.items[first:]:
-            self._rows.append(self._own_features(item))
+        self._rows += map(self._own_features, self.items[first:])
 
-    def _add(self, own: LeafSentences) -> None:
-        leaf = own.leaf
+    def _add(self, leaf: LeafSentences) -> None:
         place = leaf.doc_id, leaf.headings
         self.leaves[leaf.id] = place
         if place not in self._path_terms:
             self._path_terms[place] = self._finder.find(" ".join((leaf.title, *leaf.headings)))
-        if own.vectors is not None:
-            self._vectors.append(own.vectors)
-        opens = leaf.body > leaf.start or leaf.start == 0
+        if leaf.vectors is not None:
+            self._vectors.append(leaf.vectors)
         members = self.members.setdefault(place, [])
-        for i, sentence in enumerate(own.sentences):
-            end = own.sentences[i + 1].start if i + 1 < len(own.sentences) else leaf.end
-            text = leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
-            previous = len(self.items) - 1 if i and leans(text) else None
+        terms = self._finder.positions(leaf.text)
+        ends = [*(sentence.start for sentence in leaf.sentences[1:]), leaf.end]
+        for number, (sentence, end) in enumerate(zip(leaf.sentences, ends, strict=True)):
+            first, last = sentence.start - leaf.start, sentence.end - leaf.start
+            own = frozenset(term for at, term in terms if first <= at < last)
             members.append(len(self.items))
-            self.items.append(
-                Item(leaf, own.document, sentence, end, text, self._finder.find(text), opens and i == 0, previous)
-            )
+            self.items.append(Item(leaf, sentence, end, leaf.text[first:last], own, number))
 
     def vectors(self) -> FloatArray | None:
         """Of all candidates, one row each; None without an embedder."""
@@ -175,7 +183,7 @@ class Pool:
         vectors, question = self.vectors(), self.asked.vector
         if vectors is None or question is None:
             return np.zeros(len(self.items), np.float32)
-        cosines: FloatArray = vectors @ question
+        cosines: FloatArray = np.einsum("ij,j->i", vectors, question)  # for BLAS, waking its threads would cost more
         return cosines
 
     def _term_weights(self) -> dict[str, float]:

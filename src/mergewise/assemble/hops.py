@@ -13,8 +13,8 @@ from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
 from mergewise.types import Place
 
-LEAVES = 8  # of a place that are read
-PLACES = 24  # that one hop reads
+LEAVES = 6  # of a place that are read
+PLACES = 16  # that one hop reads
 BESIDE = 4  # words around a name in which a word of the question counts as beside it
 EVEN = 0.8  # what the best sentence of a named place counts for, as a share of the best of all
 
@@ -86,7 +86,7 @@ class Follower:
         """Those of the same document where there are some; none where the name leads everywhere, or back."""
         if any(item.leaf.id in place.leaves for place in places):
             return []
-        own = [place for place in places if place.document == item.document]
+        own = [place for place in places if place.document == item.leaf.document]
         targets = own or list(places)
         return targets if len(targets) < COMMON else []
 

@@ -21,7 +21,7 @@ from mergewise.assemble.hops import Follower, by_place, leaves_of, named_places,
 from mergewise.assemble.render import heading_line
 from mergewise.assemble.submodular import Objective, Selection, maximise
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.types import GAP, Context, Span, Step
+from mergewise.types import GAP, Context, Step
 
 POOL = 150  # the most relevant candidates, among which is selected
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
@@ -39,12 +39,12 @@ class Weave:
     below which selection ends; 0 fills the budget.
     """
 
-    k: int = 100
+    k: int = 80
     hops: int = 2
-    beam: int = 16
+    beam: int = 12
     coverage: float = 0.2
     redundancy: bool = True
-    lean: bool = False
+    lean: bool = True
     stop: float = 0.0
 
 
@@ -90,21 +90,16 @@ def select(
     pool: Pool, budget: int, models: Models, parameters: Weave, trace: list[Step]
 ) -> tuple[list[int], dict[str, int]]:
     """Candidates in the order in which they were taken, and the tokens of their texts and heading lines."""
-    best = [int(i) for i in np.argsort(-pool.relevance, kind="stable")[:POOL]]
-    leant_on = [pool.items[i].previous for i in best] if parameters.lean else []
-    considered = list(dict.fromkeys([*best, *(i for i in leant_on if i is not None)]))
+    best = np.argsort(-pool.relevance, kind="stable")[:POOL].tolist()
+    leaning = {i for i in best if parameters.lean and pool.items[i].leans}
+    considered = list(dict.fromkeys([*best, *(i - 1 for i in leaning)]))
     items = [pool.items[i] for i in considered]
     prices = _Prices(items, models)
-    position = {i: at for at, i in enumerate(considered)}
-    bundles = [
-        (position[item.previous], at)
-        if parameters.lean and item.previous is not None and item.previous in position
-        else (at,)
-        for at, item in enumerate(items)
-    ]
+    at = {i: position for position, i in enumerate(considered)}
+    bundles = [(at[i - 1], at[i]) if i in leaning else (at[i],) for i in considered]
     objective = objective_of(pool, considered, prices.tokens, parameters)
     found = maximise(objective, bundles, prices.cost, budget, prices.same_place, parameters.stop)
-    chosen = [considered[at] for at in found.order]
+    chosen = [considered[position] for position in found.order]
     _tell_selection(pool, chosen, found, trace)
     return chosen, prices.counts
 
@@ -135,7 +130,7 @@ def _alike(pool: Pool, considered: Sequence[int]) -> FloatArray:
     if vectors is None:
         return np.eye(len(considered), dtype=np.float32)
     vectors = vectors[list(considered)]
-    similarity: FloatArray = np.clip((vectors @ vectors.T - ALIKE) / (1 - ALIKE), 0, 1)
+    similarity: FloatArray = np.clip((np.einsum("ik,jk->ij", vectors, vectors) - ALIKE) / (1 - ALIKE), 0, 1)
     np.fill_diagonal(similarity, 1)
     return similarity
 
@@ -175,17 +170,15 @@ def _tell(hop: int, pool: Pool, links: dict[PlaceKey, list[Link]], trace: list[S
         place: max(found, key=lambda link: link.strength) for place, found in links.items() if place not in pool.links
     }
     for place, link in sorted(reached.items(), key=lambda pair: -pair[1].strength):
-        target = next(item.leaf.span for item in pool.items if item.place == place)
+        target = pool.items[pool.members[place][0]].leaf.span
         evidence = pool.items[link.evidence]
-        span = Span(evidence.leaf.doc_id, evidence.sentence.start, evidence.sentence.end)
-        trace.append(Step("hop", f"{hop}: the evidence names “{link.name}”", (span,), target, link.strength))
+        trace.append(Step("hop", f"{hop}: the evidence names “{link.name}”", (evidence.span,), target, link.strength))
 
 
 def _tell_selection(pool: Pool, chosen: Sequence[int], found: Selection, trace: list[Step]) -> None:
     for i in chosen:
         item = pool.items[i]
-        span = Span(item.leaf.doc_id, item.sentence.start, item.sentence.end)
-        trace.append(Step("take", _why(pool, item), (span,), score=float(pool.relevance[i])))
+        trace.append(Step("take", _why(pool, item), (item.span,), score=float(pool.relevance[i])))
     if found.stopped:
         trace.append(Step("stop", f"the gain per token fell below {found.gains[-1]:.2g}; the rest was left out"))
 

@@ -130,7 +130,7 @@ class LanceReader:
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         dimension = self.manifest.dimension
-        columns = [*s.LEAF_COLUMNS, "doc", "sentences", *(["sentence_vectors"] if dimension else [])]
+        columns = [*s.LEAF_SENTENCE_COLUMNS, *(["sentence_vectors"] if dimension else [])]
         found: dict[int, LeafSentences] = {}
         for part in self._leaf_rows(columns, ids):
             found |= s.leaf_sentences_from(part, dimension)

@@ -130,7 +130,18 @@ class MemoryStore:
         for number, rows in enumerate(self._rows.values()):
             for i, (leaf, sentences) in enumerate(zip(rows.leaves, rows.sentences, strict=True)):
                 if leaf.id in set(ids):
-                    found[leaf.id] = LeafSentences(leaf, number, sentences, _sentence_vectors(rows, i))
+                    found[leaf.id] = LeafSentences(
+                        id=leaf.id,
+                        document=number,
+                        doc_id=leaf.doc_id,
+                        title=leaf.title,
+                        headings=leaf.headings,
+                        start=leaf.start,
+                        body=leaf.body,
+                        text=leaf.text,
+                        sentences=sentences,
+                        vectors=_sentence_vectors(rows, i),
+                    )
         return found
 
     def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:

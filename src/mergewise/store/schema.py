@@ -177,19 +177,33 @@ def sentences_from(row: Mapping[str, Any]) -> tuple[Sentence, ...]:
     )
 
 
+LEAF_SENTENCE_COLUMNS = ["id", "doc", "doc_id", "start", "body", "key", "sentences"]
+
+
 def leaf_sentences_from(table: pa.Table, dimension: int) -> dict[int, LeafSentences]:
-    """Rows with their sentences. Where a leaf has no vectors of sentences, `vectors` is None."""
+    """Where a leaf has no vectors of sentences, `vectors` is None."""
     found = {}
     for row in table.to_pylist():
+        title, headings, text = split_key(row["key"])
         packed = row.get("sentence_vectors")
-        vectors = None if packed is None else unit_rows(np.frombuffer(packed, np.int8).reshape(-1, dimension))
-        found[row["id"]] = LeafSentences(_leaf(row), row["doc"], sentences_from(row), vectors)
+        found[row["id"]] = LeafSentences(
+            id=row["id"],
+            document=row["doc"],
+            doc_id=row["doc_id"],
+            title=title,
+            headings=headings,
+            start=row["start"],
+            body=row["body"],
+            text=text,
+            sentences=sentences_from(row),
+            vectors=None if packed is None else unit_rows(np.frombuffer(packed, np.int8).reshape(-1, dimension)),
+        )
     return found
 
 
 def unit_rows(packed: npt.NDArray[np.int8]) -> FloatArray:
     vectors = packed.astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None].clip(1e-9)
     return vectors
 
 

@@ -35,10 +35,17 @@ class TermFinder:
         self._candidate = re.compile(rf"(?<![^\W_])(?<![^\W_]')(?:{alternatives})[^\W_]*(?:'[^\W_]+)*")
 
     def find(self, text: str) -> frozenset[str]:
-        if not text.isascii():
-            return self._terms & content_terms(text)
-        words = self._candidate.findall(text.lower())
-        return frozenset(stem for word in words if word not in STOP_WORDS and (stem := _stem(word)) in self._terms)
+        return frozenset(term for _, term in self.positions(text))
+
+    def positions(self, text: str) -> list[tuple[int, str]]:
+        """Where words of the terms begin, with the terms, in order."""
+        lowered = text.lower()
+        pattern = self._candidate if lowered.isascii() else _WORD
+        return [
+            (match.start(), stem)
+            for match in pattern.finditer(lowered if len(lowered) == len(text) else text)
+            if (word := match[0].lower()) not in STOP_WORDS and (stem := _stem(word)) in self._terms
+        ]
 
 
 @cache
