@@ -28,7 +28,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NO
 class CachedChat:
     """A `ChatModel` that asks `chat` only what it has not answered yet. An answer from the disk has a usage of zero.
 
-    Failures are not kept. The directory grows with every new answer; delete it to forget them.
+    Failures and empty answers are not kept. The directory grows with every new answer; delete it to forget them.
     """
 
     def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
@@ -88,6 +88,8 @@ class CachedChat:
         return None if row is None else Reply(row[0], Usage(), bool(row[1]))
 
     def _keep(self, key: bytes, reply: Reply) -> None:
+        if not reply.text.strip():
+            return
         with self._database() as database:
             database.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", (key, reply.text, reply.complete))
 
