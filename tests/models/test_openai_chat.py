@@ -144,6 +144,16 @@ def test_failures_of_streams_are_translated(connect: Connect, turn: Turn) -> Non
     assert server.requests == 1
 
 
+def test_a_stream_that_breaks_before_its_first_piece_is_begun_again(connect: Connect) -> None:
+    server, chat = connect([Turn("one", fault="truncate"), "good"])
+    assert streamed(chat)[1].text == "good"
+    assert server.requests == 2
+    server, chat = connect([Turn("one", fault="truncate")], retries=1)
+    with pytest.raises(ModelError, match="openai:m"):
+        streamed(chat)
+    assert server.requests == 2
+
+
 def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
     _, chat = connect([Turn("one two three four", fault="truncate")])
     seen: list[str | Reply] = []
@@ -270,12 +280,14 @@ def test_the_same_model_in_several_event_loops(connect: Connect) -> None:
 
 
 def test_nobody_listens() -> None:
-    chat = openai_chat.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=0)
+    chat = openai_chat.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=1)
     with pytest.raises(ModelError, match="openai:m") as caught:
         run(chat.complete(QUESTION))
     assert "http://127.0.0.1:9/v1" in caught.value.hint
+    started = time.monotonic()
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
+    assert time.monotonic() - started < 3
     run(chat.aclose())
 
 

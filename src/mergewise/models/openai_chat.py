@@ -27,6 +27,7 @@ Schema: TypeAlias = Mapping[str, object]
 WINDOW = 32_768
 TIMEOUT = 120.0  # seconds without a byte from the endpoint
 CONCURRENCY = 8
+_PAUSE = 0.5  # seconds before a broken stream is begun again, doubled each time
 
 # What may be left out when an endpoint refuses it, and what then stands in for it.
 _OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
@@ -113,19 +114,17 @@ class OpenAIChat:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
         client, slots = self._connection()
         async with slots:
-            for left in range(self._retries, -1, -1):
+            for attempt in range(self._retries + 1):
                 answer = _Streamed()
+                chunks = await self._create(client, messages, max_tokens, None, stream=True)
                 try:
-                    chunks = await self._create(client, messages, max_tokens, None, stream=True)
-                    try:
-                        async for chunk in chunks:
-                            if piece := answer.add(chunk):
-                                yield piece
-                    finally:
-                        await chunks.close()
+                    async for chunk in chunks:
+                        if piece := answer.add(chunk):
+                            yield piece
                 except self._sdk.APIConnectionError as error:
-                    if answer.pieces or not left:
+                    if answer.pieces or attempt == self._retries:
                         raise self._failure(error) from error
+                    await asyncio.sleep(_PAUSE * 2**attempt)
                 except self._sdk.OpenAIError as error:
                     raise self._failure(error) from error
                 except (AttributeError, IndexError, TypeError, ValueError) as error:
@@ -135,6 +134,8 @@ class OpenAIChat:
                         raise self._nonsense("a stream that ends in the middle")
                     yield answer.reply()
                     return
+                finally:
+                    await chunks.close()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -165,10 +166,6 @@ class OpenAIChat:
                 if less is None:
                     raise self._failure(error) from error
                 accepted = less
-            except self._sdk.APIConnectionError as error:
-                if stream:
-                    raise  # the caller knows whether to begin again
-                raise self._failure(error) from error
             except self._sdk.OpenAIError as error:
                 raise self._failure(error) from error
             except (TypeError, ValueError) as error:
