@@ -74,6 +74,23 @@ def test_a_streamed_answer_is_the_same_answer(connect: Connect) -> None:
     assert reply == run(chat.complete(QUESTION))
 
 
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [
+        ("<think>Is it yes or no? [1]</think>\n\nFish.", "Fish."),
+        ("\n<think>No end", ""),
+        ("<thinly sliced fish>", "<thinly sliced fish>"),
+        ("<", "<"),
+        ("It says <think>so</think>.", "It says <think>so</think>."),
+    ],
+)
+def test_thoughts_before_the_answer_are_no_part_of_it(connect: Connect, said: str, answered: str) -> None:
+    _, chat = connect([said])
+    assert run(chat.complete(QUESTION)).text == answered
+    pieces, reply = streamed(chat)
+    assert "".join(pieces) == reply.text == answered
+
+
 def test_half_a_surrogate_pair_becomes_a_question_mark(connect: Connect) -> None:
     _, chat = connect(["a\ud800b"])
     assert run(chat.complete(QUESTION)).text == streamed(chat)[1].text == "a?b"
