@@ -26,11 +26,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from typing import Literal
 
 from mergewise.concurrency import run, together
+from mergewise.defaults import MAX_TOKENS
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate import prompts
 from mergewise.generate.citations import MarkFilter, cite
@@ -47,10 +48,6 @@ from mergewise.generate.sources import (
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Answer, Context, Message, Reply, Step, Usage
 
-ANSWER_TOKENS = 1024
-_EXTRACT_TOKENS = 1024
-_THINK_TOKENS = 512
-_JUDGE_TOKENS = 64
 # What is kept free, since the tokens are seldom counted by the model's own tokenizer.
 _MARGIN = 0.05
 
@@ -94,14 +91,17 @@ def answer(
     count_tokens: TokenCounter,
     document: DocumentLookup,
     *,
-    answer_tokens: int = ANSWER_TOKENS,
+    max_tokens: int = MAX_TOKENS,
     show: Show | None = None,
 ) -> Answer:
-    """The answer to `context.question` in the mode of this name. With `show` its text arrives in pieces on the way."""
+    """The answer to `context.question` in the mode of this name.
+
+    `max_tokens` is what the model may write in one call. With `show` the answer arrives in pieces on the way.
+    """
     mode = mode_of(name)
     if mode.reads != "none" and not context.passages:
         return Answer(context.question, prompts.NOT_FOUND, (), context, context.usage, found=False, mode=name)
-    return run(_Writer(context, name, mode, chat, count_tokens, document, answer_tokens, show).write())
+    return run(_Writer(context, name, mode, chat, count_tokens, cache(document), max_tokens, show).write())
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class _Writer:
     chat: ChatModel
     count: TokenCounter
     document: DocumentLookup
-    answer_tokens: int
+    max_tokens: int
     show: Show | None
     code: str = field(init=False)
     base: list[Source] = field(init=False)
@@ -142,7 +142,7 @@ class _Writer:
             return await self._finish(prompts.own_knowledge(self.question), [], Notes(), [])
         notes, kept = await together(self._extract(), self._filter())
         assert isinstance(notes, Notes) and isinstance(kept, _Kept)
-        room = self._room(prompts.answer(self.question, [], notes.text, self.code), self.answer_tokens)
+        room = self._room(prompts.answer(self.question, [], notes.text, self.code))
         if self.mode.reads == "long":
             sources = long_sources(self.context, self.document, room, self._measure)
         else:
@@ -162,14 +162,14 @@ class _Writer:
         """I_g: what the documents, or the passages, say on the question, and how far they do."""
         if self.mode.extracts == "none":
             return Notes()
-        room = self._room(prompts.extract(self.question, [], self.code), _EXTRACT_TOKENS)
+        room = self._room(prompts.extract(self.question, [], self.code))
         if self.mode.extracts == "long":
             sources = each_long_source(self.context, self.document, room, self._measure)
         else:
             costs = self._measure(self.base)
             sources = [source for source, cost in zip(self.base, costs, strict=True) if cost <= room]
         calls = [
-            self._ask(prompts.extract(self.question, group, self.code), _EXTRACT_TOKENS)
+            self._ask(prompts.extract(self.question, group, self.code))
             for group in batches(sources, room, self._measure)
         ]
         replies = await together(*calls)
@@ -180,9 +180,9 @@ class _Writer:
         """I_d: the passages that help, by a judgement on each in the light of one chain of thought."""
         if not self.mode.filters:
             return _Kept(tuple(self.base))
-        room = self._room(prompts.think(self.question, [], self.code), _THINK_TOKENS)
+        room = self._room(prompts.think(self.question, [], self.code))
         read = fit(self.base, room, self._measure)
-        thoughts = (await self._ask(prompts.think(self.question, read, self.code), _THINK_TOKENS)).text
+        thoughts = (await self._ask(prompts.think(self.question, read, self.code))).text
         verdicts = await together(*(self._judge(thoughts, source) for source in self.base))
         kept = tuple(source for source, helps in zip(self.base, verdicts, strict=True) if helps)
         if not kept:
@@ -192,9 +192,9 @@ class _Writer:
 
     async def _judge(self, thoughts: str, source: Source) -> bool:
         messages = prompts.judge(self.question, thoughts, source, self.code)
-        if self._room(messages, _JUDGE_TOKENS) < 0:
+        if self._room(messages) < 0:
             return True  # it cannot be read as a whole, and half of it decides nothing
-        reply = await self._ask(messages, _JUDGE_TOKENS, prompts.RELEVANT)
+        reply = await self._ask(messages, prompts.RELEVANT)
         return verdict(reply.text)
 
     # -- the last call
@@ -206,7 +206,10 @@ class _Writer:
         reply = await self._last(messages, [source.mark for source in citable])
         cited = cite(reply.text.strip(), citable, self.document)
         if not cited.text:
-            raise ModelError(f"{self.chat.spec} answered with nothing", "it may need a larger limit of tokens")
+            raise ModelError(
+                f"{self.chat.spec} answered with nothing",
+                "a model that thinks first may need more tokens: raise --max-tokens",
+            )
         found = not cited.text.startswith(prompts.NOT_FOUND.rstrip("."))
         return Answer(
             question=self.question,
@@ -223,12 +226,11 @@ class _Writer:
         )
 
     async def _last(self, messages: Sequence[Message], marks: Sequence[int]) -> Reply:
-        limit = self._limit(self.answer_tokens)
         if self.show is None:
-            return await self._ask(messages, limit)
+            return await self._ask(messages)
         shown = MarkFilter(frozenset(marks), self.show)
         reply = Reply("", Usage())
-        async for piece in self.chat.stream(messages, max_tokens=limit):
+        async for piece in self.chat.stream(messages, max_tokens=self._limit()):
             if isinstance(piece, Reply):
                 reply = piece
             else:
@@ -237,10 +239,8 @@ class _Writer:
         self.usages.append(reply.usage)
         return reply
 
-    async def _ask(
-        self, messages: Sequence[Message], max_tokens: int, schema: dict[str, object] | None = None
-    ) -> Reply:
-        reply = await self.chat.complete(messages, max_tokens=self._limit(max_tokens), schema=schema)
+    async def _ask(self, messages: Sequence[Message], schema: dict[str, object] | None = None) -> Reply:
+        reply = await self.chat.complete(messages, max_tokens=self._limit(), schema=schema)
         self.usages.append(reply.usage)
         return reply
 
@@ -249,14 +249,14 @@ class _Writer:
     def _window(self) -> int:
         return int(self.chat.window * (1 - _MARGIN))
 
-    def _limit(self, max_tokens: int) -> int:
-        """An answer takes a quarter of a small window at most."""
-        return max(1, min(max_tokens, self._window() // 4))
+    def _limit(self) -> int:
+        """What is written takes a quarter of a small window at most."""
+        return max(1, min(self.max_tokens, self._window() // 4))
 
-    def _room(self, messages: Sequence[Message], max_tokens: int) -> int:
+    def _room(self, messages: Sequence[Message]) -> int:
         """Tokens that are left beside these messages and the answer to them."""
         used = sum(self.count([message.text for message in messages]))
-        return self._window() - self._limit(max_tokens) - used
+        return self._window() - self._limit() - used
 
     def _measure(self, sources: Sequence[Source]) -> list[int]:
         return self.count([prompts.shown(source, self.code) + "\n\n" for source in sources]) if sources else []
