@@ -122,14 +122,12 @@ class OpenAIChat:
                     async for chunk in chunks:
                         if piece := answer.add(chunk):
                             yield piece
-                except self._sdk.APIConnectionError as error:
-                    if answer.text or attempt == self._retries:
-                        raise self._failure(error) from error
-                    await asyncio.sleep(_PAUSE * 2**attempt)
-                except self._sdk.OpenAIError as error:
-                    raise self._failure(error) from error
                 except (AttributeError, IndexError, TypeError, ValueError) as error:
                     raise self._nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
+                except Exception as error:
+                    if not self._is_lost(error) or answer.text or attempt == self._retries:
+                        raise self._failure(error) from error
+                    await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
                     if answer.reason is None:
                         raise self._nonsense("a stream that ends in the middle")
@@ -184,8 +182,12 @@ class OpenAIChat:
         for name in accepted.refused & options.keys():
             value = options.pop(name)
             if name in _INSTEAD:
-                options[_INSTEAD[name]] = value
+                options["extra_body"] = {_INSTEAD[name]: value}  # older versions of the SDK do not know it
         return options
+
+    def _is_lost(self, error: Exception) -> bool:
+        """A connection broke. While it streams, older versions of the SDK let the errors of their HTTP library through."""
+        return isinstance(error, self._sdk.APIConnectionError) or type(error).__module__.startswith("http")
 
     def _failure(self, error: Any) -> ModelError:
         return failure(self.spec, self.base_url, "chat completions", error)
