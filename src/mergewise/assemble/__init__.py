@@ -68,6 +68,7 @@ def split_specs(text: str) -> list[str]:
 
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
+_TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COMMA = re.compile(r",(?![^()]*\))")
 
 
@@ -96,6 +97,10 @@ def _converted(key: str, value: object, wanted: Any, name: str) -> object:
         if value not in get_args(wanted):
             raise UsageError(f"{name}: {key} cannot be {value!r}", f"one of: {', '.join(get_args(wanted))}")
         return value
+    if wanted is bool:
+        if str(value).lower() not in _TRUTHS:
+            raise UsageError(f"{name}: {key} cannot be {value!r}", "it is true or false")
+        return _TRUTHS[str(value).lower()]
     try:
         converted = wanted(value)
     except (TypeError, ValueError):

@@ -114,8 +114,8 @@ class Item(NamedTuple):
 
     @property
     def leans(self) -> bool:
-        """Whether it needs the candidate before it."""
-        return self.number > 0 and leans(self.text)
+        """Whether it needs the sentence before it; what opens a place has none."""
+        return not self.opens and leans(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,7 @@ class Pool:
         self.relevance: FloatArray = np.empty(0, np.float32)
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[PlaceKey, frozenset[str]] = {}
+        self._last: dict[int, int] = {}  # the last candidate of each leaf
         self._weights: dict[str, float] = {}
         self._vectors: list[FloatArray] = []
         self._rows: list[tuple[float, ...]] = []  # features that never change, in the order of OWN
@@ -171,6 +172,15 @@ class Pool:
             own = frozenset(term for at, term in terms if first <= at < last)
             members.append(len(self.items))
             self.items.append(Item(leaf, sentence, end, leaf.text[first:last], own, number))
+            self._last[leaf.id] = len(self.items) - 1
+
+    def before(self, candidate: int) -> int | None:
+        """The candidate that stands before this one in its place, where it is in the pool."""
+        item = self.items[candidate]
+        if item.number > 0:
+            return candidate - 1
+        last = self._last.get(item.leaf.id - 1)
+        return last if last is not None and self.items[last].place == item.place else None
 
     def vectors(self) -> FloatArray | None:
         """Of all candidates, one row each; None without an embedder."""

@@ -117,6 +117,8 @@ def maximise(
         new = tuple(j for j in bundles[entry.bundle] if j not in taken)
         if entry.bundle in taken or cost(new, taken) > left:
             continue
+        if entry.negative >= 0:
+            break  # nothing left would add anything
         if entry.round != rounds:
             heapq.heappush(heap, _Entry(-_ratio(state, new, cost, taken), entry.bundle, rounds))
             continue

@@ -26,7 +26,7 @@ from mergewise.types import GAP, Context, Step
 POOL = 150  # the most relevant candidates, among which is selected
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
 ALIKE = 0.95  # cosine above which two sentences begin to say the same
-HALF = 0.5  # what a sentence covers of a term that it holds
+HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
 SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
 
 
@@ -73,17 +73,28 @@ def gather(question: str, reader: IndexReader, parameters: Weave, trace: list[St
     }
     pool.judge()
     trace.append(Step("search", f"{len(scores)} leaves, {len(pool.items)} sentences"))
+    leant_on = leaves_leant_on(pool, parameters.beam) if parameters.lean else []
     follower = Follower(pool, reader, asked_names, parameters.beam)
     for hop in range(1, parameters.hops + 1):
         reached = follower.follow()
-        pool.add(reader.sentences(leaves_of(strongest(reached), pool.leaves)).values())
+        wanted = leaves_of(strongest(reached), pool.leaves)
+        pool.add(reader.sentences([*wanted, *leant_on]).values())
+        leant_on = []
         links = by_place(pool, reached)
-        if links == pool.links:
-            break
+        settled = links == pool.links
         _tell(hop, pool, links, trace)
         pool.links = links
         pool.judge()
+        if settled:
+            break
     return pool
+
+
+def leaves_leant_on(pool: Pool, count: int) -> list[int]:
+    """Leaves before those that the `count` most relevant candidates begin, leaning on what is not in the pool."""
+    best = [pool.items[i] for i in np.argsort(-pool.relevance, kind="stable")[:count].tolist()]
+    wanted = (item.leaf.id - 1 for item in best if item.number == 0 and item.leans)
+    return [leaf for leaf in dict.fromkeys(wanted) if leaf not in pool.leaves]
 
 
 def select(
@@ -91,12 +102,12 @@ def select(
 ) -> tuple[list[int], dict[str, int]]:
     """Candidates in the order in which they were taken, and the tokens of their texts and heading lines."""
     best = np.argsort(-pool.relevance, kind="stable")[:POOL].tolist()
-    leaning = {i for i in best if parameters.lean and pool.items[i].leans}
-    considered = list(dict.fromkeys([*best, *(i - 1 for i in leaning)]))
+    leaning = {i: pool.before(i) for i in best if parameters.lean and pool.items[i].leans}
+    considered = list(dict.fromkeys([*best, *(before for before in leaning.values() if before is not None)]))
     items = [pool.items[i] for i in considered]
     prices = _Prices(items, models)
     at = {i: position for position, i in enumerate(considered)}
-    bundles = [(at[i - 1], at[i]) if i in leaning else (at[i],) for i in considered]
+    bundles = [(at[i],) if (before := leaning.get(i)) is None else (at[before], at[i]) for i in considered]
     objective = objective_of(pool, considered, prices.tokens, parameters)
     found = maximise(objective, bundles, prices.cost, budget, prices.same_place, parameters.stop)
     chosen = [considered[position] for position in found.order]
@@ -110,14 +121,17 @@ def objective_of(pool: Pool, considered: Sequence[int], tokens: FloatArray, para
     relevance = pool.relevance[considered]
     worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
     similarity = _alike(pool, considered) if parameters.redundancy else np.eye(len(items), dtype=np.float32)
-    sure = HALF * np.minimum(1, relevance / SURE)
+    # what a more relevant candidate says already covers no aspect anew
+    new = 1 - np.triu(similarity, 1).max(axis=0)
+    half = HALF / 2 if pool.asked.kind == "list" else HALF
+    sure = half * new * np.minimum(1, relevance / SURE)
     rows, weights = [], []
     for term in sorted(pool.asked.terms):
         rows.append(sure * np.array([term in item.terms for item in items]))
         weights.append(pool.share([term]))
     named = [place for place in pool.named if any(item.place == place for item in items)]
-    for place in named if len(named) > 1 else ():
-        rows.append(relevance * np.array([item.place == place for item in items]))
+    for place in named if pool.asked.kind == "comparison" else ():
+        rows.append(relevance * new * np.array([item.place == place for item in items]))
         weights.append(1 / len(named))
     most = float(np.sort(worth)[::-1][:10].sum())
     aspects = np.array(rows, np.float32).reshape(len(rows), len(items))

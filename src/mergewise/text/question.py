@@ -10,7 +10,8 @@ Wanted: TypeAlias = Literal["number", "time", "place"]
 
 _COMPARISON = re.compile(
     r"\b(?:which|who|what|whose)\b.*\b(?:or|than)\b|\b(?:both|same|either|neither|earlier|later|older|younger|more|less|"
-    r"larger|smaller|bigger|taller|longer|first|difference|differ|compare)\b.*\b(?:and|or|than|between)\b",
+    r"larger|smaller|bigger|taller|longer|first|difference|differ|compare)\b.*\b(?:and|or|than|between)\b|"
+    r"\b(?:and|or)\b.*\b(?:both|same|either|more|older|younger|larger|longer|first)\b",
     re.IGNORECASE,
 )
 _YES_NO = re.compile(
