@@ -42,6 +42,11 @@ class ChatModel(Protocol):
     def spec(self) -> str: ...
 
     @property
+    def identity(self) -> str:
+        """Everything besides the messages that changes its answers: model, endpoint, temperature ... A cache goes by it."""
+        ...
+
+    @property
     def window(self) -> int:
         """Tokens that messages and answer may have together."""
         ...

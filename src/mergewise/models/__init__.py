@@ -10,10 +10,14 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker
 
-Model = TypeVar("Model")
+Loader = TypeVar("Loader")
 
 
 def _none(name: str) -> None:
+    return None
+
+
+def _extractive(name: str, window: int | None) -> None:
     return None
 
 
@@ -35,6 +39,12 @@ def _openai(name: str) -> Embedder:
     return OpenAIEmbedder(name)
 
 
+def _openai_chat(name: str, window: int | None) -> ChatModel:
+    from mergewise.models.openai_chat import OpenAIChat
+
+    return OpenAIChat(name, window=window)
+
+
 # The forms of a spec. What stands after the colon is handed on.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _minilm,
@@ -42,7 +52,11 @@ EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "openai:MODEL": _openai,
     "st:NAME_OR_PATH": _sentence_transformers,
 }
-CHATS: dict[str, Callable[[str], ChatModel | None]] = {"extractive": _none}
+# A chat model's loader also gets the window that the user gave, in tokens; None: what the model knows of itself.
+CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
+    "extractive": _extractive,
+    "openai:MODEL": _openai_chat,
+}
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {"none": _none}
 SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {"lm": _none}
 
@@ -52,27 +66,32 @@ def load_embedder(spec: str) -> Embedder | None:
 
     Raises UsageError for any other spec, and MissingExtra where an optional dependency is not installed.
     """
-    return _load(spec, EMBEDDERS, "embedder")
+    load, name = _find(spec, EMBEDDERS, "embedder")
+    return load(name)
 
 
-def load_chat(spec: str) -> ChatModel | None:
+def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
     """The chat model that `spec` names, or None for `extractive`: sentences instead of a model."""
-    return _load(spec, CHATS, "chat model")
+    load, name = _find(spec, CHATS, "chat model")
+    return load(name, window)
 
 
 def load_reranker(spec: str) -> Reranker | None:
     """The reranker that `spec` names, or None for `none`: the order of the search."""
-    return _load(spec, RERANKERS, "reranker")
+    load, name = _find(spec, RERANKERS, "reranker")
+    return load(name)
 
 
 def load_scorer(spec: str) -> NLLScorer | None:
     """The scorer that `spec` names, or None for `lm`: counts of words, which the index provides."""
-    return _load(spec, SCORERS, "scorer")
+    load, name = _find(spec, SCORERS, "scorer")
+    return load(name)
 
 
-def _load(spec: str, forms: Mapping[str, Callable[[str], Model]], what: str) -> Model:
+def _find(spec: str, forms: Mapping[str, Loader], what: str) -> tuple[Loader, str]:
+    """The loader of this form, and the name in the spec that it wants."""
     kind, colon, name = spec.partition(":")
     for form, load in forms.items():
         if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon):
-            return load(name)
+            return load, name
     raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))

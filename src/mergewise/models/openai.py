@@ -1,25 +1,19 @@
-"""An OpenAI-compatible embeddings endpoint: `openai:MODEL`. OpenAI itself, vLLM, text-embeddings-inference, Ollama ...
-
-The address and the key come from OPENAI_BASE_URL and OPENAI_API_KEY, as everywhere with the `openai` package, which
-also does the retries (connections, 408, 409, 429 and 5xx, with growing pauses or those that the server asks for).
-"""
+"""An OpenAI-compatible embeddings endpoint: `openai:MODEL`. OpenAI itself, vLLM, text-embeddings-inference, Ollama ..."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import ModelError
+from mergewise.models.endpoint import RETRIES, failure, key_for, nonsense, package
 
 if TYPE_CHECKING:
-    import openai
     from openai import OpenAI
 
     from mergewise.protocols import FloatArray
 
 BATCH_TEXTS = 128
-RETRIES = 4
 
 
 class OpenAIEmbedder:
@@ -59,7 +53,7 @@ class OpenAIEmbedder:
             answer = self._client.embeddings.create(model=self._model, input=inputs, encoding_format="float")
             rows = sorted((int(item.index), list(item.embedding)) for item in answer.data)
         except openai.OpenAIError as error:
-            raise self._failure(error) from error
+            raise failure(self.spec, self._client.base_url, "embeddings", error) from error
         except (AttributeError, TypeError, ValueError) as error:
             raise self._nonsense(f"no list of embeddings ({type(error).__name__})") from error
         return self._checked(rows, len(texts))
@@ -84,32 +78,9 @@ class OpenAIEmbedder:
         return unit
 
     def _nonsense(self, what: str) -> ModelError:
-        return ModelError(f"{self.spec} answered with {what}", f"check that {self._client.base_url} serves embeddings")
-
-    def _failure(self, error: openai.OpenAIError) -> ModelError:
-        import openai
-
-        hint = f"is {self._client.base_url} up? OPENAI_BASE_URL names the endpoint"
-        if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
-            hint = "check OPENAI_API_KEY"
-        elif isinstance(error, openai.NotFoundError):
-            hint = f"check the model's name and that {self._client.base_url} serves embeddings"
-        elif isinstance(error, openai.RateLimitError):
-            hint = "the endpoint asks for a pause: wait, or raise the quota"
-        elif isinstance(error, openai.BadRequestError):
-            hint = "the endpoint refuses this input; a text may be longer than the model takes"
-        return ModelError(f"{self.spec} failed: {error}", hint)
+        return nonsense(self.spec, self._client.base_url, "embeddings", what)
 
 
 def connect(retries: int) -> OpenAI:
-    try:
-        from openai import OpenAI
-    except ImportError as error:
-        raise MissingExtra("openai", "openai") from error
-    key = os.environ.get("OPENAI_API_KEY")
-    if not key and not os.environ.get("OPENAI_BASE_URL"):
-        raise UsageError(
-            "no key for the OpenAI API", "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own"
-        )
-    # An endpoint of one's own often wants no key, but the SDK does.
-    return OpenAI(api_key=key or "none", max_retries=retries)
+    client: OpenAI = package().OpenAI(api_key=key_for(), max_retries=retries)
+    return client

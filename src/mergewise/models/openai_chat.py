@@ -1,0 +1,251 @@
+"""An OpenAI-compatible chat endpoint: `openai:MODEL`. OpenAI itself, vLLM, llama.cpp, Ollama, TGI ...
+
+Compatible endpoints differ in the options they take. One that is refused by name is left out from then on:
+`max_tokens` becomes `max_completion_tokens`, a JSON schema becomes "some JSON" and then a request in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from mergewise.errors import ModelError, UsageError
+from mergewise.models.endpoint import RETRIES, failure, key_for, nonsense, package
+from mergewise.types import Message, Reply, Usage
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+Options: TypeAlias = dict[str, Any]
+Schema: TypeAlias = Mapping[str, object]
+
+WINDOW = 32_768
+TIMEOUT = 120.0  # seconds without a byte from the endpoint
+CONCURRENCY = 8
+
+# What may be left out when an endpoint refuses it, and what then stands in for it.
+_OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
+_INSTEAD = {"max_tokens": "max_completion_tokens"}
+_JSON_FORMS = ("json_schema", "json_object", "words")
+
+
+@dataclass(frozen=True, slots=True)
+class _Accepted:
+    """What is known of the options that an endpoint takes."""
+
+    refused: frozenset[str] = frozenset()
+    json_form: str = _JSON_FORMS[0]
+
+    def without(self, message: str, options: Options) -> _Accepted | None:
+        """Leave out the option that the error names, else the JSON format; None where neither can be."""
+        for name in _OPTIONAL:
+            if name in options and name in message:
+                return replace(self, refused=self.refused | {name})
+        if "response_format" in options:
+            return replace(self, json_form=_JSON_FORMS[_JSON_FORMS.index(self.json_form) + 1])
+        return None
+
+
+class OpenAIChat:
+    """A `ChatModel`. At most `concurrency` requests are under way at once; `timeout` is in seconds.
+
+    `window` is what the model takes, in tokens (default: MERGEWISE_WINDOW, else 32,768). `base_url` and `api_key`
+    stand before the environment. Temperature 0 asks for the same answer to the same question; None sends none.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        window: int | None = None,
+        timeout: float = TIMEOUT,
+        retries: int = RETRIES,
+        concurrency: int = CONCURRENCY,
+        temperature: float | None = 0.0,
+        seed: int | None = None,
+    ) -> None:
+        self.spec = f"openai:{model}"
+        self.window = _window() if window is None else window
+        self._model = model
+        self._sdk = package()
+        self._client_options = {
+            "base_url": base_url,
+            "api_key": key_for(base_url, api_key),
+            "timeout": timeout,
+            "max_retries": retries,
+        }
+        self._retries = retries
+        self._concurrency = concurrency
+        self._sampling = {
+            name: value for name, value in (("temperature", temperature), ("seed", seed)) if value is not None
+        }
+        self._accepted = _Accepted()
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncOpenAI, asyncio.Semaphore]] = (
+            WeakKeyDictionary()
+        )
+        self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+
+    @property
+    def identity(self) -> str:
+        return json.dumps([self.spec, self.base_url, self._sampling], sort_keys=True)
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
+    ) -> Reply:
+        client, slots = self._connection()
+        async with slots:
+            answer = await self._create(client, messages, max_tokens, schema, stream=False)
+        try:
+            choice = answer.choices[0]
+            text, reason = choice.message.content or "", choice.finish_reason
+            if not isinstance(text, str):
+                raise TypeError("content is no text")
+            return Reply(text, _usage(answer.usage), complete=reason != "length")
+        except (AttributeError, IndexError, TypeError) as error:
+            raise self._nonsense(f"no chat completion ({error})") from error
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        """A connection that is lost before the first piece is tried again; afterwards it is an error."""
+        client, slots = self._connection()
+        async with slots:
+            for left in range(self._retries, -1, -1):
+                answer = _Streamed()
+                try:
+                    chunks = await self._create(client, messages, max_tokens, None, stream=True)
+                    try:
+                        async for chunk in chunks:
+                            if piece := answer.add(chunk):
+                                yield piece
+                    finally:
+                        await chunks.close()
+                except self._sdk.APIConnectionError as error:
+                    if answer.pieces or not left:
+                        raise self._failure(error) from error
+                except self._sdk.OpenAIError as error:
+                    raise self._failure(error) from error
+                except (AttributeError, IndexError, TypeError, ValueError) as error:
+                    raise self._nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
+                else:
+                    if answer.reason is None:
+                        raise self._nonsense("a stream that ends in the middle")
+                    yield answer.reply()
+                    return
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        found = self._connections.pop(asyncio.get_running_loop(), None)
+        if found is not None:
+            await found[0].close()
+
+    def _connection(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
+        """Connections belong to the event loop that opened them."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._connections:
+            client = self._sdk.AsyncOpenAI(**self._client_options)
+            self._connections[loop] = client, asyncio.Semaphore(self._concurrency)
+        return self._connections[loop]
+
+    async def _create(
+        self, client: AsyncOpenAI, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
+    ) -> Any:
+        """Ask, and ask again without what the endpoint refuses. What helped is remembered."""
+        accepted = self._accepted
+        while True:
+            wire: Any = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
+            options = self._options(accepted, max_tokens, schema, stream=stream)
+            try:
+                answer = await client.chat.completions.create(model=self._model, messages=wire, **options)
+            except (self._sdk.BadRequestError, self._sdk.UnprocessableEntityError) as error:
+                less = accepted.without(str(error), options)
+                if less is None:
+                    raise self._failure(error) from error
+                accepted = less
+            except self._sdk.APIConnectionError as error:
+                if stream:
+                    raise  # the caller knows whether to begin again
+                raise self._failure(error) from error
+            except self._sdk.OpenAIError as error:
+                raise self._failure(error) from error
+            except (TypeError, ValueError) as error:
+                raise self._nonsense(f"what is no JSON ({type(error).__name__})") from error
+            else:
+                self._accepted = accepted
+                return answer
+
+    def _options(self, accepted: _Accepted, max_tokens: int, schema: Schema | None, *, stream: bool) -> Options:
+        options: Options = {**self._sampling, "max_tokens": max_tokens}
+        if stream:
+            options |= {"stream": True, "stream_options": {"include_usage": True}}
+        if schema is not None:
+            options |= _response_format(schema, accepted.json_form)
+        for name in accepted.refused & options.keys():
+            value = options.pop(name)
+            if name in _INSTEAD:
+                options[_INSTEAD[name]] = value
+        return options
+
+    def _failure(self, error: Any) -> ModelError:
+        return failure(self.spec, self.base_url, "chat completions", error)
+
+    def _nonsense(self, what: str) -> ModelError:
+        return nonsense(self.spec, self.base_url, "chat completions", what)
+
+
+class _Streamed:
+    """A streamed answer as it grows."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.reason: str | None = None
+        self._usage = Usage(calls=1)
+
+    def add(self, chunk: Any) -> str:
+        """The text that the chunk brings."""
+        if chunk.usage is not None:
+            self._usage = _usage(chunk.usage)
+        piece = ""
+        for choice in chunk.choices[:1]:
+            piece = choice.delta.content or ""
+            self.reason = choice.finish_reason or self.reason
+        if piece:
+            self.pieces.append(piece)
+        return piece
+
+    def reply(self) -> Reply:
+        return Reply("".join(self.pieces), self._usage, complete=self.reason != "length")
+
+
+def _usage(billed: Any) -> Usage:
+    """Endpoints that bill nothing are believed."""
+    if billed is None:
+        return Usage(calls=1)
+    return Usage(1, int(billed.prompt_tokens or 0), int(billed.completion_tokens or 0))
+
+
+def _response_format(schema: Schema, form: str) -> Options:
+    if form == "json_schema":
+        described = {"name": "answer", "schema": dict(schema), "strict": True}
+        return {"response_format": {"type": form, "json_schema": described}}
+    return {"response_format": {"type": form}} if form == "json_object" else {}
+
+
+def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _Accepted) -> list[Message]:
+    """The messages, and where the endpoint does not hold the answer to the schema, the schema in words."""
+    if schema is None or accepted.json_form == "json_schema":
+        return list(messages)
+    wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"
+    return [Message("system", wanted), *messages]
+
+
+def _window() -> int:
+    given = os.environ.get("MERGEWISE_WINDOW") or str(WINDOW)
+    if not given.isdecimal() or int(given) < 1:
+        raise UsageError(f"MERGEWISE_WINDOW is {given!r}", "give a number of tokens")
+    return int(given)

@@ -1,0 +1,310 @@
+"""A chat model that follows a script, for tests and trials: in the process, or as an endpoint on loopback.
+
+    with ChatServer(["first answer", Turn(status=429), "second answer"]) as server:
+        chat = OpenAIChat("any", base_url=server.base_url)
+
+A script is a list of answers used in turn, of which the last repeats, or a function from the messages to an answer.
+An answer is a text, or a `Turn`, which can also be slow, refuse, break off or be nonsense. What was asked is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from threading import Lock, Thread
+from typing import Any, Literal, TypeAlias
+
+from mergewise.errors import ModelError
+from mergewise.models.tokens import count_tokens, token_offsets
+from mergewise.types import Message, Reply, Usage
+
+Fault = Literal["none", "disconnect", "truncate", "nonsense"]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One answer. A `status` other than 200 answers with an error; `headers` may hold Retry-After.
+
+    `fault`: "disconnect" closes the connection without a word, "truncate" after half of the answer, "nonsense" answers
+    200 with what is no completion. Pauses are in seconds: before the answer, and for each of its tokens.
+    """
+
+    text: str = ""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    fault: Fault = "none"
+    pause: float = 0.0
+    pause_per_token: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, as it came. `options` is everything else of its body."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int
+    schema: Mapping[str, object] | None = None
+    streamed: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """All messages as one text."""
+        return "\n\n".join(message.text for message in self.messages)
+
+
+Script: TypeAlias = Sequence[str | Turn] | Callable[[Sequence[Message]], str | Turn]
+
+
+class Transcript:
+    """Hands out the turns of a script, and keeps what was asked, in the order in which it came."""
+
+    def __init__(self, script: Script) -> None:
+        self.asked: list[Asked] = []
+        self.most_at_once = 0
+        self._script = script
+        self._under_way = 0
+        self._lock = Lock()
+
+    @contextmanager
+    def turn(self, asked: Asked) -> Iterator[Turn]:
+        """The answer. The request is under way until the block ends."""
+        with self._lock:
+            turn = self._next(asked.messages)
+            self.asked.append(asked)
+            self._under_way += 1
+            self.most_at_once = max(self.most_at_once, self._under_way)
+        try:
+            yield turn
+        finally:
+            with self._lock:
+                self._under_way -= 1
+
+    def _next(self, messages: Sequence[Message]) -> Turn:
+        script = self._script
+        turn = script(messages) if callable(script) else script[min(len(self.asked), len(script) - 1)]
+        return Turn(turn) if isinstance(turn, str) else turn
+
+
+class ScriptedChat:
+    """A `ChatModel` in the process. Calls are billed by the vocabulary that ships with the package."""
+
+    def __init__(self, script: Script, *, window: int = 8192, spec: str = "scripted") -> None:
+        self.spec = spec
+        self.window = window
+        self.transcript = Transcript(script)
+
+    @property
+    def identity(self) -> str:
+        return self.spec
+
+    @property
+    def asked(self) -> list[Asked]:
+        return self.transcript.asked
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        return await self._answer(messages, max_tokens, schema, streamed=False)
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        reply = await self._answer(messages, max_tokens, None, streamed=True)
+        for piece in pieces(reply.text):
+            yield piece
+        yield reply
+
+    async def _answer(
+        self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None, *, streamed: bool
+    ) -> Reply:
+        with self.transcript.turn(Asked(tuple(messages), max_tokens, schema, streamed)) as turn:
+            text, complete = shortened(turn.text, max_tokens)
+            await asyncio.sleep(turn.pause + turn.pause_per_token * count_tokens([text])[0])
+        if turn.status != 200 or turn.fault != "none":
+            raise ModelError(f"{self.spec} failed, as its script says", "look at the script")
+        return Reply(text, usage_of(messages, text), complete)
+
+
+class ChatServer(ThreadingHTTPServer):
+    """The same as an OpenAI-compatible endpoint on loopback, as a context manager. `base_url` ends in /v1.
+
+    `refuses` are options that get a 400 which names them, as real endpoints do.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self, script: Script, *, refuses: Sequence[str] = ()) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.transcript = Transcript(script)
+        self.refuses = tuple(refuses)
+        self.requests = 0  # those that were refused, and those for which the script had an error, are counted too
+        self.lost = 0  # clients that went away before their answer was written
+        self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
+        self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
+
+    @property
+    def asked(self) -> list[Asked]:
+        """What reached the script. A failing turn counts; a refused option does not."""
+        return self.transcript.asked
+
+    @property
+    def most_at_once(self) -> int:
+        """The largest number of requests that were under way at the same time."""
+        return self.transcript.most_at_once
+
+    def __enter__(self) -> ChatServer:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that hang up are part of the script."""
+        self.lost += 1
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: ChatServer
+    protocol_version = "HTTP/1.1"
+    timeout = 10  # a connection that is kept open without a request
+
+    def do_POST(self) -> None:
+        self.server.requests += 1
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path == "/v1/chat/completions":
+            self._chat(body)
+        else:
+            self._send_error(404, f"no {self.path} here", {})
+
+    def _chat(self, body: dict[str, Any]) -> None:
+        for option in self.server.refuses:
+            if option in body or option == _format_type(body):
+                self._send_error(400, f"Unsupported parameter: '{option}' is not supported", {})
+                return
+        messages = tuple(Message(m["role"], m["content"]) for m in body.pop("messages"))
+        streamed = bool(body.get("stream"))
+        asked = Asked(messages, _limit(body), _schema(body), streamed, body)
+        with self.server.transcript.turn(asked) as turn:
+            text, complete = shortened(turn.text, asked.max_tokens)
+            time.sleep(turn.pause)
+            fails = turn.status != 200 or turn.fault in ("disconnect", "nonsense")
+            if streamed and not fails:
+                self._stream(turn, text)
+            elif not fails:
+                time.sleep(turn.pause_per_token * count_tokens([text])[0])
+        # from here on nothing takes time, so that `most_at_once` does not count a client's next request with this one
+        if fails:
+            self._fail(turn)
+        elif streamed and turn.fault != "truncate":
+            self._end_stream(asked, text, complete)
+        elif not streamed:
+            self._complete(turn, asked, text, complete)
+
+    def _fail(self, turn: Turn) -> None:
+        if turn.fault == "disconnect":
+            self.close_connection = True
+        elif turn.fault == "nonsense":
+            self._send(200, b"<html>" + turn.text.encode() + b"</html>", {"Content-Type": "text/html"})
+        else:
+            self._send_error(turn.status, "as the script says", turn.headers)
+
+    def _complete(self, turn: Turn, asked: Asked, text: str, complete: bool) -> None:
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": _reason(complete)}
+        answer = {**_envelope("chat.completion"), "choices": [choice], "usage": _bill(asked.messages, text)}
+        self._send(200, json.dumps(answer).encode(), turn.headers, truncate=turn.fault == "truncate")
+
+    def _stream(self, turn: Turn, text: str) -> None:
+        shown = list(pieces(text))
+        if turn.fault == "truncate":
+            shown = shown[: len(shown) // 2]
+            self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in shown:
+            self._event(choices=[{"index": 0, "delta": {"content": piece}, "finish_reason": None}])
+            time.sleep(turn.pause_per_token)
+
+    def _end_stream(self, asked: Asked, text: str, complete: bool) -> None:
+        self._event(choices=[{"index": 0, "delta": {}, "finish_reason": _reason(complete)}])
+        if (asked.options.get("stream_options") or {}).get("include_usage"):
+            self._event(choices=[], usage=_bill(asked.messages, text))
+        self._chunk(b"data: [DONE]\n\n")
+        self._chunk(b"")
+
+    def _event(self, **rest: object) -> None:
+        event = {**_envelope("chat.completion.chunk"), **rest}
+        self._chunk(b"data: " + json.dumps(event).encode() + b"\n\n")
+
+    def _chunk(self, content: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
+        self.wfile.flush()
+
+    def _send_error(self, status: int, message: str, headers: Mapping[str, str]) -> None:
+        self._send(status, json.dumps({"error": {"message": message}}).encode(), headers)
+
+    def _send(self, status: int, content: bytes, headers: Mapping[str, str], *, truncate: bool = False) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": "application/json", **headers}.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content[: len(content) // 2] if truncate else content)
+        self.close_connection = self.close_connection or truncate
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text token by token, as a model streams it."""
+    starts = [0, *(int(start) for start, _ in token_offsets(text)[1:]), len(text)]
+    return (text[start:end] for start, end in pairwise(starts) if start < end)
+
+
+def shortened(text: str, max_tokens: int) -> tuple[str, bool]:
+    """The text within the limit, and whether that is all of it."""
+    shown = list(pieces(text))
+    return "".join(shown[:max_tokens]), len(shown) <= max_tokens
+
+
+def usage_of(messages: Sequence[Message], text: str) -> Usage:
+    *asked, answered = count_tokens([*(message.text for message in messages), text])
+    return Usage(1, sum(asked), answered)
+
+
+def _bill(messages: Sequence[Message], text: str) -> dict[str, int]:
+    usage = usage_of(messages, text)
+    total = usage.input_tokens + usage.output_tokens
+    return {"prompt_tokens": usage.input_tokens, "completion_tokens": usage.output_tokens, "total_tokens": total}
+
+
+def _envelope(kind: str) -> dict[str, Any]:
+    return {"id": "scripted", "object": kind, "created": 0, "model": "scripted"}
+
+
+def _reason(complete: bool) -> str:
+    return "stop" if complete else "length"
+
+
+def _limit(body: Mapping[str, Any]) -> int:
+    return int(body.get("max_tokens") or body.get("max_completion_tokens") or 1024)
+
+
+def _format_type(body: Mapping[str, Any]) -> str | None:
+    return (body.get("response_format") or {}).get("type")
+
+
+def _schema(body: Mapping[str, Any]) -> Mapping[str, object] | None:
+    described = (body.get("response_format") or {}).get("json_schema") or {}
+    return described.get("schema")

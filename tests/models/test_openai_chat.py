@@ -1,0 +1,295 @@
+"""The chat adapter over real HTTP, against the scripted endpoint that ships."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from typing import Any
+
+import pytest
+
+from mergewise.concurrency import run
+from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.models import load_chat
+from mergewise.models.scripted import ChatServer, Script, Turn
+from mergewise.protocols import ChatModel
+from mergewise.types import Message, Reply, Usage
+
+openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
+pytest.importorskip("openai")
+
+AT_ONCE = {"Retry-After-Ms": "1"}
+QUESTION = [Message("system", "Be brief."), Message("user", "What do cats eat?")]
+SCHEMA = {"type": "object", "properties": {"keep": {"type": "boolean"}}, "required": ["keep"]}
+
+Connect = Callable[..., tuple[ChatServer, Any]]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """A server with this script, and a client of it."""
+    open_ones: list[tuple[ChatServer, Any]] = []
+
+    def start(script: Script, refuses: tuple[str, ...] = (), **options: Any) -> tuple[ChatServer, Any]:
+        server = ChatServer(script, refuses=refuses).__enter__()
+        chat = openai_chat.OpenAIChat("m", base_url=server.base_url, **{"retries": 2, "timeout": 5, **options})
+        open_ones.append((server, chat))
+        return server, chat
+
+    yield start
+    for server, chat in open_ones:
+        run(chat.aclose())
+        server.__exit__()
+
+
+def streamed(chat: ChatModel, messages: list[Message] = QUESTION) -> tuple[list[str], Reply]:
+    async def collect() -> list[str | Reply]:
+        return [piece async for piece in chat.stream(messages)]
+
+    *pieces, reply = run(collect())
+    assert isinstance(reply, Reply)
+    return [piece for piece in pieces if isinstance(piece, str)], reply
+
+
+def test_a_complete_answer(connect: Connect) -> None:
+    server, chat = connect(["Cats eat fish."], api_key="secret", seed=7)
+    reply = run(chat.complete(QUESTION, max_tokens=50))
+    assert reply == Reply("Cats eat fish.", Usage(1, 8, 4))
+    (asked,) = server.asked
+    assert (asked.messages, asked.max_tokens, asked.streamed) == (tuple(QUESTION), 50, False)
+    assert dict(asked.options) == {"model": "m", "temperature": 0.0, "seed": 7, "max_tokens": 50}
+    assert chat.spec == "openai:m"
+
+
+def test_a_streamed_answer_is_the_same_answer(connect: Connect) -> None:
+    _, chat = connect(["Cats eat fish, and “milk” — every day."])
+    pieces, reply = streamed(chat)
+    assert len(pieces) > 5 and "".join(pieces) == reply.text
+    assert reply == run(chat.complete(QUESTION))
+
+
+def test_an_answer_that_stops_at_its_limit_says_so(connect: Connect) -> None:
+    _, chat = connect(["one two three four five"])
+    reply = run(chat.complete(QUESTION, max_tokens=2))
+    assert (reply.text, reply.complete, reply.usage.output_tokens) == ("one two ", False, 2)
+
+
+@pytest.mark.parametrize(
+    "turn", [Turn(status=429), Turn(status=500), Turn(status=503), Turn(fault="truncate", text="x")]
+)
+def test_what_may_pass_is_tried_again(connect: Connect, turn: Turn) -> None:
+    turn = Turn(turn.text, turn.status, AT_ONCE, turn.fault)
+    server, chat = connect([turn, "good"])
+    assert run(chat.complete(QUESTION)).text == "good"
+    assert server.requests == 2
+    assert run(chat.complete(QUESTION)).text == "good"
+
+
+def test_a_lost_connection_is_tried_again(connect: Connect) -> None:
+    for ask in (lambda chat: run(chat.complete(QUESTION)).text, lambda chat: streamed(chat)[1].text):
+        server, chat = connect([Turn(fault="disconnect"), "good"])
+        assert ask(chat) == "good"
+        assert server.requests == 2
+
+
+@pytest.mark.parametrize("after", ["1", formatdate(time.time() + 2, usegmt=True)])
+def test_the_pause_that_the_endpoint_asks_for_is_kept(connect: Connect, after: str) -> None:
+    if "GMT" in after:
+        after = formatdate(time.time() + 2, usegmt=True)
+    _, chat = connect([Turn(status=429, headers={"Retry-After": after}), "good"])
+    started = time.monotonic()
+    assert run(chat.complete(QUESTION)).text == "good"
+    assert time.monotonic() - started > 0.9
+
+
+@pytest.mark.parametrize(
+    ("turn", "requests", "hint"),
+    [
+        (Turn(status=429), 3, "quota"),
+        (Turn(status=500), 3, "OPENAI_BASE_URL"),
+        (Turn(status=401), 1, "OPENAI_API_KEY"),
+        (Turn(status=403), 1, "OPENAI_API_KEY"),
+        (Turn(status=404), 1, "name"),
+        (Turn(status=400), 1, "longer"),
+        (Turn(status=422), 1, "longer"),
+        (Turn("what", fault="nonsense"), 1, "serves chat completions"),
+        (Turn("one two three four", fault="truncate"), 3, "OPENAI_BASE_URL"),
+    ],
+)
+def test_failures_are_translated(connect: Connect, turn: Turn, requests: int, hint: str) -> None:
+    server, chat = connect([Turn(turn.text, turn.status, AT_ONCE, turn.fault)])
+    with pytest.raises(ModelError, match="openai:m") as caught:
+        run(chat.complete(QUESTION))
+    assert hint in caught.value.hint
+    assert server.requests == requests
+
+
+@pytest.mark.parametrize("turn", [Turn(status=401), Turn("what", fault="nonsense"), Turn("a b c d", fault="truncate")])
+def test_failures_of_streams_are_translated(connect: Connect, turn: Turn) -> None:
+    """After the first piece nothing is tried again: the reader has seen it."""
+    server, chat = connect([turn])
+    with pytest.raises(ModelError, match="openai:m"):
+        streamed(chat)
+    assert server.requests == 1
+
+
+def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
+    _, chat = connect([Turn("one two three four", fault="truncate")])
+    seen: list[str | Reply] = []
+
+    async def read() -> None:
+        async for piece in chat.stream(QUESTION):
+            seen.append(piece)
+
+    with pytest.raises(ModelError):
+        run(read())
+    assert seen == ["one ", "two "]
+
+
+def test_nonsense_is_an_error(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.models import scripted
+
+    for answer in ({}, [], {"choices": []}, {"choices": None}, {"choices": [{"message": None}]}, "text", 7, None):
+        server, chat = connect(["x"])
+        monkeypatch.setattr(
+            scripted._Handler,
+            "_complete",
+            lambda handler, *rest, answer=answer: handler._send(200, json.dumps(answer).encode(), {}),
+        )
+        with pytest.raises(ModelError, match="answered with"):
+            run(chat.complete(QUESTION))
+        assert server.requests == 1
+
+
+def test_a_slow_endpoint_runs_into_the_timeout(connect: Connect) -> None:
+    _, chat = connect([Turn("late", pause=1.0)], timeout=0.1, retries=0)
+    with pytest.raises(ModelError, match="openai:m") as caught:
+        run(chat.complete(QUESTION))
+    assert "in time" in caught.value.hint
+
+
+def test_json_by_schema_and_what_stands_in_for_it(connect: Connect) -> None:
+    server, chat = connect(['{"keep": true}'])
+    assert run(chat.complete(QUESTION, schema=SCHEMA)).text == '{"keep": true}'
+    assert server.asked[0].schema == SCHEMA and server.asked[0].messages == tuple(QUESTION)
+
+    server, chat = connect(['{"keep": true}'], ("json_schema",))
+    for _ in range(2):
+        run(chat.complete(QUESTION, schema=SCHEMA))
+    assert server.asked[0].options["response_format"] == {"type": "json_object"}
+    assert json.dumps(SCHEMA) in server.asked[0].messages[0].text
+    assert server.requests == 3  # what was refused once is not tried again
+
+    server, chat = connect(['{"keep": true}'], ("response_format",))
+    run(chat.complete(QUESTION, schema=SCHEMA))
+    assert "response_format" not in server.asked[0].options
+    assert json.dumps(SCHEMA) in server.asked[0].messages[0].text
+    assert server.requests == 3
+    run(chat.complete(QUESTION))
+    assert server.asked[1].messages == tuple(QUESTION)
+
+
+def test_options_that_an_endpoint_refuses_are_left_out(connect: Connect) -> None:
+    server, chat = connect(["good"], ("temperature", "max_tokens", "stream_options"))
+    assert streamed(chat)[1].text == "good"
+    options = server.asked[0].options
+    assert options["max_completion_tokens"] == 1024
+    assert not {"temperature", "max_tokens", "stream_options"} & options.keys()
+    assert server.requests == 4
+
+
+def test_a_refused_question_teaches_nothing(connect: Connect) -> None:
+    """A text that is too long is no reason to stop asking for JSON."""
+    server, chat = connect([Turn(status=400), Turn(status=400), Turn(status=400), "{}"])
+    with pytest.raises(ModelError):
+        run(chat.complete(QUESTION, schema=SCHEMA))
+    run(chat.complete(QUESTION, schema=SCHEMA))
+    assert server.asked[-1].schema == SCHEMA
+
+
+def test_calls_run_together_up_to_the_limit(connect: Connect) -> None:
+    async def ask(chat: ChatModel) -> list[Reply]:
+        return await asyncio.gather(*(chat.complete([Message("user", str(i))]) for i in range(6)))
+
+    def echo(messages: Any) -> Turn:
+        return Turn(messages[-1].text, pause=0.1)
+
+    for limit in (1, 3, 6):
+        server, chat = connect(echo, concurrency=limit)
+        assert [reply.text for reply in run(ask(chat))] == list("012345")
+        assert server.most_at_once == limit
+
+
+def test_cancelling_frees_the_place_at_once(connect: Connect) -> None:
+    server, chat = connect([Turn("late", pause=1.5), "good"], concurrency=1)
+
+    async def give_up() -> str:
+        task = asyncio.ensure_future(chat.complete(QUESTION))
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return (await chat.complete(QUESTION)).text
+
+    started = time.monotonic()
+    assert run(give_up()) == "good"
+    assert time.monotonic() - started < 1.2
+    assert server.requests == 2
+
+
+def test_the_same_model_in_several_event_loops(connect: Connect) -> None:
+    _, chat = connect(["good"])
+
+    async def ask() -> str:
+        text = (await chat.complete(QUESTION)).text
+        await chat.aclose()
+        return str(text)
+
+    assert asyncio.run(ask()) == asyncio.run(ask()) == run(ask()) == "good"
+
+
+def test_nobody_listens() -> None:
+    chat = openai_chat.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=0)
+    with pytest.raises(ModelError, match="openai:m") as caught:
+        run(chat.complete(QUESTION))
+    assert "http://127.0.0.1:9/v1" in caught.value.hint
+    with pytest.raises(ModelError, match="openai:m"):
+        streamed(chat)
+    run(chat.aclose())
+
+
+def test_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY"):
+        load_chat("openai:m")
+    with ChatServer(["good"]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("MERGEWISE_WINDOW", "4096")
+        chat: Any = load_chat("openai:m")
+        assert chat.window == 4096 and run(chat.complete(QUESTION)).text == "good"
+        other: Any = load_chat("openai:m", 512)
+        assert other.window == 512
+        run(chat.aclose())
+    monkeypatch.setenv("MERGEWISE_WINDOW", "large")
+    with pytest.raises(UsageError, match="MERGEWISE_WINDOW"):
+        load_chat("openai:m")
+
+
+def test_the_identity_names_what_changes_the_answer() -> None:
+    def identity(model: str = "m", **options: Any) -> str:
+        return str(openai_chat.OpenAIChat(model, **{"base_url": "http://a/v1", **options}).identity)
+
+    others = [identity("n"), identity(base_url="http://b/v1"), identity(temperature=1.0), identity(seed=1)]
+    assert len({identity(), *others}) == 5
+    assert identity() == identity(retries=9, timeout=1, concurrency=1, api_key="other")
+
+
+def test_without_the_extra_the_command_to_install_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtra, match=r"mergewise\[openai\]"):
+        load_chat("openai:m")

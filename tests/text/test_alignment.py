@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import time
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.text.alignment import SUPPORTED, Aligner, SourceSentence, sentences_at, sentences_of, words
+from mergewise.types import GAP, Passage, Span
+
+TEXT = (
+    "The default timeout is five seconds. A retry waits twice as long as the one before, up to 30 seconds. "
+    "Retries do not count against the quota. Marie Curie was born in Warsaw. She died in 1934 in Passy."
+)
+SOURCES = sentences_at(TEXT, Span("doc", 0, len(TEXT)))
+ALIGNER = Aligner(SOURCES)
+
+
+@pytest.mark.parametrize(
+    ("said", "supported", "rests_on"),
+    [
+        ("The default timeout is five seconds.", True, [0]),
+        ("the DEFAULT timeout — is five “seconds”", True, [0]),
+        ("The default timeout is five.", True, [0]),
+        ("A retry waits twice as long as the one before.", True, [1]),
+        ("Marie Curie was born in Warsaw and died in 1934 in Passy.", True, [3, 4]),
+        ("A retry waits twice as long as the one before, up to 60 seconds.", False, [1]),
+        ("The default timeout is not five seconds.", False, [0]),
+        ("Retries count heavily against everybody.", False, [2]),
+        ("The Eiffel Tower stands by a river.", False, None),
+        ("Zebras gallop.", False, []),
+    ],
+)
+def test_by_hand(said: str, supported: bool, rests_on: list[int] | None) -> None:
+    found = ALIGNER.align(said)
+    assert found.supported == supported
+    if rests_on is not None:
+        assert [SOURCES.index(source) for source in found.sources] == rests_on
+    assert all(TEXT[span.start : span.end] == s.text for span, s in zip(found.spans, found.sources, strict=True))
+
+
+def test_what_says_nothing_is_supported() -> None:
+    assert (ALIGNER.align("* — …").support, ALIGNER.align("").sources) == (1.0, ())
+    assert Aligner([]).align("Something.").support == 0.0
+
+
+def test_words_in_another_order_lose_the_pairs() -> None:
+    aligner = Aligner([SourceSentence("Rome beat Carthage", Span("d", 0, 18))])
+    assert aligner.align("Carthage beat Rome").support == 0.5 < SUPPORTED
+
+
+def test_neighbours_in_different_documents_are_not_joined() -> None:
+    aligner = Aligner([SourceSentence("One two.", Span("a", 0, 8)), SourceSentence("Three four.", Span("b", 9, 20))])
+    assert len(aligner.align("One two three four.").sources) == 1
+
+
+def test_sentences_of_a_passage_stand_where_they_stand() -> None:
+    text = "First one. Second one.\n\nFar away."
+    spans = (Span("d", 0, 22), Span("d", 24, 33))
+    passage = Passage(GAP.join(text[s.start : s.end] for s in spans), 1.0, spans)
+    found = sentences_of(passage)
+    assert [s.text for s in found] == ["First one.", "Second one.", "Far away."]
+    assert all(text[s.span.start : s.span.end] == s.text for s in found)
+
+
+some_words = st.lists(st.sampled_from("a b c d 7 8 not".split()), min_size=1, max_size=8).map(" ".join)
+
+
+@given(st.lists(some_words, min_size=1, max_size=5), some_words)
+def test_support_is_what_its_definition_says(texts: list[str], said: str) -> None:
+    """A literal transcription: one source after another, no index."""
+    sources = [SourceSentence(text, Span("d", 100 * i, 100 * i + len(text))) for i, text in enumerate(texts)]
+
+    def support(source: list[str]) -> float:
+        mine = said.split()
+        share = (Counter(mine) & Counter(source)).total() / len(mine)
+        if len(mine) > 1:
+            pairs = Counter(pairwise(mine)) & Counter(pairwise(source))
+            share = (share + pairs.total() / (len(mine) - 1)) / 2
+        lacks = any(word in {"7", "8", "not"} and word not in source for word in mine)
+        return share / 2 if lacks else share
+
+    candidates = [[text] for text in texts] + [list(pair) for pair in pairwise(texts)]
+    expected = max(support(" ".join(candidate).split()) for candidate in candidates)
+    found = Aligner(sources).align(said)
+    assert found.support == pytest.approx(expected)
+    assert not found.sources or support(" ".join(s.text for s in found.sources).split()) == pytest.approx(expected)
+
+
+@given(st.lists(some_words, min_size=1, max_size=6), st.data())
+def test_a_copy_is_fully_supported(texts: list[str], data: st.DataObject) -> None:
+    sources = [SourceSentence(text, Span("d", 100 * i, 100 * i + len(text))) for i, text in enumerate(texts)]
+    copied = data.draw(st.sampled_from(texts))
+    found = Aligner(sources).align(copied.upper() + "!")
+    assert found.support == 1.0
+    assert words(copied) == words(" ".join(s.text for s in found.sources)) or len(found.sources[0].text) >= len(copied)
+
+
+def test_it_is_fast() -> None:
+    """A thousand source sentences, a hundred written ones: the work of a large context is done in a moment."""
+    texts = [
+        f"Sentence {i} says that item {i % 37} of the list is {i % 11} long and {i % 7} wide." for i in range(1000)
+    ]
+    aligner = Aligner([SourceSentence(text, Span("d", 1000 * i, 1000 * i + 9)) for i, text in enumerate(texts)])
+    started = time.perf_counter()
+    assert all(aligner.align(text).support == 1.0 for text in texts[:100])
+    assert time.perf_counter() - started < 3
