@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mergewise.assemble import auto_merge, topk
+from mergewise.assemble import auto_merge, mergerag, topk
 from mergewise.assemble.budget import Models
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
@@ -30,6 +30,14 @@ STRATEGIES: dict[str, Strategy] = {
         auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
     ),
     "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "mergerag-asym": Strategy(
+        mergerag.assemble,
+        mergerag.MergeRAG(pairs="asymmetric"),
+        "the weakest chunk is fused onto the one that makes it least surprising, until the budget holds them",
+    ),
+    "mergerag-sym": Strategy(
+        mergerag.assemble, mergerag.MergeRAG(), "the weakest chunks are fused with each other until the budget holds them"
+    ),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
 }
 
@@ -92,6 +100,8 @@ def _converted(key: str, value: object, wanted: Any, name: str) -> object:
         if value not in get_args(wanted):
             raise UsageError(f"{name}: {key} cannot be {value!r}", f"one of: {', '.join(get_args(wanted))}")
         return value
+    if wanted is bool:
+        return _switch(key, value, name)
     try:
         converted = wanted(value)
     except (TypeError, ValueError):
@@ -99,3 +109,10 @@ def _converted(key: str, value: object, wanted: Any, name: str) -> object:
     if converted < 0:
         raise UsageError(f"{name}: {key} cannot be negative", "give 0 or more")
     return converted
+
+
+def _switch(key: str, value: object, name: str) -> bool:
+    found = {"true": True, "on": True, "yes": True, "false": False, "off": False, "no": False}.get(str(value).lower())
+    if found is None:
+        raise UsageError(f"{name}: {key} cannot be {value!r}", "true or false")
+    return found

@@ -59,8 +59,9 @@ class Fused(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Generic[T]):
-    """One fusion: in which round, of what, into what. `taken` is False where the guard discarded it."""
+    """One fusion: the how-manieth, in which round, of what, into what. `taken` is False where the guard discarded it."""
 
+    number: int
     round: int
     pair: Pair[T]
     result: Chunk[T]
@@ -110,7 +111,7 @@ def merge(
                 taken = not (guard and total <= budget)
                 depth = 1 + max(pair.source.depth, pair.host.depth)
                 result = Chunk(next(numbers), fused.score, fused.length, fused.content, depth)
-                merges.append(Merge(rounds, pair, result, taken))
+                merges.append(Merge(len(merges), rounds, pair, result, taken))
                 if taken:
                     del remaining[pair.source.number], remaining[pair.host.number]
                     fresh.append(result)

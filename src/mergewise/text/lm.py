@@ -8,8 +8,8 @@ Dirichlet prior), and bigrams by the unigrams (MacKay and Peto 1995):
     P(w | v, a) = (n_a(v w) + nu P(w | a)) / (n_a(v) + nu),    n_a(v) = sum over w of n_a(v w)
     L(s | a)    = -1/|s| (log P(s_1 | a) + sum over t > 1 of log P(s_t | s_{t-1}, a))
 
-in nats a word. Words are lower-cased runs of letters and digits, stop words included. The sums are matrix products over the
-words and the bigrams that a source and an anchor share; everything else depends on one of the two alone.
+in nats a word. Words are lower-cased runs of letters and digits, stop words included. The sums are products of sparse
+matrices over the words and the bigrams that a source and an anchor share; everything else depends on one of the two alone.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class WordModel:
         if not sources or not anchors:
             return np.zeros((len(sources), len(anchors)), np.float32)
         vocabulary: dict[str, int] = {}
-        said = [_numbered(text, vocabulary) for text in sources]
-        read = [_numbered(text, vocabulary) for text in anchors]
+        numbered = {text: _numbered(text, vocabulary) for text in (*sources, *anchors)}
+        said, read = [numbered[text] for text in sources], [numbered[text] for text in anchors]
         p = self._background.probabilities(list(vocabulary))
         lengths = np.array([len(ids) for ids in said])
         total = self._unigrams(said, read, p) + self._bigrams(said, read, p)
@@ -88,8 +88,8 @@ class WordModel:
         row, word = np.nonzero(n_a)
         gain[row, word] = np.log1p(n_a[row, word] / (self._mu * p[word]))
         lengths = np.array([len(ids) for ids in read])
-        without = n_s @ np.log(self._mu * p).astype(np.float32)
-        sums: Matrix = without[:, None] + n_s @ gain.T - _lengths(said)[:, None] * np.log(lengths + self._mu)
+        without = np.einsum("sw,w->s", n_s, np.log(self._mu * p).astype(np.float32))
+        sums: Matrix = without[:, None] + _products(n_s, gain) - _lengths(said)[:, None] * np.log(lengths + self._mu)
         return sums
 
     def _bigrams(self, said: Sequence[Ids], read: Sequence[Ids], p: npt.NDArray[np.float64]) -> Matrix:
@@ -107,12 +107,26 @@ class WordModel:
         p_unigram = (own + self._mu * p[words]) / (lengths[row] + self._mu)
         gain = np.zeros_like(n_a)
         gain[row, pair] = np.log1p(n_a[row, pair] / (self._nu * p_unigram))
-        sums: Matrix = before_s @ followed.T + n_s @ gain.T
+        sums: Matrix = _products(before_s, followed) + _products(n_s, gain)
         return sums
 
 
 def _numbered(text: str, vocabulary: dict[str, int]) -> Ids:
     return np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)], np.int64)
+
+
+def _products(n_s: Matrix, gain: Matrix) -> Matrix:
+    """n_s @ gain.T, where most columns have one entry in each: those are added where they belong, the others multiplied.
+
+    By `einsum`, which starts no threads: those of a BLAS cost more than such small products where the cores are busy.
+    """
+    in_s, in_a = np.count_nonzero(n_s, axis=0), np.count_nonzero(gain, axis=0)
+    single = np.flatnonzero((in_s == 1) & (in_a == 1))
+    several = np.flatnonzero((in_s > 0) & (in_a > 0) & (in_s + in_a > 2))
+    sums: Matrix = np.einsum("sw,aw->sa", n_s[:, several], gain[:, several])
+    row, column = np.abs(n_s[:, single]).argmax(axis=0), np.abs(gain[:, single]).argmax(axis=0)
+    np.add.at(sums, (row, column), n_s[row, single] * gain[column, single])
+    return sums
 
 
 def _lengths(texts: Sequence[Ids]) -> Ids:
