@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -84,7 +85,7 @@ def algorithm_2_and_4(world: World, budget: int, batched: bool) -> list[Set]:
         r, p = list(c), []
         for _ in range(len(c) // 2 if batched else 1):
             ci = argmin(r, world.score)
-            cj = argmin([z for z in r if z != ci], lambda z: world.nll(ci, z))  # type: ignore[arg-type]
+            cj = argmin([z for z in r if z != ci], partial(world.nll, ci))  # type: ignore[arg-type]
             p.append((ci, cj))
             r = [z for z in r if z not in (ci, cj)]
         c = r + [x | y for x, y in p]  # type: ignore[operator]
@@ -147,7 +148,9 @@ def test_the_guard_takes_no_more_pairs_than_the_budget_needs(
 
 def test_the_best_chunk_of_an_odd_pool_stays_whole() -> None:
     chunks = [Chunk(i, i / 10, 10, frozenset([i])) for i in range(5)]
-    found = merge(chunks, 30, symmetric, lambda pairs: [Fused(0.0, 10, p.source.content | p.host.content) for p in pairs])
+    found = merge(
+        chunks, 30, symmetric, lambda pairs: [Fused(0.0, 10, p.source.content | p.host.content) for p in pairs]
+    )
     assert [set(c.content) for c in found.chunks] == [{4}, {0, 1}, {2, 3}]
 
 

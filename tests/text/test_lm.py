@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ def literal(source: str, anchor: str, background: Background, mu: float, nu: flo
         p = (a.count(w) + mu * p_corpus) / (len(a) + mu)
         if t:
             v = s[t - 1]
-            bigrams = list(zip(a, a[1:], strict=False))
+            bigrams = list(pairwise(a))
             p = (bigrams.count((v, w)) + nu * p) / (sum(x == v for x, _ in bigrams) + nu)
         total += math.log(p)
     return -total / len(s) if s else 0.0

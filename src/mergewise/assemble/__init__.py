@@ -36,7 +36,9 @@ STRATEGIES: dict[str, Strategy] = {
         "the weakest chunk is fused onto the one that makes it least surprising, until the budget holds them",
     ),
     "mergerag-sym": Strategy(
-        mergerag.assemble, mergerag.MergeRAG(), "the weakest chunks are fused with each other until the budget holds them"
+        mergerag.assemble,
+        mergerag.MergeRAG(),
+        "the weakest chunks are fused with each other until the budget holds them",
     ),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
 }

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from mergewise import concurrency
@@ -35,7 +35,7 @@ class Fusion:
 
     kept: Content
     how: str
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     unsupported: int = 0
     problem: str = ""
 

@@ -133,7 +133,7 @@ class _Pool:
     def __init__(
         self, question: str, sources: Sequence[Source], budget: int, models: Models, parameters: MergeRAG
     ) -> None:
-        by_chunk = [x for x in sentences_of(sources, models.count_tokens)]
+        by_chunk = sentences_of(sources, models.count_tokens)
         self.sentences = [sentence for own in by_chunk for sentence in own]
         self.lengths = Lengths(self.sentences, models.count_tokens)
         self.texts = _Texts()
@@ -205,7 +205,9 @@ class _Pool:
         """What is left of the chunks, best first, and then the sentences that the extractive operator left out."""
         chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
         left = {sentence for chunk in chunks for sentence in chunk.content}
-        candidates = [Candidate(joined(c.content), c.score, tuple(map(self._single, self._ranked(c.content)))) for c in chunks]
+        candidates = [
+            Candidate(joined(c.content), c.score, tuple(map(self._single, self._ranked(c.content)))) for c in chunks
+        ]
         if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):
             rest = self._ranked([sentence for sentence in self.sentences if sentence not in left])
             candidates += map(self._single, rest[:REFILL])

@@ -1,4 +1,4 @@
-"""Algorithms 1 to 4 of MergeRAG (Guo et al., sections 3.2 to 3.4 and appendix A): which chunks merge, until the budget holds them.
+"""Algorithms 1 to 4 of MergeRAG (Guo et al., sections 3.2 to 3.4 and appendix A): which chunks merge, until all fit the budget.
 
 Nothing here knows text or a model: chunks have scores and lengths, a callable gives rows of the NLL matrix, another one fuses.
 
