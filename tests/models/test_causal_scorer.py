@@ -35,7 +35,9 @@ def tokenizer() -> Any:
     made = Tokenizer(models.BPE(unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(TEXTS, trainers.BpeTrainer(vocab_size=400, special_tokens=["[UNK]"], initial_alphabet=alphabet))
+    made.train_from_iterator(
+        TEXTS, trainers.BpeTrainer(vocab_size=400, special_tokens=["[UNK]"], initial_alphabet=alphabet)
+    )
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]")
 
 

@@ -99,7 +99,9 @@ class CausalScorer:
     def _run(self, sources: Sequence[list[int]], anchors: Sequence[str]) -> list[float]:
         prefixes = {anchor: self._prefix(anchor) for anchor in anchors}
         try:
-            caches = {anchor: self._cached(anchor, prefixes[anchor]) for anchor in prefixes} if self._share_caches else {}
+            caches = (
+                {anchor: self._cached(anchor, prefixes[anchor]) for anchor in prefixes} if self._share_caches else {}
+            )
             if caches and all(cache is not None for cache in caches.values()):
                 return self._with_caches(sources, [caches[anchor] for anchor in anchors])
             return [self._whole(ids, prefixes[anchor]) for ids, anchor in zip(sources, anchors, strict=True)]
