@@ -29,3 +29,13 @@ def event_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     Thread(target=loop.run_forever, name="mergewise-async", daemon=True).start()
     return loop
+
+
+async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
+    """The results in order. All run at the same time; the first error cancels the others and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

@@ -5,19 +5,21 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
 from mergewise import assemble as strategies
+from mergewise.assemble.iterate import merge
 from mergewise.defaults import BUDGET, CHAT, EMBEDDER, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
-from mergewise.generate import extractive
+from mergewise.generate import extractive, modes
+from mergewise.generate.next_question import next_question
 from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
+from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
 from mergewise.readers import find_files, read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.manifest import Manifest, read_manifest
@@ -46,6 +48,7 @@ def open(
     chat: str | ChatModel = CHAT,
     reranker: str | Reranker = RERANKER,
     scorer: str | NLLScorer = SCORER,
+    cache: str | os.PathLike[str] | None = None,
     tokens: TokenCounter = count_tokens,
     search: SearchSettings = SearchSettings(),
     create: bool = True,
@@ -54,7 +57,8 @@ def open(
 
     `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL"; an index remembers
     its own and refuses another (`EmbedderMismatch`). `chat`, `reranker` and `scorer` are the models that answer, order
-    and compare: specs (see the guide), or objects of the protocols. `tokens` counts tokens for budgets, exactly; give
+    and compare: specs (see the guide), or objects of the protocols. In the directory `cache` the chat model's answers
+    are kept, so that no call is paid for twice. `tokens` counts tokens for budgets, exactly; give
     the tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
     """
     from mergewise.store.lance import LanceStore
@@ -82,10 +86,18 @@ def open(
         manifest=manifest,
         tokens=tokens,
         search=search,
-        chat=load_chat(chat) if isinstance(chat, str) else chat,
+        chat=_cached(load_chat(chat) if isinstance(chat, str) else chat, cache),
         reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
     )
+
+
+def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
+    if chat is None or directory is None:
+        return chat
+    from mergewise.models.cache import CachedChat
+
+    return CachedChat(chat, directory)
 
 
 def _check_views(views: Sequence[str]) -> None:
@@ -202,19 +214,15 @@ class Index:
         budget: int = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
+        hops: int = 1,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
-        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'".
+        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `hops`, further rounds ask
+        for what the first one did not find: the chat model says what, or without one the names in the evidence do.
         """
-        if not question.strip():
-            raise UsageError("the question is empty", "ask something")
-        if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-            raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
-        reader = HybridReader(self.store.reader(), self.embedder, where, self.search)
-        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer)
-        return strategies.assemble(strategy, question, reader, budget, models, parameters)
+        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops)
 
     def ask(
         self,
@@ -224,10 +232,59 @@ class Index:
         budget: int = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
+        mode: str | None = None,
+        hops: int = 1,
+        show: modes.Show | None = None,
     ) -> Answer:
-        """The one to three sentences that answer the question, verbatim, each with its citation."""
-        context = self.context(question, strategy=strategy, budget=budget, where=where, parameters=parameters)
-        return extractive.answer(context, self.embedder, self.store.reader().document)
+        """The answer, with citations.
+
+        Without a chat model: the one to three sentences that answer the question, verbatim. With one: its answer in the
+        `mode` (default "r&b"; see `mergewise.generate.modes`), of which `show` gets the pieces as they arrive.
+        """
+        chosen = self._mode(mode)
+        stored = self.store.reader()
+        if chosen == "closed-book":
+            _check_question(question, budget, hops)
+            context = Context(question, strategy, budget, "", 0, ())
+        else:
+            context = self._context(stored, question, strategy, budget, where, parameters, hops)
+        if self.chat is None or chosen is None:
+            return extractive.answer(context, self.embedder, stored.document)
+        return modes.answer(context, chosen, self.chat, self.tokens, stored.document, show=show)
+
+    def _mode(self, mode: str | None) -> str | None:
+        """How to answer; None for quotations."""
+        if self.chat is None:
+            if mode is not None:
+                raise UsageError(f"mode {mode!r} needs a chat model", "name one: --chat openai:MODEL")
+            return None
+        modes.mode_of(mode or modes.DEFAULT_MODE)
+        return mode or modes.DEFAULT_MODE
+
+    def _context(
+        self,
+        stored: StoreReader,
+        question: str,
+        strategy: str,
+        budget: int,
+        where: str | None,
+        parameters: Mapping[str, object] | None,
+        hops: int,
+    ) -> Context:
+        """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
+        _check_question(question, budget, hops)
+        reader = HybridReader(stored, self.embedder, where, self.search)
+        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer)
+        found = strategies.assemble(strategy, question, reader, budget, models, parameters)
+        asked = [question]
+        while len(asked) < hops:
+            wanted, spent = next_question(question, asked, found, self.chat, self.tokens, stored.document)
+            found = replace(found, usage=found.usage + spent)
+            if wanted is None:
+                break
+            asked.append(wanted)
+            found = merge(found, strategies.assemble(strategy, wanted, reader, budget, models, parameters), models)
+        return found
 
     # -- care
 
@@ -247,6 +304,15 @@ class Index:
                 self.store.write(self._rows([(document, reader.digests([doc_id])[doc_id])]), force=True)
         self.store.optimize()
         return self.store.check()
+
+
+def _check_question(question: str, budget: int, hops: int) -> None:
+    if not question.strip():
+        raise UsageError("the question is empty", "ask something")
+    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
+        raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
+    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
+        raise UsageError(f"the number of hops is {hops!r}", "give 1 or more")
 
 
 def _is_full(batch: Sequence[tuple[Document, str]]) -> bool:

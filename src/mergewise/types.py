@@ -208,6 +208,10 @@ class Usage:
             self.output_tokens + other.output_tokens,
         )
 
+    def cost(self, input_price: float, output_price: float) -> float:
+        """By prices for a million tokens, in whatever currency they are given."""
+        return (self.input_tokens * input_price + self.output_tokens * output_price) / 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -256,7 +260,12 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so."""
+    """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so.
+
+    `mode` is how it was made: "extractive" without a chat model. `usage` holds the assembly of the context too.
+    `removed_marks` counts the marks of a model that named no source. `unsupported` is the share of the sentences that a
+    model extracted and that no sentence of its sources supports; None where nothing was extracted.
+    """
 
     question: str
     text: str
@@ -264,6 +273,11 @@ class Answer:
     context: Context
     usage: Usage = Usage()
     found: bool = True
+    mode: str = "extractive"
+    complete: bool = True  # False where the model stopped at its limit of tokens
+    removed_marks: int = 0
+    unsupported: float | None = None
+    trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ AT_ONCE = {"Retry-After-Ms": "1"}
 QUESTION = [Message("system", "Be brief."), Message("user", "What do cats eat?")]
 SCHEMA = {"type": "object", "properties": {"keep": {"type": "boolean"}}, "required": ["keep"]}
 
+NO_TEXT = {"choices": [{"message": {"content": 7}}]}
+
 Connect = Callable[..., tuple[ChatServer, Any]]
 
 
@@ -70,6 +72,11 @@ def test_a_streamed_answer_is_the_same_answer(connect: Connect) -> None:
     pieces, reply = streamed(chat)
     assert len(pieces) > 5 and "".join(pieces) == reply.text
     assert reply == run(chat.complete(QUESTION))
+
+
+def test_half_a_surrogate_pair_becomes_a_question_mark(connect: Connect) -> None:
+    _, chat = connect(["a\ud800b"])
+    assert run(chat.complete(QUESTION)).text == streamed(chat)[1].text == "a?b"
 
 
 def test_an_answer_that_stops_at_its_limit_says_so(connect: Connect) -> None:
@@ -153,7 +160,17 @@ def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
 def test_nonsense_is_an_error(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     from mergewise.models import scripted
 
-    for answer in ({}, [], {"choices": []}, {"choices": None}, {"choices": [{"message": None}]}, "text", 7, None):
+    for answer in (
+        {},
+        [],
+        {"choices": []},
+        {"choices": None},
+        {"choices": [{"message": None}]},
+        NO_TEXT,
+        "text",
+        7,
+        None,
+    ):
         server, chat = connect(["x"])
         monkeypatch.setattr(
             scripted._Handler,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import islice, takewhile
 
 import numpy as np
 
+from mergewise.generate.citations import Places
+from mergewise.generate.prompts import NOT_FOUND
+from mergewise.generate.sources import DocumentLookup
 from mergewise.protocols import Embedder, FloatArray
 from mergewise.text.keys import PATH_MARK
-from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
-from mergewise.types import Answer, Citation, Context, Document, Heading, Passage, Span
+from mergewise.types import Answer, Context, Passage, Span
 
 SENTENCES = 3
 NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
@@ -23,9 +24,6 @@ LONGEST_QUOTE = 600  # characters
 MIN_SCORE = 0.5  # of coverage and cosine together
 SURE_COSINE = 0.6  # alone, for a question in quite other words
 MIN_COVERAGE = 0.5  # without an embedder
-NOT_FOUND = "Nothing relevant was found in the indexed documents."
-
-DocumentLookup = Callable[[str], Document | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +42,15 @@ def answer(context: Context, embedder: Embedder | None, document: DocumentLookup
     coverage = _coverage(context.question, sentences)
     cosine = _cosines(context.question, sentences, embedder)
     scores = coverage if cosine is None else (coverage + cosine) / 2
-    sources = _Sources(document)
+    places = Places(document)
     ranked = (int(i) for i in np.argsort(-scores, kind="stable"))
-    ranked = (i for i in ranked if not sources.is_heading(sentences[i].span))
+    ranked = (i for i in ranked if not places.is_heading(sentences[i].span))
     best = next(ranked, None)
     if best is None or not _answers(scores[best], None if cosine is None else cosine[best]):
         return Answer(context.question, NOT_FOUND, (), context, found=False)
     near = takewhile(lambda i: scores[i] >= NEAR_BEST * scores[best], ranked)
     chosen = sorted([best, *islice(near, SENTENCES - 1)])
-    citations = tuple(_citation(sentences[i], sources) for i in chosen)
+    citations = tuple(places.citation(s.mark, s.text, s.span) for s in (sentences[i] for i in chosen))
     text = " ".join(f"“{_one_line(c.text)}” [{c.mark}]" for c in citations)
     return Answer(context.question, text, citations, context)
 
@@ -107,40 +105,6 @@ def _cosines(question: str, sentences: Sequence[_Sentence], embedder: Embedder |
 
 def _place(passage: Passage) -> str:
     return PATH_MARK.join(part for part in (passage.title, *passage.headings) if part)
-
-
-class _Sources:
-    """The documents that sentences come from, each read once."""
-
-    def __init__(self, document: DocumentLookup) -> None:
-        self._document = cache(document)
-        self._outline = cache(self._find_outline)
-
-    def _find_outline(self, doc_id: str) -> tuple[Heading, ...]:
-        document = self._document(doc_id)
-        if document is None:
-            return ()
-        return markdown_headings(document.text) if document.outline is None else document.outline
-
-    def is_heading(self, span: Span) -> bool:
-        """A heading names what is said below it; it says nothing itself."""
-        return any(heading.start <= span.start and span.end <= heading.end for heading in self._outline(span.doc_id))
-
-    def headings(self, span: Span) -> tuple[str, ...]:
-        """The heading path of this very sentence: its passage may have been merged from several sections."""
-        document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
-        repeats = path and document is not None and path[0].strip() == document.title.strip()
-        return path[1:] if repeats else path
-
-    def page(self, span: Span) -> int | None:
-        document = self._document(span.doc_id)
-        pages = document.pages if document else ()
-        return next((page.number for page in pages if page.start <= span.start < page.end), None)
-
-
-def _citation(sentence: _Sentence, sources: _Sources) -> Citation:
-    passage, span = sentence.passage, sentence.span
-    return Citation(sentence.mark, sentence.text, span, passage.title, sources.headings(span), sources.page(span))
 
 
 def _one_line(text: str) -> str:

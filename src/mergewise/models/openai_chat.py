@@ -104,10 +104,8 @@ class OpenAIChat:
             answer = await self._create(client, messages, max_tokens, schema, stream=False)
         try:
             choice = answer.choices[0]
-            text, reason = choice.message.content or "", choice.finish_reason
-            if not isinstance(text, str):
-                raise TypeError("content is no text")
-            return Reply(text, _usage(answer.usage), complete=reason != "length")
+            text = _clean(choice.message.content or "")
+            return Reply(text, _usage(answer.usage), complete=choice.finish_reason != "length")
         except (AttributeError, IndexError, TypeError) as error:
             raise self._nonsense(f"no chat completion ({error})") from error
 
@@ -212,7 +210,7 @@ class _Streamed:
             self._usage = _usage(chunk.usage)
         piece = ""
         for choice in chunk.choices[:1]:
-            piece = choice.delta.content or ""
+            piece = _clean(choice.delta.content or "")
             self.reason = choice.finish_reason or self.reason
         if piece:
             self.pieces.append(piece)
@@ -220,6 +218,11 @@ class _Streamed:
 
     def reply(self) -> Reply:
         return Reply("".join(self.pieces), self._usage, complete=self.reason != "length")
+
+
+def _clean(text: str) -> str:
+    """Half a surrogate pair can be written in JSON, but neither stored nor printed."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _usage(billed: Any) -> Usage:

@@ -1,0 +1,49 @@
+"""Iterative retrieval: C_t = Merge(C_{t-1}, Retrieve(q_t)), on spans, within one budget (MacRAG A.9).
+
+Scores of different questions cannot be compared, ranks can: the pieces of both contexts are taken in turn, best first,
+the old before the new, while they fit. A stretch of text that both hold is taken once. The score of a piece is one over
+its turn, so that a later round sees the same order.
+
+Only verbatim passages can be merged on spans. A strategy whose passages a model wrote cannot be used in several rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from mergewise.assemble.budget import Models, fill
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.errors import UsageError
+from mergewise.types import Context, Passage, Step
+
+
+def merge(old: Context, new: Context, models: Models) -> Context:
+    """Merge(C_{t-1}, Retrieve(q_t)): within the budget of `old`, for its question."""
+    pieces = in_turn(_pieces(old), _pieces(new))
+    ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
+    found = Step("hop", new.question, tuple(span for passage in new.passages for span in passage.spans))
+    merged = fill(old.question, old.strategy, ranked, old.budget, models, "document", [*old.trace, found])
+    return replace(merged, usage=old.usage + new.usage)
+
+
+def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Candidate]:
+    for pair in zip_longest(old, new):
+        yield from (piece for piece in pair if piece is not None)
+
+
+def _pieces(context: Context) -> list[Candidate]:
+    """The stretches of the context, those of the best passage first."""
+    ranked = sorted(context.passages, key=lambda p: -p.score)
+    return [Candidate((fragment,), p.score) for p in ranked for fragment in _fragments(p, context.strategy)]
+
+
+def _fragments(passage: Passage, strategy: str) -> Iterator[Fragment]:
+    if not passage.verbatim:
+        raise UsageError(
+            f"{strategy} writes passages of its own, which several rounds cannot merge",
+            "use one hop, or a strategy that quotes",
+        )
+    for span, text in passage.parts():
+        yield Fragment(span.doc_id, passage.title, passage.headings, span.start, span.end, span.start, text)

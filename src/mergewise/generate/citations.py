@@ -1,0 +1,157 @@
+"""Marks of an answer to citations: which sentence of which document a statement rests on.
+
+A statement with the mark [n] cites the sentence of source n that supports it best; where source n has no sentence in
+common with it, the whole of the source is cited. A mark that names no source is taken out and counted. Brackets inside code are
+left alone: `x[0]` is no mark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from mergewise.generate.sources import DocumentLookup, Source
+from mergewise.text.alignment import Aligner, sentences_at
+from mergewise.text.sections import headings_at, markdown_headings
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Citation, Heading, Span
+
+# [3] and [1, 2], with the white space before it, which goes when the mark goes
+_MARK = re.compile(r"(?P<space>[ \t]*)\[(?P<numbers>\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_OPEN_MARK = re.compile(r"[ \t]*(?:\[[\d,; \t]{0,40})?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """A text whose marks all name a source, and what they name."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    removed: int
+
+
+def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
+    """Resolve the marks of an answer. Citations come in the order of the marks, each sentence of a source once."""
+    known = {source.mark: source for source in sources}
+    kept, removed = without_unknown(text, known.keys())
+    places = Places(document)
+    aligners = cache(lambda mark: Aligner([s for span, part in known[mark].parts for s in sentences_at(part, span)]))
+    found: dict[tuple[int, Span], Citation] = {}
+    for statement, marks in _statements(kept):
+        for mark in marks:
+            for span, quoted in _support(statement, known[mark], aligners(mark)):
+                found.setdefault((mark, span), places.citation(mark, quoted, span))
+    return Cited(kept, tuple(found.values()), removed)
+
+
+def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
+    """The text with the marks that name something, and how many were taken out."""
+    kept: list[str] = []
+    position = removed = 0
+    for match in _marks(text):
+        numbers = _numbers(match)
+        named = [n for n in numbers if n in known]
+        removed += len(numbers) - len(named)
+        kept.append(text[position : match.start()])
+        kept.append((match["space"] if named else "") + "".join(f"[{n}]" for n in named))
+        position = match.end()
+    return "".join(kept) + text[position:], removed
+
+
+class MarkFilter:
+    """The same for a text that arrives in pieces: holds back what may become a mark."""
+
+    def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
+        self._known = known
+        self._show = show
+        self._arrived = ""
+        self._shown = 0
+
+    def add(self, piece: str) -> None:
+        self._arrived += piece
+        self._show_upto(_settled(self._arrived))
+
+    def end(self) -> None:
+        self._show_upto(len(self._arrived))
+
+    def _show_upto(self, end: int) -> None:
+        cleaned = without_unknown(self._arrived[:end], self._known)[0].lstrip()
+        if len(cleaned) > self._shown:
+            self._show(cleaned[self._shown :])
+            self._shown = len(cleaned)
+
+
+def _settled(text: str) -> int:
+    """How far a text can be shown, whatever follows: up to a mark or code that may still be open."""
+    line = text.rfind("\n") + 1
+    if _CODE.sub("", text[line:]).count("`"):
+        return line + text[line:].index("`")
+    found = _OPEN_MARK.search(text)
+    return found.start() if found else len(text)
+
+
+class Places:
+    """Where spans stand in their documents, each of which is read once."""
+
+    def __init__(self, document: DocumentLookup) -> None:
+        self._document = cache(document)
+        self._outline = cache(self._find_outline)
+
+    def _find_outline(self, doc_id: str) -> tuple[Heading, ...]:
+        document = self._document(doc_id)
+        if document is None:
+            return ()
+        return markdown_headings(document.text) if document.outline is None else document.outline
+
+    def is_heading(self, span: Span) -> bool:
+        """A heading names what is said below it; it says nothing itself."""
+        return any(heading.start <= span.start and span.end <= heading.end for heading in self._outline(span.doc_id))
+
+    def citation(self, mark: int, text: str, span: Span) -> Citation:
+        document = self._document(span.doc_id)
+        title = document.title if document else ""
+        return Citation(mark, text, span, title, self._headings(span), self._page(span))
+
+    def _headings(self, span: Span) -> tuple[str, ...]:
+        """The heading path of this very sentence: its passage may have been merged from several sections."""
+        document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
+        repeats = path and document is not None and path[0].strip() == document.title.strip()
+        return path[1:] if repeats else path
+
+    def _page(self, span: Span) -> int | None:
+        document = self._document(span.doc_id)
+        pages = document.pages if document else ()
+        return next((page.number for page in pages if page.start <= span.start < page.end), None)
+
+
+def _marks(text: str) -> list[re.Match[str]]:
+    code = [match.span() for match in _CODE.finditer(text)]
+    return [m for m in _MARK.finditer(text) if not any(start < m.end() and m.start() < end for start, end in code)]
+
+
+def _numbers(mark: re.Match[str]) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", mark["numbers"])]
+
+
+def _statements(text: str) -> Iterator[tuple[str, list[int]]]:
+    """Each mark's numbers with the sentence that it stands in or after."""
+    plain, position = "", 0
+    places: list[tuple[int, list[int]]] = []
+    for match in _marks(text):
+        plain += text[position : match.start()]
+        places.append((len(plain), _numbers(match)))
+        position = match.end()
+    plain += text[position:]
+    sentences = split_sentences(plain)
+    for place, numbers in places:
+        before = [plain[start:end] for start, end in sentences if start < place]
+        yield (before or [plain])[-1], numbers
+
+
+def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:
+    """The sentences that the statement rests on; all of the source where it has no word in common with the statement."""
+    found = [(sentence.span, sentence.text) for sentence in aligner.align(statement).sources]
+    return found or list(source.parts)

@@ -1,0 +1,107 @@
+"""What to search for next: the question q_t of a further round (MacRAG A.9, after IterDRAG and chain-of-RAG).
+
+With a chat model, it names the missing fact. Without one, the bridge is a name: a capitalised name in the evidence found
+so far that the question does not mention, searched together with the words of the question that the sentence around
+it leaves open. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg", and asks for
+"Steven Spielberg born".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from mergewise.concurrency import run
+from mergewise.generate import prompts
+from mergewise.generate.sources import DocumentLookup, base_sources, fit
+from mergewise.protocols import ChatModel, TokenCounter
+from mergewise.text.sentences import split_sentences
+from mergewise.text.terms import STOP_WORDS, content_terms
+from mergewise.types import Context, Reply, Usage
+
+_TOKENS = 128
+_SENTENCES = 12  # of the best evidence, by the question's words that they hold
+_NAME = re.compile(r"[A-Z][\w’'-]*(?:\s+(?:(?:of|the|de|von|van|der|la|del|di|da)\s+){0,2}[A-Z][\w’'-]*)*")
+_WORD = re.compile(r"[\w’'-]+")
+
+
+def next_question(
+    question: str,
+    asked: Sequence[str],
+    context: Context,
+    chat: ChatModel | None,
+    count_tokens: TokenCounter,
+    document: DocumentLookup,
+) -> tuple[str | None, Usage]:
+    """q_t, or None where nothing is left to ask, and what finding it cost. `asked` are q_1 to q_(t-1)."""
+    if chat is None:
+        return by_name(question, asked, context), Usage()
+    reply = _ask(chat, question, asked, context, count_tokens, document)
+    lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
+    wanted = lines[0] if lines else prompts.NOTHING
+    done = wanted.strip(".`_ ").upper() == prompts.NOTHING or _same(wanted, asked)
+    return None if done else wanted, reply.usage
+
+
+def _ask(
+    chat: ChatModel,
+    question: str,
+    asked: Sequence[str],
+    context: Context,
+    count_tokens: TokenCounter,
+    document: DocumentLookup,
+) -> Reply:
+    code = prompts.code_for([question, context.text])
+    frame = prompts.next_question(question, asked, [], code)
+    room = int(0.95 * chat.window) - _TOKENS - sum(count_tokens([message.text for message in frame]))
+    sources = fit(
+        base_sources(context, document),
+        room,
+        lambda sources: count_tokens([prompts.shown(source, code) + "\n\n" for source in sources]) if sources else [],
+    )
+    return run(chat.complete(prompts.next_question(question, asked, sources, code), max_tokens=_TOKENS))
+
+
+def by_name(question: str, asked: Sequence[str], context: Context) -> str | None:
+    """The next search by a bridge entity; None where the evidence names nobody new."""
+    wanted = content_terms(question)
+    known = {word.casefold() for text in (question, *asked) for word in _WORD.findall(text)}
+    for sentence in _evidence(context, wanted):
+        for name in _names(sentence):
+            if not {word.casefold() for word in _WORD.findall(name)} <= known:
+                return _search(name, sentence, question)
+    return None
+
+
+def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
+    """The sentences that hold most of the question's words, those of better passages first among equals."""
+    ranked = sorted(context.passages, key=lambda p: -p.score)
+    sentences = [p.text[start:end] for p in ranked for start, end in split_sentences(p.text)]
+    held = sorted(sentences, key=lambda s: -len(wanted & content_terms(s)))
+    return [s for s in held[:_SENTENCES] if wanted & content_terms(s)]
+
+
+def _names(sentence: str) -> Iterator[str]:
+    """Names as they come. A single word at the beginning is capital anyway, and names nobody."""
+    for match in _NAME.finditer(sentence):
+        name = _without_articles(match.group())
+        if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:
+            yield name
+
+
+def _without_articles(name: str) -> str:
+    words = name.split()
+    while words and words[0].casefold() in STOP_WORDS:
+        words.pop(0)
+    return " ".join(words)
+
+
+def _search(name: str, sentence: str, question: str) -> str:
+    """The name with the words of the question that its sentence does not hold."""
+    said = content_terms(sentence)
+    left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= said]
+    return " ".join([name, *left])
+
+
+def _same(wanted: str, asked: Sequence[str]) -> bool:
+    return " ".join(wanted.casefold().split()) in {" ".join(q.casefold().split()) for q in asked}

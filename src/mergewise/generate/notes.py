@@ -1,0 +1,71 @@
+"""What a model extracted, held to its sources: sentence by sentence aligned, numbered where supported, marked where not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mergewise.generate.prompts import NOTHING
+from mergewise.generate.sources import Source
+from mergewise.protocols import TokenCounter
+from mergewise.text.alignment import Aligner, Alignment, sentences_at
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """`text` is what the answer reads. `sources` are the notes with numbers; each rests on the sentences that support it."""
+
+    text: str = ""
+    sources: tuple[Source, ...] = ()
+    unsupported: float | None = None  # the share of the sentences without support; None where there is no sentence
+    steps: tuple[Step, ...] = ()
+
+
+def take_notes(
+    replies: Sequence[str], sources: Sequence[Source], first: int, room: int, count_tokens: TokenCounter
+) -> Notes:
+    """The notes of all replies, each sentence once, numbered from `first` on; what is over `room` tokens is left out."""
+    aligner = Aligner([s for source in sources for span, text in source.parts for s in sentences_at(text, span)])
+    sentences = list(dict.fromkeys(sentence for reply in replies for sentence in extracted(reply)))
+    found = [(sentence, aligner.align(sentence)) for sentence in sentences]
+    lines: list[str] = []
+    numbered: list[Source] = []
+    steps: list[Step] = []
+    for sentence, alignment in found:
+        mark = first + len(numbered)
+        line = f"[{mark}] {sentence}" if alignment.supported else f"- {sentence}"
+        room -= count_tokens([line + "\n"])[0]
+        if room < 0:
+            steps.append(Step("extract", "no room for further notes"))
+            break
+        lines.append(line)
+        if alignment.supported:
+            numbered.append(_note(mark, sentence, alignment))
+        reason = sentence if alignment.supported else f"unsupported: {sentence}"
+        steps.append(Step("extract", reason, alignment.spans, score=alignment.support))
+    return Notes("\n".join(lines), tuple(numbered), _unsupported([a for _, a in found]), tuple(steps))
+
+
+_BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")
+_BRACKETED = re.compile(r"\s*\[\d[\d,;\s]*\]")
+
+
+def extracted(reply: str) -> list[str]:
+    """The sentences of an extract, without bullets and marks; none where it says that there is nothing."""
+    lines = [_BRACKETED.sub("", _BULLET.sub("", line)).strip() for line in reply.splitlines()]
+    lines = [line for line in lines if line and line.strip("*_.` ").upper() != NOTHING]
+    return [line[start:end] for line in lines for start, end in split_sentences(line)]
+
+
+def _unsupported(alignments: Sequence[Alignment]) -> float | None:
+    if not alignments:
+        return None
+    return sum(not alignment.supported for alignment in alignments) / len(alignments)
+
+
+def _note(mark: int, sentence: str, alignment: Alignment) -> Source:
+    parts = tuple((source.span, source.text) for source in alignment.sources)
+    return Source(mark, "", (), sentence, parts, alignment.support)

@@ -1,0 +1,109 @@
+"""Answers of a chat model kept on disk, so that the same call is paid for once.
+
+The key is a hash of everything that changes the answer: the model's identity (name, endpoint, temperature, seed ...), all
+messages, the limit of tokens and the schema. Only the hash and the answer are written. SQLite from the standard library
+does the work: a kill loses at most the answer that was being written, and any number of processes may share a directory.
+(`diskcache`, the usual package, stores pickles, which run code when they are read.)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from pathlib import Path
+
+from mergewise.errors import UsageError
+from mergewise.protocols import ChatModel
+from mergewise.types import Message, Reply, Usage
+
+FILE = "replies.sqlite3"
+_WAIT = 30.0  # seconds for another process that is writing
+_TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
+
+
+class CachedChat:
+    """A `ChatModel` that asks `chat` only what it has not answered yet. An answer from the disk has a usage of zero.
+
+    Failures and empty answers are not kept. The directory grows with every new answer; delete it to forget them.
+    """
+
+    def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
+        self.chat = chat
+        self.directory = Path(directory)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"
+            ) from None
+        with self._database() as database:
+            database.execute(_TABLE)
+
+    @property
+    def spec(self) -> str:
+        return self.chat.spec
+
+    @property
+    def identity(self) -> str:
+        return self.chat.identity
+
+    @property
+    def window(self) -> int:
+        return self.chat.window
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        key = self._key(messages, max_tokens, schema)
+        reply = self._find(key)
+        if reply is None:
+            reply = await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
+            self._keep(key, reply)
+        return reply
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        """A kept answer comes in one piece."""
+        key = self._key(messages, max_tokens, None)
+        kept = self._find(key)
+        if kept is not None:
+            yield kept.text
+            yield kept
+            return
+        async for piece in self.chat.stream(messages, max_tokens=max_tokens):
+            if isinstance(piece, Reply):
+                self._keep(key, piece)
+            yield piece
+
+    def _key(self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None) -> bytes:
+        asked = [self.identity, [[m.role, m.text] for m in messages], max_tokens, schema]
+        return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).digest()
+
+    def _find(self, key: bytes) -> Reply | None:
+        with self._database() as database:
+            row = database.execute("SELECT text, complete FROM replies WHERE key = ?", (key,)).fetchone()
+        return None if row is None else Reply(row[0], Usage(), bool(row[1]))
+
+    def _keep(self, key: bytes, reply: Reply) -> None:
+        if not reply.text.strip():
+            return
+        with self._database() as database:
+            database.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", (key, reply.text, reply.complete))
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """Opened for each use, which takes a fraction of a millisecond and is safe across threads and forks.
+
+        Each statement commits by itself. A rollback journal, since several processes that turn on the write-ahead log
+        of a new file at the same moment find it locked.
+        """
+        try:
+            with closing(sqlite3.connect(self.directory / FILE, timeout=_WAIT, isolation_level=None)) as database:
+                yield database
+        except sqlite3.Error as error:
+            raise UsageError(
+                f"{self.directory} does not work as a cache of model calls: {error}", "delete it, or name another one"
+            ) from error
