@@ -13,16 +13,20 @@ from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Context
 
-__all__ = ["STRATEGIES", "Models", "Strategy", "assemble", "split_specs"]
+__all__ = ["STRATEGIES", "Models", "Strategy", "assemble", "merge_context", "room_for", "split_specs"]
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """`assemble(question, reader, budget, models, parameters, name)` with the parameters it has by default."""
+    """`assemble(question, reader, budget, models, parameters, name)` with the parameters it has by default.
+
+    `merge(context, budget, models, parameters, name)` is set where it can also merge what another strategy selected.
+    """
 
     assemble: Callable[[str, IndexReader, int, Models, Any, str], Context]
     parameters: Any
     summary: str
+    merge: Callable[[Context, int, Models, Any, str], Context] | None = None
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -34,11 +38,13 @@ STRATEGIES: dict[str, Strategy] = {
         mergerag.assemble,
         mergerag.MergeRAG(pairs="asymmetric"),
         "the weakest chunk is fused onto the one that makes it least surprising, until the budget holds them",
+        mergerag.merge_context,
     ),
     "mergerag-sym": Strategy(
         mergerag.assemble,
         mergerag.MergeRAG(),
         "the weakest chunks are fused with each other until the budget holds them",
+        mergerag.merge_context,
     ),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
 }
@@ -55,6 +61,26 @@ def assemble(
     """Run a strategy given as `name` or `name(parameter=value, ...)`; `parameters` come on top."""
     strategy, chosen = resolve(spec, parameters)
     return strategy.assemble(question, reader, budget, models, chosen, spec)
+
+
+def room_for(then: str, budget: int) -> int:
+    """The tokens that a strategy may select before `then` merges them down to the budget."""
+    _, parameters = _merging(then)
+    return max(budget, budget * int(parameters.widen))
+
+
+def merge_context(then: str, context: Context, budget: int, models: Models) -> Context:
+    """Merge what another strategy selected; `then` is a spec of a strategy that can."""
+    merge, parameters = _merging(then)
+    return merge(context, budget, models, parameters, f"{context.strategy} then {then}")
+
+
+def _merging(then: str) -> tuple[Callable[[Context, int, Models, Any, str], Context], Any]:
+    strategy, parameters = resolve(then)
+    if strategy.merge is None:
+        able = ", ".join(name for name, known in STRATEGIES.items() if known.merge is not None)
+        raise UsageError(f"{then} cannot merge what another strategy selected", f"one of: {able}")
+    return strategy.merge, parameters
 
 
 def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:

@@ -99,11 +99,11 @@ class CausalScorer:
     def _run(self, sources: Sequence[list[int]], anchors: Sequence[str]) -> list[float]:
         prefixes = {anchor: self._prefix(anchor) for anchor in anchors}
         try:
-            caches = (
-                {anchor: self._cached(anchor, prefixes[anchor]) for anchor in prefixes} if self._share_caches else {}
-            )
-            if caches and all(cache is not None for cache in caches.values()):
-                return self._with_caches(sources, [caches[anchor] for anchor in anchors])
+            if self._share_caches:
+                caches = {anchor: self._cached(anchor, prefix) for anchor, prefix in prefixes.items()}
+                shared = [cache for anchor in anchors if (cache := caches[anchor]) is not None]
+                if len(shared) == len(anchors):
+                    return self._with_caches(sources, shared)
             return [self._whole(ids, prefixes[anchor]) for ids, anchor in zip(sources, anchors, strict=True)]
         except (RuntimeError, IndexError) as error:
             raise ModelError(f"{self.spec} failed: {error}", "a smaller model, or --scorer lm, may do") from error
