@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mergewise.defaults import BUDGET, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, STRATEGY
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -29,7 +29,34 @@ TokenizerOption = Annotated[
         envvar="MERGEWISE_TOKENIZER", help="Count tokens by this tokenizer.json instead of the one that ships."
     ),
 ]
+ChatOption = Annotated[
+    str,
+    typer.Option(envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences, verbatim) or openai:MODEL."),
+]
+ModeOption = Annotated[
+    str | None,
+    typer.Option(
+        envvar="MERGEWISE_MODE",
+        help="How a chat model answers: r&b, r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book. [default: r&b]",
+    ),
+]
+HopsOption = Annotated[
+    int, typer.Option(envvar="MERGEWISE_HOPS", help="Rounds of search; each asks for what is missing so far.")
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(envvar="MERGEWISE_WINDOW", help="Tokens that the chat model takes. [default: 32768]", min=1),
+]
+CacheOption = Annotated[
+    Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Keep the chat model's answers in this directory.")
+]
+PriceInOption = Annotated[
+    float, typer.Option(envvar="MERGEWISE_PRICE_IN", help="Price of a million tokens read, to show the cost.", min=0)
+]
+PriceOutOption = Annotated[
+    float, typer.Option(envvar="MERGEWISE_PRICE_OUT", help="Price of a million tokens written.", min=0)
+]
 
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "DEFAULT_INDEX", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "STRATEGY"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mergewise.types import Citation, Context, Span, Step
+from mergewise.types import Answer, Citation, Context, Span, Step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,6 +84,46 @@ def context_json(context: Context) -> dict[str, Any]:
         ],
         "trace": [step_json(step) for step in context.trace],
     }
+
+
+def answer_json(answer: Answer, price_in: float, price_out: float) -> dict[str, Any]:
+    usage = answer.usage
+    return {
+        "question": answer.question,
+        "answer": answer.text,
+        "found": answer.found,
+        "complete": answer.complete,
+        "mode": answer.mode,
+        "citations": [citation_json(citation) for citation in answer.citations],
+        "removed_marks": answer.removed_marks,
+        "unsupported": answer.unsupported,
+        "usage": {
+            "calls": usage.calls,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost": usage.cost(price_in, price_out) if price_in or price_out else None,
+        },
+        "trace": [step_json(step) for step in answer.trace],
+        "context": context_json(answer.context),
+    }
+
+
+def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
+    """What the answer cost, and what a reader should know about it."""
+    usage = answer.usage
+    parts = [
+        f"{answer.mode}: {usage.calls} call{'' if usage.calls == 1 else 's'}",
+        f"{usage.input_tokens} tokens read, {usage.output_tokens} written",
+    ]
+    if price_in or price_out:
+        parts.append(f"cost {usage.cost(price_in, price_out):.6f}")
+    if answer.removed_marks:
+        parts.append(f"{answer.removed_marks} marks that named nothing removed")
+    if answer.unsupported is not None:
+        parts.append(f"{answer.unsupported:.0%} of the extract unsupported")
+    if not answer.complete:
+        parts.append("cut at the limit of tokens")
+    return "; ".join(parts)
 
 
 def citation_json(citation: Citation) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -10,17 +11,24 @@ import typer
 
 from mergewise.cli.options import (
     BUDGET,
+    CHAT,
     DEFAULT_INDEX,
     STRATEGY,
     BudgetOption,
+    CacheOption,
+    ChatOption,
+    HopsOption,
     IndexOption,
     JsonOption,
+    ModeOption,
+    PriceInOption,
+    PriceOutOption,
     StrategyOption,
     TokenizerOption,
     WhereOption,
+    WindowOption,
 )
-from mergewise.cli.output import citation_json, citation_line, console, context_json, say, say_json
-from mergewise.errors import UsageError
+from mergewise.cli.output import answer_json, citation_line, console, context_json, say, say_json, usage_line
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
@@ -29,9 +37,6 @@ if TYPE_CHECKING:
 TRACED_SKIPS = 3
 
 QuestionArgument = Annotated[str, typer.Argument(help="The question, in quotes.", show_default=False)]
-ChatOption = Annotated[
-    str, typer.Option(envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences of the context, verbatim).")
-]
 
 
 def ask(
@@ -40,30 +45,54 @@ def ask(
     strategy: StrategyOption = STRATEGY,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
-    chat: ChatOption = "extractive",
+    chat: ChatOption = CHAT,
+    mode: ModeOption = None,
+    hops: HopsOption = 1,
+    window: WindowOption = None,
+    cache: CacheOption = None,
+    price_in: PriceInOption = 0.0,
+    price_out: PriceOutOption = 0.0,
+    stream: Annotated[
+        bool | None, typer.Option(help="Show a chat model's answer as it is written. [default: on a terminal]")
+    ] = None,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer with quoted, cited sentences."""
-    if chat != "extractive":
-        raise UsageError(f"unknown chat model {chat!r}", "one of: extractive")
-    answer = _open(index_dir, tokenizer).ask(question, strategy=strategy, budget=budget, where=where)
+    """Answer with citations: quoted sentences, or the words of a chat model."""
+    opened = _open(index_dir, tokenizer, chat, window, cache)
+    shown = _Shown()
+    streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
+    show = shown.add if streams else None
+    answer = opened.ask(question, strategy=strategy, budget=budget, where=where, mode=mode, hops=hops, show=show)
     if as_json:
-        say_json(
-            {
-                "question": question,
-                "answer": answer.text,
-                "found": answer.found,
-                "citations": [citation_json(citation) for citation in answer.citations],
-                "context": context_json(answer.context),
-            }
-        )
+        say_json(answer_json(answer, price_in, price_out))
+        return
+    if shown.begun:
+        say()
+        say_citations(answer)
     else:
         say_answer(answer)
+    if answer.mode != "extractive":
+        console(stderr=True).print(usage_line(answer, price_in, price_out), style="dim", markup=False)
+
+
+class _Shown:
+    """Prints the pieces of an answer as they arrive."""
+
+    begun = False
+
+    def add(self, piece: str) -> None:
+        self.begun = True
+        sys.stdout.write(piece)
+        sys.stdout.flush()
 
 
 def say_answer(answer: Answer) -> None:
     say(answer.text, style="bold" if answer.found else "yellow")
+    say_citations(answer)
+
+
+def say_citations(answer: Answer) -> None:
     if answer.citations:
         say()
     for citation in answer.citations:
@@ -76,12 +105,14 @@ def context(
     strategy: StrategyOption = STRATEGY,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
+    hops: HopsOption = 1,
     tokenizer: TokenizerOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what was merged, joined and left out, and why.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The context that a model would be given."""
-    assembled = _open(index_dir, tokenizer).context(question, strategy=strategy, budget=budget, where=where)
+    opened = _open(index_dir, tokenizer)
+    assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops)
     if as_json:
         say_json(context_json(assembled))
         return
@@ -147,9 +178,17 @@ def _say_table(contexts: list[tuple[Context, float]]) -> None:
     console().print(table)
 
 
-def _open(index_dir: Path, tokenizer: Path | None) -> Index:
+def _open(
+    index_dir: Path,
+    tokenizer: Path | None,
+    chat: str = CHAT,
+    window: int | None = None,
+    cache: Path | None = None,
+) -> Index:
     import mergewise
+    from mergewise.models import load_chat
     from mergewise.models.tokens import count_tokens, counter_from_file
 
+    model = load_chat(chat, window)
     counter = count_tokens if tokenizer is None else counter_from_file(tokenizer)
-    return mergewise.open(index_dir, tokens=counter, create=False)
+    return mergewise.open(index_dir, tokens=counter, chat=model or CHAT, cache=cache, create=False)

@@ -1,0 +1,147 @@
+"""`ask` with a chat model, as a person types it; the model is a scripted endpoint on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mergewise.models.scripted import ChatServer, Turn
+from mergewise.types import Message
+
+pytest.importorskip("openai")
+
+COMMAND = Path(sys.executable).parent / "mergewise"
+QUESTION = "How long do cats sleep?"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "cats.md").write_text("# Cats\n\n## Sleep\n\nCats sleep sixteen hours a day.\n")
+    assert run(folder, None, "index", "docs", "--embedder", "none").returncode == 0
+    return folder
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    with ChatServer(lambda messages: Turn("Sixteen hours [1], I think [7].")) as server:
+        yield server
+
+
+def environment(server: ChatServer | None) -> dict[str, str]:
+    return {**os.environ, **({"OPENAI_BASE_URL": server.base_url} if server else {})}
+
+
+def run(cwd: Path, server: ChatServer | None, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    env = {**environment(server), **more}
+    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
+
+
+def test_the_answer_its_citations_and_what_it_cost(home: Path, server: ChatServer) -> None:
+    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--price-in", "1000", "--price-out", "2000")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("Sixteen hours [1], I think.\n\n[1] ")
+    assert "Sleep  (docs/cats.md:" in done.stdout
+    found = re.search(r"r&b: 1 call; (\d+) tokens read, (\d+) written; cost (\S+); 1 marks", done.stderr)
+    assert found is not None, done.stderr
+    assert float(found[3]) == pytest.approx((int(found[1]) * 1000 + int(found[2]) * 2000) / 1e6)
+    assert not server.asked[0].streamed
+
+
+def test_streaming_shows_the_same_text(home: Path, server: ChatServer) -> None:
+    plain = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--no-stream")
+    streamed = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--stream")
+    assert streamed.returncode == 0, streamed.stderr
+    assert streamed.stdout == plain.stdout
+    assert [asked.streamed for asked in server.asked] == [False, True]
+
+
+def test_json_is_complete(home: Path, server: ChatServer) -> None:
+    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--mode", "r&l", "--json")
+    answer = json.loads(done.stdout)
+    assert answer.keys() == {
+        "question", "answer", "found", "complete", "mode", "citations", "removed_marks", "unsupported", "usage",
+        "trace", "context",
+    }  # fmt: skip
+    assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, None)
+    assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "cost"}
+    assert answer["usage"]["calls"] == 1 and answer["usage"]["cost"] is None
+    assert answer["citations"][0]["text"] == "Cats sleep sixteen hours a day."
+
+
+def test_a_cache_pays_once(home: Path, server: ChatServer, tmp_path: Path) -> None:
+    words = ("ask", QUESTION, "--chat", "openai:m", "--json")
+    first, second = (
+        json.loads(run(home, server, *words, MERGEWISE_CACHE=str(tmp_path / "cache")).stdout) for _ in range(2)
+    )
+    assert first["answer"] == second["answer"] and server.requests == 1
+    assert (first["usage"]["calls"], second["usage"]["calls"]) == (1, 0)
+
+
+def test_options_come_from_the_file(home: Path, server: ChatServer, tmp_path: Path) -> None:
+    (tmp_path / "mergewise.toml").write_text(
+        f'index = "{home}/mergewise.index"\n[ask]\nchat = "openai:m"\nmode = "closed-book"\nwindow = 4096\nprice-in = 5.0\n'
+    )
+    answer = json.loads(run(tmp_path, server, "ask", QUESTION, "--json").stdout)
+    assert answer["mode"] == "closed-book" and answer["usage"]["cost"] > 0
+
+
+def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
+    def play(messages: Sequence[Message]) -> Turn:
+        return Turn("Where do cats sleep?" if "plan a search" in messages[0].text else "Sixteen hours [1].")
+
+    with ChatServer(play) as server:
+        answer = json.loads(run(home, server, "ask", QUESTION, "--chat", "openai:m", "--hops", "3", "--json").stdout)
+    assert [step["reason"] for step in answer["context"]["trace"] if step["action"] == "hop"] == [
+        "Where do cats sleep?"
+    ]
+    assert answer["usage"]["calls"] == 3  # the second plan names the same question again, so there is no third round
+
+
+@pytest.mark.parametrize(
+    ("words", "says", "code"),
+    [
+        (("--mode", "fil"), "needs a chat model", 2),
+        (("--chat", "openai:m", "--mode", "x"), "unknown mode 'x'", 2),
+        (("--chat", "openai:"), "unknown chat model", 2),
+        (("--hops", "0"), "the number of hops is 0", 2),
+        (("--chat", "openai:m", "--window", "0"), "Invalid value for '--window'", 2),
+        (("--chat", "openai:m", "--window", "64"), "window", 2),
+        (("--chat", "openai:m", "--cache", "docs/cats.md"), "cannot hold a cache", 2),
+    ],
+)
+def test_wrong_usage(home: Path, server: ChatServer, words: tuple[str, ...], says: str, code: int) -> None:
+    done = run(home, server, "ask", QUESTION, *words, COLUMNS="200")
+    assert (done.returncode, says in done.stderr) == (code, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_model_that_fails_is_an_error_with_a_hint(home: Path) -> None:
+    with ChatServer([Turn(status=401)]) as server:
+        done = run(home, server, "ask", QUESTION, "--chat", "openai:m")
+    assert done.returncode == 1 and "check OPENAI_API_KEY" in done.stderr
+    assert done.stdout == ""
+
+
+def test_control_c_cancels_at_once(home: Path) -> None:
+    with ChatServer([Turn("late", pause=20)]) as server:
+        words = [COMMAND, "ask", QUESTION, "--chat", "openai:m"]
+        with subprocess.Popen(words, cwd=home, env=environment(server), stderr=subprocess.PIPE, text=True) as process:
+            while not server.asked:
+                time.sleep(0.05)
+            started = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            _, error = process.communicate(timeout=20)
+        assert time.monotonic() - started < 5
+        assert process.returncode not in (0, 2)
+        assert "Traceback" not in error

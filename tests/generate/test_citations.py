@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.generate.citations import MarkFilter, cite, without_unknown
+from mergewise.generate.sources import Source
+from mergewise.types import Document, Heading, Page, Span
+
+TEXT = "# Trees\n\nOaks live long. Birches grow fast. \n\n# Moss\n\nMoss likes shade."
+DOCUMENT = Document("d", TEXT, "Wood", outline=None, pages=(Page(4, 0, 44), Page(5, 44, len(TEXT))))
+START = TEXT.index("Oaks")
+SHADE = TEXT.index("Moss likes")
+
+
+def source(mark: int, start: int, end: int) -> Source:
+    text = TEXT[start:end]
+    return Source(mark, "Wood", (), text, ((Span("d", start, end), text),), 1.0)
+
+
+SOURCES = [source(1, START, START + 34), source(2, SHADE, len(TEXT))]
+
+
+def lookup(doc_id: str) -> Document | None:
+    return DOCUMENT if doc_id == "d" else None
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "removed", "quoted"),
+    [
+        ("Birches grow fast [1].", "Birches grow fast [1].", 0, ["Birches grow fast."]),
+        ("Oaks live long. [1] Moss likes shade. [2]", "Oaks live long. [1] Moss likes shade. [2]", 0,
+         ["Oaks live long.", "Moss likes shade."]),
+        ("Oaks live long [1, 2].", "Oaks live long [1][2].", 0, ["Oaks live long.", "Moss likes shade."]),
+        ("Oaks [7] live [1][9] long [0].", "Oaks live [1] long.", 3, ["Oaks live long."]),
+        ("Oaks live long [1]. Oaks live [1].", "Oaks live long [1]. Oaks live [1].", 0, ["Oaks live long."]),
+        ("Zebras [2]", "Zebras [2]", 0, ["Moss likes shade."]),
+        ("Use `x[0]`, and [3].", "Use `x[0]`, and.", 1, []),
+        ("```\ny[9]\n``` [2] likes shade", "```\ny[9]\n``` [2] likes shade", 0, ["Moss likes shade."]),
+        ("[2] says that moss likes shade.", "[2] says that moss likes shade.", 0, ["Moss likes shade."]),
+        ("In [2019a] and [] and [x].", "In [2019a] and [] and [x].", 0, []),
+        ("No mark at all.", "No mark at all.", 0, []),
+    ],
+)  # fmt: skip
+def test_marks(text: str, kept: str, removed: int, quoted: list[str]) -> None:
+    cited = cite(text, SOURCES, lookup)
+    assert (cited.text, cited.removed, [c.text for c in cited.citations]) == (kept, removed, quoted)
+    for citation in cited.citations:
+        assert TEXT[citation.span.start : citation.span.end] == citation.text
+
+
+def test_a_citation_says_where_the_sentence_stands() -> None:
+    (citation,) = cite("Moss likes shade [2].", SOURCES, lookup).citations
+    assert (citation.mark, citation.title, citation.headings, citation.page) == (2, "Wood", ("Moss",), 5)
+    lost = Source(1, "", (), "Gone.", ((Span("gone", 0, 5), "Gone."),), 1.0)
+    (citation,) = cite("Gone [1].", [lost], lookup).citations
+    assert (citation.title, citation.headings, citation.page) == ("", (), None)
+
+
+def test_an_outline_that_the_reader_found_counts() -> None:
+    document = Document("d", TEXT, "Wood", outline=(Heading(1, "All", 0, 7),))
+    (citation,) = cite("Moss likes shade [2].", SOURCES, lambda doc_id: document).citations
+    assert citation.headings == ("All",)
+
+
+answers = st.lists(
+    st.sampled_from(
+        ["Oaks", " live", " ", "[1]", "[2]", "[9]", "[1, 9]", "[", "]", "1", ",", "`", "```", "\n", "x[0]", "."]
+    ),
+    max_size=25,
+)
+
+
+@given(answers, st.integers(1, 4))
+def test_pieces_show_what_the_whole_would(parts: list[str], size: int) -> None:
+    """However a text is cut into pieces, what was shown in the end is the text without the marks that name nothing."""
+    text = "".join(parts)
+    shown: list[str] = []
+    stream = MarkFilter({1, 2}, shown.append)
+    for start in range(0, len(text), size):
+        stream.add(text[start : start + size])
+    stream.end()
+    assert "".join(shown) == without_unknown(text, {1, 2})[0].lstrip()
+
+
+@given(answers)
+def test_every_mark_that_is_left_names_a_source(parts: list[str]) -> None:
+    kept, removed = without_unknown("".join(parts), {1, 2})
+    assert without_unknown(kept, {1, 2}) == (kept, 0) or "`" in kept
+    assert removed <= "".join(parts).count("9") + "".join(parts).count("0") + "".join(parts).count("1")
+
+
+def test_a_mark_is_not_shown_before_it_is_known() -> None:
+    shown: list[str] = []
+    stream = MarkFilter({1}, shown.append)
+    for piece in ("Oaks", " live", " [", "7", "]", " long [1", "].", " `a", "[0]` ["):
+        stream.add(piece)
+    assert shown == ["Oaks", " live", " long", " [1].", " ", "`a[0]`"]
+    stream.end()
+    assert "".join(shown) == "Oaks live long [1]. `a[0]` ["

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import pytest
+
+from mergewise.generate.next_question import by_name, next_question
+from mergewise.models.scripted import ScriptedChat
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context, Document, Passage, Span, Usage
+
+EVIDENCE = "Jaws is a film of 1975. Jaws was directed by Steven Spielberg. It was shot on Martha's Vineyard."
+QUESTION = "When was the director of Jaws born?"
+
+
+def context(*texts: str) -> Context:
+    passages = tuple(Passage(t, 1 / n, (Span("d", 0, len(t)),)) for n, t in enumerate(texts, 1))
+    return Context(QUESTION, "topk", 999, "\n".join(texts), 9, passages)
+
+
+def lookup(doc_id: str) -> Document | None:
+    return Document("d", EVIDENCE)
+
+
+def test_the_bridge_is_a_name_with_what_its_sentence_leaves_open() -> None:
+    assert by_name(QUESTION, [QUESTION], context(EVIDENCE)) == "Steven Spielberg director born"
+
+
+def test_a_name_that_was_asked_for_is_not_asked_again() -> None:
+    asked = [QUESTION, "Steven Spielberg director born"]
+    assert by_name(QUESTION, asked, context(EVIDENCE)) is None or "Martha" in str(
+        by_name(QUESTION, asked, context(EVIDENCE))
+    )
+    assert by_name(QUESTION, [QUESTION], context("Jaws is a film.")) is None
+    assert by_name(QUESTION, [QUESTION], context()) is None
+
+
+@pytest.mark.parametrize(
+    ("evidence", "expected"),
+    [
+        ("The director of Jaws was Spielberg.", "Spielberg born"),
+        ("Jaws cost The University of Texas a fortune.", "University of Texas director born"),
+        ("However, Jaws was long.", None),  # a sentence's first word is capital anyway
+    ],
+)
+def test_names(evidence: str, expected: str | None) -> None:
+    assert by_name(QUESTION, [QUESTION], context(evidence)) == expected
+
+
+def ask(said: str, *asked: str, window: int = 8192) -> tuple[str | None, Usage, ScriptedChat]:
+    chat = ScriptedChat([said], window=window)
+    found, usage = next_question(QUESTION, [QUESTION, *asked], context(EVIDENCE), chat, count_tokens, lookup)
+    return found, usage, chat
+
+
+def test_the_model_says_what_is_missing() -> None:
+    found, usage, chat = ask("- “When was Steven Spielberg born?”\nBecause ...", "Who made Jaws?")
+    assert found == "When was Steven Spielberg born?" and usage.calls == 1
+    (asked,) = chat.asked
+    assert EVIDENCE in asked.text and QUESTION in asked.text and "- Who made Jaws?" in asked.text
+
+
+@pytest.mark.parametrize("said", ["NONE", "none.", "**NONE**", "", QUESTION.upper()])
+def test_it_may_have_enough_and_a_question_is_not_asked_twice(said: str) -> None:
+    found, usage, _ = ask(said)
+    assert found is None and usage.calls == 1
+
+
+def test_passages_over_the_window_are_left_out() -> None:
+    _, _, chat = ask("NONE", window=260)
+    assert EVIDENCE not in chat.asked[0].text and QUESTION in chat.asked[0].text
+
+
+def test_without_a_model_it_costs_nothing() -> None:
+    found = next_question(QUESTION, [QUESTION], context(EVIDENCE), None, count_tokens, lookup)
+    assert found == ("Steven Spielberg director born", Usage())
