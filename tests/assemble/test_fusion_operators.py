@@ -167,10 +167,12 @@ def test_pairs_are_asked_about_at_the_same_time() -> None:
 
 
 @pytest.mark.parametrize("ask", [point, copy])
-def test_a_pair_without_a_sentence_is_no_question(ask: object) -> None:
-    empty = Pair(Chunk(0, 0.0, 0, ()), Chunk(1, 0.0, 0, ()))
-    operator = modelled(["never"], make(), ask)
-    assert operator([empty])[0].kept == () and operator.chat.asked == []  # type: ignore[attr-defined]
+def test_a_chunk_that_holds_nothing_is_no_question(ask: object) -> None:
+    pair, nothing = make(), Chunk(9, 0.0, 0, ())
+    operator = modelled(["never"], pair, ask)
+    found = operator([Pair(nothing, nothing), Pair(nothing, pair.host), Pair(pair.source, nothing)])
+    assert [fusion.kept for fusion in found] == [(), pair.host.content, pair.source.content]
+    assert operator.chat.asked == []  # type: ignore[attr-defined]
 
 
 # -- copy

@@ -288,7 +288,7 @@ def test_what_another_strategy_selected_is_merged(then: str) -> None:
     assert kept and all(
         any(s.doc_id == k.doc_id and s.start <= k.start and k.end <= s.end for s in selected) for k in kept
     )
-    assert merges(context) and [step.action for step in context.trace][0] == "search"
+    assert merges(context) and context.trace[0].action == "search"
 
 
 def test_generated_passages_are_left_out_and_named() -> None:

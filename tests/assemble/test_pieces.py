@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import memory_store
@@ -36,7 +38,7 @@ def test_sentences_tile_their_chunk_and_stand_where_they_say(parts: list[str], c
             assert not source.fragment.visible[2]
             continue
         assert (own[0].fragment.start, own[-1].fragment.end) == (source.fragment.start, source.fragment.end)
-        assert all(a.fragment.end == b.fragment.start for a, b in zip(own, own[1:], strict=False))
+        assert all(a.fragment.end == b.fragment.start for a, b in pairwise(own))
         for sentence in own:
             start, end, shown = sentence.fragment.visible
             assert document.text[start:end] == shown == sentence.text

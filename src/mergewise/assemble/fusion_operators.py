@@ -122,9 +122,9 @@ class Modelled:
         return list(await asyncio.gather(*map(self._safely, pairs)))
 
     async def _safely(self, pair: Pair[Content]) -> Fusion:
-        """The query never fails for a merge. A pair that holds nothing, as after an empty answer, is no question."""
-        if not pair.host.content and not pair.source.content:
-            return Fusion((), "empty")
+        """The query never fails for a merge. A chunk that holds nothing, as after an empty answer, adds nothing."""
+        if not pair.host.content or not pair.source.content:
+            return Fusion(pair.host.content or pair.source.content, "empty")
         try:
             return await self.ask(self.question, self.chat, pair, self.fallback.directional)
         except Unusable as e:
