@@ -114,15 +114,25 @@ def test_directions_differ_in_what_the_model_is_told() -> None:
     assert "host" in told[0] and "host" not in told[1]
 
 
-@pytest.mark.parametrize("answer", ['{"keep":[2]}', "[2]", '```json\n{"keep": [2]}\n```', " [2] \n"])
+@pytest.mark.parametrize(
+    "answer",
+    ['{"keep":"2-4 7"}', '{"keep":[2, 3, 4, 7]}', "[2,3,4,7]", '```json\n{"keep": "2 - 4, 7"}\n```', " 2-4 7 \n", "2,3,4,7",
+     '{"keep":"2 3-4 3 7"}'],
+)  # fmt: skip
 def test_forms_that_are_read(answer: str) -> None:
-    assert prompts.numbers_in(answer, 3) == [2]
+    assert prompts.numbers_in(answer, 9) == [2, 3, 4, 7]
+
+
+@pytest.mark.parametrize("answer", ['{"keep":""}', '{"keep":[]}', "[]", '""'])
+def test_none_is_an_answer(answer: str) -> None:
+    assert prompts.numbers_in(answer, 9) == []
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "2", "two", '{"keep":[0]}', '{"keep":[4]}', '{"keep":["2"]}', '{"keep":[2.0]}', '{"keep":[true]}', '{"keep":2}',
-     '{"keep":[2],"answer":"fish"}', '{"drop":[2]}', '{"keep":[2]', "Sure! [2]", '{"keep":[-1]}', "null"],
+    ["", " ", "two", '{"keep":"0"}', '{"keep":[4]}', '{"keep":["2"]}', '{"keep":[2.0]}', '{"keep":[true]}', "true", "2.5",
+     '{"keep":"2","answer":"fish"}', '{"drop":"2"}', '{"keep":[2', "Sure! 2", '{"keep":[-1]}', "null", '{"keep":"1-4"}',
+     '{"keep":"1-99999999"}', '{"keep":"1-2-3"}', '{"keep":"1 and 2"}', "[" * 5000],
 )  # fmt: skip
 def test_forms_that_are_not(answer: str) -> None:
     assert isinstance(prompts.numbers_in(answer, 3), str)
@@ -140,7 +150,7 @@ def test_a_bad_answer_is_repaired_once() -> None:
     (found,) = operator([pair])
     assert texts(found.kept) == ["Cats eat fish."] and found.usage.calls == 2 and found.how == "point"
     repair = operator.chat.asked[1].messages  # type: ignore[attr-defined]
-    assert repair[-2].text == "I keep the fish." and "it is no JSON" in repair[-1].text
+    assert repair[-2].text == "I keep the fish." and "it is no list of numbers" in repair[-1].text
 
 
 def test_an_answer_that_stays_bad_leaves_it_to_the_extractive_operator() -> None:

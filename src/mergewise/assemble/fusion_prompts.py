@@ -21,7 +21,7 @@ FEW_WORDS = 3  # fewer are no evidence of a place, unless they are a whole sente
 
 POINT_SCHEMA: Mapping[str, object] = {
     "type": "object",
-    "properties": {"keep": {"type": "array", "items": {"type": "integer"}}},
+    "properties": {"keep": {"type": "string", "description": "numbers of sentences, such as 1-3 7 9"}},
     "required": ["keep"],
     "additionalProperties": False,
 }
@@ -39,7 +39,10 @@ _DIRECTED = (
     "sentence that has to do with the question. Of B keep a sentence only if it helps to answer the question and says "
     "something that A does not say."
 )
-_NUMBERS = 'Sentences are numbered. Answer with JSON alone: {"keep":[numbers in any order]}, {"keep":[]} if none helps.'
+_NUMBERS = (
+    'Sentences are numbered. Answer with JSON alone, the numbers of those you keep: {"keep":"1-3 7 9"} for 1, 2, 3, 7 '
+    'and 9, {"keep":""} if none helps.'
+)
 _WORD_FOR_WORD = (
     "Answer with the sentences you keep and nothing else, each copied word for word and whole: no numbers, no linking words, "
     "nothing shortened or added. Answer NONE if none helps."
@@ -65,7 +68,7 @@ def copy(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *,
 
 def again(problem: str, count: int) -> Message:
     """Asks for a repair."""
-    text = f'That cannot be used: {problem}. Answer with JSON alone, {{"keep":[...]}}, numbers from 1 to {count}.'
+    text = f'That cannot be used: {problem}. Answer with JSON alone, {{"keep":"..."}}, numbers from 1 to {count}.'
     return Message("user", text)
 
 
@@ -95,23 +98,43 @@ def copy_tokens(sentences: Sequence[Sentence]) -> int:
 
 
 _FENCE = re.compile(r"\s*```(?:json)?\s*(.*?)\s*```\s*", re.DOTALL)
+_NUMBER = re.compile(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?")
+_LIST = re.compile(rf"\s*(?:{_NUMBER.pattern}(?:\s*,\s*|\s+|\s*$))*")
 
 
 def numbers_in(answer: str, count: int) -> list[int] | str:
-    """The numbers of an answer, or what is wrong with it. Only JSON of the form asked for, or its list alone, is read."""
+    """The numbers of an answer, or what is wrong with it.
+
+    Only JSON of the form asked for is read, with the numbers as a string or a list, and those alone, without their object.
+    """
     fenced = _FENCE.fullmatch(answer)
+    answer = fenced[1] if fenced else answer
     try:
-        value = json.loads(fenced[1] if fenced else answer)
-    except ValueError:
-        return "it is no JSON"
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        value = answer if answer.strip() else None
     if isinstance(value, dict):
         if set(value) != {"keep"}:
             return 'it is no object with the one key "keep"'
         value = value["keep"]
-    if not isinstance(value, list) or any(isinstance(n, bool) or not isinstance(n, int) for n in value):
-        return "it is no list of whole numbers"
-    wrong = [n for n in value if not 1 <= n <= count]
-    return f"there is no sentence {wrong[0]}" if wrong else list(dict.fromkeys(value))
+    pairs = _ranges(value)
+    if pairs is None:
+        return "it is no list of numbers"
+    wrong = [n for pair in pairs for n in pair if not 1 <= n <= count]
+    if wrong:
+        return f"there is no sentence {wrong[0]}"
+    return list(dict.fromkeys(n for first, last in pairs for n in range(first, last + 1)))
+
+
+def _ranges(value: object) -> list[tuple[int, int]] | None:
+    """First and last of each run, a number alone being both."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return [(value, value)]
+    if isinstance(value, str) and _LIST.fullmatch(value):
+        return [(int(m[1]), int(m[2] or m[1])) for m in _NUMBER.finditer(value)]
+    if isinstance(value, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in value):
+        return [(n, n) for n in value]
+    return None
 
 
 def supported(answer: str, sentences: Sequence[Sentence]) -> tuple[list[int], int]:
