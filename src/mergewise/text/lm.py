@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
+Vector: TypeAlias = npt.NDArray[np.float64]
 
 MU = 100.0  # words of the corpus that stand in for what the anchor did not say
 NU = 10.0
@@ -46,7 +47,7 @@ class Background:
     counts: Mapping[str, int]
     total: int
 
-    def probabilities(self, words: Sequence[str]) -> npt.NDArray[np.float64]:
+    def probabilities(self, words: Sequence[str]) -> Vector:
         """Add-half smoothed, so that no word is impossible."""
         found = np.array([self.counts.get(word, 0) for word in words], np.float64)
         return (found + UNSEEN) / (self.total + UNSEEN * (len(self.counts) + 1))
@@ -74,40 +75,41 @@ class WordModel:
             return np.zeros((len(sources), len(anchors)), np.float32)
         vocabulary: dict[str, int] = {}
         numbered = {text: _numbered(text, vocabulary) for text in (*sources, *anchors)}
-        said, read = [numbered[text] for text in sources], [numbered[text] for text in anchors]
+        texts = list(numbered)
+        s = np.array([texts.index(text) for text in sources])
+        a = np.array([texts.index(text) for text in anchors])
         p = self._background.probabilities(list(vocabulary))
-        lengths = np.array([len(ids) for ids in said])
-        total = self._unigrams(said, read, p) + self._bigrams(said, read, p)
-        mean: Matrix = (-total / np.maximum(lengths, 1)[:, None]).astype(np.float32)
+        ids = list(numbered.values())
+        lengths = np.array([len(own) for own in ids])
+        n = _counts(ids, len(p))
+        total = self._unigrams(n, lengths, p, s, a) + self._bigrams(ids, n, lengths, p, s, a)
+        mean: Matrix = (-total / np.maximum(lengths[s], 1)[:, None]).astype(np.float32)
         return mean
 
-    def _unigrams(self, said: Sequence[Ids], read: Sequence[Ids], p: npt.NDArray[np.float64]) -> Matrix:
+    def _unigrams(self, n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
         """sum over w of n_s(w) log P(w | a): log mu P(w | C) of every word, and what the anchor adds to the words it has."""
-        n_s, n_a = _counts(said, len(p)), _counts(read, len(p))
-        gain = np.zeros_like(n_a)
-        row, word = np.nonzero(n_a)
-        gain[row, word] = np.log1p(n_a[row, word] / (self._mu * p[word]))
-        lengths = np.array([len(ids) for ids in read])
-        without = np.einsum("sw,w->s", n_s, np.log(self._mu * p).astype(np.float32))
-        sums: Matrix = without[:, None] + _products(n_s, gain) - _lengths(said)[:, None] * np.log(lengths + self._mu)
+        gain = np.zeros_like(n)
+        row, word = np.nonzero(n)
+        gain[row, word] = np.log1p(n[row, word] / (self._mu * p[word]))
+        without = np.einsum("sw,w->s", n, np.log(self._mu * p).astype(np.float32))
+        sums: Matrix = without[s, None] + _products(n[s], gain[a])
+        sums -= lengths[s, None] * np.log(lengths[a] + self._mu)
         return sums
 
-    def _bigrams(self, said: Sequence[Ids], read: Sequence[Ids], p: npt.NDArray[np.float64]) -> Matrix:
+    def _bigrams(self, ids: Sequence[Ids], n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
         """What bigrams change: log nu / (n_a(v) + nu) for every context, and more where the anchor has the bigram."""
         size = len(p)
-        before_s, before_a = _counts([x[:-1] for x in said], size), _counts([x[:-1] for x in read], size)
-        followed = np.log(self._nu / (before_a + self._nu))
-        pairs_s, pairs_a = ([x[:-1] * size + x[1:] for x in texts] for texts in (said, read))
-        shared = np.intersect1d(np.concatenate(pairs_s), np.concatenate(pairs_a))
-        n_s, n_a = _shared_counts(pairs_s, shared), _shared_counts(pairs_a, shared)
-        row, pair = np.nonzero(n_a)
-        words = shared[pair] % size
-        lengths = np.array([len(ids) for ids in read])
-        own = _counts(read, size)[row, words]
-        p_unigram = (own + self._mu * p[words]) / (lengths[row] + self._mu)
-        gain = np.zeros_like(n_a)
-        gain[row, pair] = np.log1p(n_a[row, pair] / (self._nu * p_unigram))
-        sums: Matrix = _products(before_s, followed) + _products(n_s, gain)
+        before = _counts([own[:-1] for own in ids], size)
+        followed = np.log(self._nu / (before + self._nu))
+        pairs = [own[:-1] * size + own[1:] for own in ids]
+        distinct, places = np.unique(np.concatenate(pairs), return_inverse=True)
+        n_pairs = _counts(np.split(places, np.cumsum([len(own) for own in pairs])[:-1]), len(distinct))
+        row, pair = np.nonzero(n_pairs)
+        words = distinct[pair] % max(1, size)
+        p_unigram = (n[row, words] + self._mu * p[words]) / (lengths[row] + self._mu)
+        gain = np.zeros_like(n_pairs)
+        gain[row, pair] = np.log1p(n_pairs[row, pair] / (self._nu * p_unigram))
+        sums: Matrix = _products(before[s], followed[a]) + _products(n_pairs[s], gain[a])
         return sums
 
 
@@ -129,21 +131,7 @@ def _products(n_s: Matrix, gain: Matrix) -> Matrix:
     return sums
 
 
-def _lengths(texts: Sequence[Ids]) -> Ids:
-    return np.array([len(ids) for ids in texts])
-
-
 def _counts(texts: Sequence[Ids], size: int) -> Matrix:
     """How often each text holds each id, shape (len(texts), size)."""
     flat = np.concatenate([ids + number * size for number, ids in enumerate(texts)])
     return np.bincount(flat, minlength=len(texts) * size).reshape(len(texts), size).astype(np.float32)
-
-
-def _shared_counts(pairs: Sequence[Ids], shared: Ids) -> Matrix:
-    """How often each text holds each of the shared bigrams."""
-    places = [np.searchsorted(shared, own) for own in pairs]
-    known = [
-        at[(at < len(shared)) & (shared[np.minimum(at, len(shared) - 1)] == own)] if len(shared) else own[:0]
-        for at, own in zip(places, pairs, strict=True)
-    ]
-    return _counts(known, len(shared))
