@@ -32,6 +32,8 @@ ALIGNER = Aligner(SOURCES)
         ("Retries count heavily against everybody.", False, [2]),
         ("The Eiffel Tower stands by a river.", False, None),
         ("Zebras gallop.", False, []),
+        ("Marie Curie was born in Paris.", False, [3]),
+        ("Marie Curie died in 1934 in Passy.", True, [3, 4]),
     ],
 )
 def test_by_hand(said: str, supported: bool, rests_on: list[int] | None) -> None:
@@ -66,7 +68,7 @@ def test_sentences_of_a_passage_stand_where_they_stand() -> None:
     assert all(text[s.span.start : s.span.end] == s.text for s in found)
 
 
-some_words = st.lists(st.sampled_from("a b c d 7 8 not".split()), min_size=1, max_size=8).map(" ".join)
+some_words = st.lists(st.sampled_from("a b c d 7 8 not Zed".split()), min_size=1, max_size=8).map(" ".join)
 
 
 @given(st.lists(some_words, min_size=1, max_size=5), some_words)
@@ -84,9 +86,10 @@ def test_support_is_what_its_definition_says(texts: list[str], said: str) -> Non
         return share / 2 if lacks else share
 
     candidates = [[text] for text in texts] + [list(pair) for pair in pairwise(texts)]
+    invented = 2 if "Zed" in said.split()[1:] and not any("Zed" in text.split() for text in texts) else 1
     expected = max(support(" ".join(candidate).split()) for candidate in candidates)
     found = Aligner(sources).align(said)
-    assert found.support == pytest.approx(expected)
+    assert found.support == pytest.approx(expected / invented)
     assert not found.sources or support(" ".join(s.text for s in found.sources).split()) == pytest.approx(expected)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, SCORER, STRATEGY
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -57,6 +57,9 @@ WindowOption = Annotated[
     int | None,
     typer.Option(envvar="MERGEWISE_WINDOW", help="Tokens that the chat model takes. [default: 32768]", min=1),
 ]
+MaxTokensOption = Annotated[
+    int, typer.Option(envvar="MERGEWISE_MAX_TOKENS", help="Most tokens that a chat model writes in one call.", min=1)
+]
 CacheOption = Annotated[
     Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Keep the chat model's answers in this directory.")
 ]
@@ -69,4 +72,4 @@ PriceOutOption = Annotated[
 
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "SCORER", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "SCORER", "STRATEGY"]

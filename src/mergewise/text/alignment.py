@@ -6,9 +6,10 @@
 
 Support is the mean of two shares: of the sentence's words and of its pairs of neighbouring words, those that the source
 has too, each as often as there. A verbatim copy has 1, whatever its case, punctuation and white space; words in another
-order keep their own share but lose that of the pairs. A figure or a negation that the source does not have halves the
-support: one of them is enough to turn a sentence around. Sources are single sentences, and pairs of neighbours in one
-document, since a model likes to join them and sentences may be split in different places.
+order keep their own share but lose that of the pairs. One word is enough to turn a sentence around, so the support is
+halved by a figure or a negation that the source does not have, and by a capitalised word that no source has at all (a
+name may well stand for the pronoun of its source). Sources are single sentences, and pairs of neighbours in one document,
+since a model likes to join them and sentences may be split in different places.
 """
 
 from __future__ import annotations
@@ -72,6 +73,7 @@ class Aligner:
     def __init__(self, sources: Sequence[SourceSentence]) -> None:
         self._candidates = [*((source,) for source in sources), *_neighbours(sources)]
         self._postings: dict[_Term, list[tuple[int, int]]] = defaultdict(list)
+        self._vocabulary = {word for source in sources for word in words(source.text)}
         for number, candidate in enumerate(self._candidates):
             for term, count in _terms([word for s in candidate for word in words(s.text)]).items():
                 self._postings[term].append((number, count))
@@ -89,6 +91,8 @@ class Aligner:
             lacking = turning and not self._words(number).issuperset(turning)
             if (halved := share / 2 if lacking else share) > support:
                 best, support = number, halved
+        if not _names(sentence) <= self._vocabulary:
+            support /= 2
         return Alignment(() if best is None else self._candidates[best], support)
 
     def _shares(self, said: Sequence[str]) -> list[tuple[int, float]]:
@@ -114,6 +118,12 @@ _Term = str | tuple[str, str]
 def words(text: str) -> list[str]:
     """Words without case, punctuation and forms of the same character; of scripts that put no spaces, characters."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+
+
+def _names(sentence: str) -> set[str]:
+    """Capitalised words, but for the first one, which is capital anyway."""
+    found = _WORD.findall(unicodedata.normalize("NFKC", sentence))[1:]
+    return {word.casefold() for word in found if word[0].isupper()}
 
 
 def _terms(said: Sequence[str]) -> Counter[_Term]:
