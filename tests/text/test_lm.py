@@ -76,7 +76,7 @@ def test_fifty_chunks_of_four_hundred_tokens_take_a_moment() -> None:
     fastest = math.inf
     for _ in range(5):
         words_of.cache_clear()
-        started = time.perf_counter()
+        started = time.thread_time()  # whatever else the machine is doing
         WordModel(background).nll(pool, pool)
-        fastest = min(fastest, time.perf_counter() - started)
+        fastest = min(fastest, time.thread_time() - started)
     assert fastest < 0.05

@@ -112,11 +112,11 @@ def merge_sources(
     name: str,
     trace: Sequence[Step],
 ) -> Context:
-    pool = _Pool(question, sources, budget, models, parameters)
+    pool = Pool(question, sources, budget, models, parameters)
     merged = merge(
         pool.chunks,
         budget,
-        _pairing(parameters, pool.texts, models.scorer),
+        pairing(parameters, pool.texts, models.scorer),
         pool.fuse,
         parameters.schedule,
         parameters.at_once,
@@ -127,7 +127,7 @@ def merge_sources(
     return replace(context, usage=pool.usage)
 
 
-class _Pool:
+class Pool:
     """The sentences of a question's chunks, what they are worth, and what became of them."""
 
     def __init__(
@@ -243,7 +243,7 @@ class _Texts:
         return self._known[chunk.number]
 
 
-def _pairing(parameters: MergeRAG, texts: _Texts, scorer: NLLScorer | None) -> Pairing[Content]:
+def pairing(parameters: MergeRAG, texts: _Texts, scorer: NLLScorer | None) -> Pairing[Content]:
     if parameters.pairs == "symmetric":
         return symmetric
     return asymmetric(_rows(texts, scorer))
@@ -272,7 +272,7 @@ def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
     return rows
 
 
-def _summary(pool: _Pool, merged: Merged[Content]) -> Step:
+def _summary(pool: Pool, merged: Merged[Content]) -> Step:
     """The merge tree in one line."""
     depth = max((chunk.depth for chunk in merged.chunks), default=0)
     reason = (
