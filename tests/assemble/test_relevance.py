@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mergewise.assemble.fragments import Fragment
 from mergewise.assemble.pieces import Lengths, Sentence, Source, sentences_of
-from mergewise.assemble.relevance import BACKLINK, LINK, Floors, relevance
+from mergewise.assemble.relevance import BACKLINK, LINK, OPENING, Floors, relevance
 from mergewise.models.tokens import count_tokens
 
 
@@ -25,7 +25,7 @@ def test_a_sentence_that_says_the_questions_rare_words_is_worth_more() -> None:
     found = relevance("What do cats eat?", sentences, [0.5])
     ranked = sorted(sentences, key=lambda s: -found[s])
     assert ranked[0].text == "Cats eat fish."
-    assert found[sentences[0]] == pytest.approx(0.5)
+    assert found[sentences[0]] == pytest.approx(0.5 + OPENING)
     better = relevance("What do cats eat?", sentences, [0.9])
     assert all(better[s] == pytest.approx(found[s] + 0.4) for s in sentences)
 
@@ -39,11 +39,11 @@ def test_what_the_best_sentences_name_is_linked_and_what_names_their_place() -> 
     question = "When did it begin where he studied?"
     found = relevance(question, sentences, [0.9, 0.1, 0.1, 0.1])
     best = found[sentences[0]]
-    assert found[sentences[1]] == pytest.approx(0.1 + LINK * best, abs=0.2)
-    assert found[sentences[2]] == pytest.approx(0.1 + BACKLINK * best, abs=0.1)
-    assert found[sentences[3]] == pytest.approx(0.1)
+    assert found[sentences[1]] == pytest.approx(0.1 + OPENING + LINK * best, abs=0.2)
+    assert found[sentences[2]] == pytest.approx(0.1 + OPENING + BACKLINK * best, abs=0.1)
+    assert found[sentences[3]] == pytest.approx(0.1 + OPENING)
     known = relevance("University of the Philippines", sentences[1:], [0.9, 0.1, 0.1, 0.1])
-    assert known[sentences[3]] == pytest.approx(0.1)  # names of the question lead nowhere new
+    assert known[sentences[3]] == pytest.approx(0.1 + OPENING)  # names of the question lead nowhere new
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=20), st.integers(1, 300), st.sampled_from([0.0, 0.5, 0.9]))

@@ -27,6 +27,7 @@ class Sentence:
     """One sentence of the pool. `fragment` holds it with the white space after it, so that neighbours touch."""
 
     chunk: int  # of which first chunk
+    first: bool  # the first one of it
     fragment: Fragment
     text: str
     tokens: int
@@ -60,7 +61,10 @@ def sentences_of(sources: Sequence[Source], count_tokens: TokenCounter) -> list[
     texts = [[cut.visible[2] for cut in own] for own in cuts]
     counts = iter(count_tokens([text for own in texts for text in own]) if any(texts) else ())
     return [
-        [Sentence(number, cut, text, next(counts), content_terms(text)) for cut, text in zip(own, shown, strict=True)]
+        [
+            Sentence(number, i == 0, cut, text, next(counts), content_terms(text))
+            for i, (cut, text) in enumerate(zip(own, shown, strict=True))
+        ]
         for number, (own, shown) in enumerate(zip(cuts, texts, strict=True))
     ]
 

@@ -4,6 +4,7 @@ A sentence's relevance adds up
 - S(c; q) of the chunk that it came in,
 - the share of the question's terms that it says, weighted by how rare they are in the pool; terms that stand in its
   heading path alone count half,
+- a little for the sentence that opens its chunk, which names what the others speak of,
 - a link: the best sentences name the heading that it stands under, or it names theirs, which is how one document leads to
   the next where a question takes two steps.
 """
@@ -20,6 +21,7 @@ from mergewise.text.terms import content_terms
 
 COVERAGE = 0.5
 PATH = 0.5
+OPENING = 0.05
 LINK, BACKLINK = 0.3, 0.2
 BEST = 6  # sentences that links go out from
 
@@ -35,7 +37,7 @@ def relevance(question: str, sentences: Sequence[Sentence], scores: Sequence[flo
         said = wanted & s.terms
         above = (wanted & paths[s.fragment.place]) - said
         covered = sum(map(rarity, said)) + PATH * sum(map(rarity, above))
-        found[s] = scores[s.chunk] + COVERAGE * covered / largest
+        found[s] = scores[s.chunk] + COVERAGE * covered / largest + (OPENING if s.first else 0.0)
     return _with_links(found, wanted)
 
 
