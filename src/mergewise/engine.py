@@ -219,14 +219,16 @@ class Index:
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         hops: int = 1,
+        then: str | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
         documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `hops`, further rounds ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
+        `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
         """
-        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops)
+        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops, then)
 
     def ask(
         self,
@@ -238,6 +240,7 @@ class Index:
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         hops: int = 1,
+        then: str | None = None,
         max_tokens: int = MAX_TOKENS,
         show: modes.Show | None = None,
     ) -> Answer:
@@ -253,7 +256,7 @@ class Index:
             _check_question(question, budget, hops)
             context = Context(question, strategy, budget, "", 0, ())
         else:
-            context = self._context(stored, question, strategy, budget, where, parameters, hops)
+            context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
         if self.chat is None or chosen is None:
             return extractive.answer(context, self.embedder, stored.document)
         return modes.answer(context, chosen, self.chat, self.tokens, stored.document, max_tokens=max_tokens, show=show)
@@ -276,12 +279,14 @@ class Index:
         where: str | None,
         parameters: Mapping[str, object] | None,
         hops: int,
+        then: str | None,
     ) -> Context:
         """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
         _check_question(question, budget, hops)
         reader = HybridReader(stored, self.embedder, where, self.search)
         models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer, self.tokens is count_tokens)
-        found = strategies.assemble(strategy, question, reader, budget, models, parameters)
+        room = budget if then is None else strategies.room_for(then, budget)
+        found = strategies.assemble(strategy, question, reader, room, models, parameters)
         asked = [question]
         while len(asked) < hops:
             wanted, spent = next_question(question, asked, found, self.chat, self.tokens, stored.document)
@@ -289,8 +294,8 @@ class Index:
             if wanted is None:
                 break
             asked.append(wanted)
-            found = merge(found, strategies.assemble(strategy, wanted, reader, budget, models, parameters), models)
-        return found
+            found = merge(found, strategies.assemble(strategy, wanted, reader, room, models, parameters), models)
+        return found if then is None else strategies.merge_context(then, found, budget, models)
 
     # -- care
 

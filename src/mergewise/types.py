@@ -215,6 +215,34 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class MergeNode:
+    """A chunk in a tree of merges: a number of its own, S(c; q), its tokens, and where it comes from."""
+
+    number: int
+    score: float
+    tokens: int
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergeNote:
+    """One merge: `source` went into `host`, and `result` came of it. `nll` is set where it chose the host.
+
+    `taken` is False where the budget was held without it. `unsupported` counts sentences of a model that were dropped.
+    """
+
+    round: int
+    source: MergeNode
+    host: MergeNode
+    result: MergeNode
+    how: str
+    nll: float | None = None
+    calls: int = 0
+    unsupported: int = 0
+    taken: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One thing a strategy did, and why: what it took (`inputs`), what came of it (`output`), at what score."""
 
@@ -223,6 +251,7 @@ class Step:
     inputs: tuple[Span, ...] = ()
     output: Span | None = None
     score: float | None = None
+    merge: MergeNote | None = None
 
 
 @dataclass(frozen=True, slots=True)

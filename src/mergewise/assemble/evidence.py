@@ -115,7 +115,7 @@ class Item(NamedTuple):
     @property
     def leans(self) -> bool:
         """Whether it needs the sentence before it; what opens a place has none."""
-        return not self.opens and leans(self.text)
+        return not self.opens and leans(self.text, headed=bool(self.leaf.headings or self.leaf.title))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, SCORER, STRATEGY
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -32,6 +32,16 @@ TokenizerOption = Annotated[
 ChatOption = Annotated[
     str,
     typer.Option(envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences, verbatim) or openai:MODEL."),
+]
+ScorerOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MERGEWISE_SCORER", help="What tells which chunks say the same (MergeRAG): lm, hf:PATH or openai:MODEL."
+    ),
+]
+ThenOption = Annotated[
+    str | None,
+    typer.Option(envvar="MERGEWISE_THEN", help="Merge what the strategy selected: mergerag-asym or mergerag-sym."),
 ]
 ModeOption = Annotated[
     str | None,
@@ -62,4 +72,4 @@ PriceOutOption = Annotated[
 
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "SCORER", "STRATEGY"]

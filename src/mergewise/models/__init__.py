@@ -45,6 +45,18 @@ def _openai_chat(name: str, window: int | None) -> ChatModel:
     return OpenAIChat(name, window=window)
 
 
+def _causal_scorer(name: str) -> NLLScorer:
+    from mergewise.models.causal_scorer import CausalScorer
+
+    return CausalScorer(name)
+
+
+def _openai_scorer(name: str) -> NLLScorer:
+    from mergewise.models.openai_scorer import OpenAIScorer
+
+    return OpenAIScorer(name)
+
+
 # The forms of a spec. What stands after the colon is handed on.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _minilm,
@@ -58,7 +70,11 @@ CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
     "openai:MODEL": _openai_chat,
 }
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {"none": _none}
-SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {"lm": _none}
+SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
+    "hf:PATH": _causal_scorer,
+    "lm": _none,
+    "openai:MODEL": _openai_scorer,
+}
 
 
 def load_embedder(spec: str) -> Embedder | None:

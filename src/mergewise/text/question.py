@@ -49,8 +49,9 @@ _OFFERS: dict[Wanted, re.Pattern[str]] = {
 
 _LEANS = re.compile(
     r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\||"
-    r"(?:It|Its|They|Their|Them|This|That|These|Those|He|She|His|Her|Such|However|But|And|So|Then|Therefore|Thus|Also)\b"
+    r"(?:This|That|These|Those|Such|However|But|And|So|Then|Therefore|Thus|Also)\b"
 )
+_PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
 
 
 def kind_of(question: str) -> Kind:
@@ -72,6 +73,9 @@ def offers(sentence: str, wanted: Wanted | None) -> bool:
     return wanted is not None and _OFFERS[wanted].search(sentence) is not None
 
 
-def leans(sentence: str) -> bool:
-    """Whether the sentence needs the one before it: it begins with a pronoun, a list mark or a table's edge."""
-    return _LEANS.match(sentence) is not None
+def leans(sentence: str, headed: bool) -> bool:
+    """Whether the sentence needs the one before it: it begins with a list mark, a table's edge, or a word that points back.
+
+    What "it" and "she" point to, a heading above the sentence mostly names.
+    """
+    return _LEANS.match(sentence) is not None or (not headed and _PRONOUN.match(sentence) is not None)
