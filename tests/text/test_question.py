@@ -32,11 +32,7 @@ def test_sentences_offer_what_is_wanted() -> None:
 
 
 def test_sentences_lean_on_what_comes_before() -> None:
-    assert (
-        leans("It gets hot.")
-        and leans("- an item")
-        and leans("2. second")
-        and leans("| cell |")
-        and leans("However, no.")
-    )
-    assert not leans("Items are hot.") and not leans("Heat rises.")
+    for sentence in ("- an item", "2. second", "| cell |", "However, no.", "This gets hot."):
+        assert leans(sentence, headed=True) and leans(sentence, headed=False)
+    assert leans("It gets hot.", headed=False) and not leans("It gets hot.", headed=True)
+    assert not leans("Items are hot.", headed=False) and not leans("Heat rises.", headed=False)
