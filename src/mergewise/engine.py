@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from mergewise import assemble as strategies
 from mergewise.assemble.iterate import merge
-from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
 from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
@@ -30,6 +30,8 @@ from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, 
 VIEWS = ("leaf",)
 
 Source: TypeAlias = str | os.PathLike[str] | Document
+Budget: TypeAlias = int | Literal["auto"]
+"""Most tokens that a context may hold; "auto" lets weave decide."""
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with documents done, documents in all, and the name of the last one."""
 
@@ -215,7 +217,7 @@ class Index:
         question: str,
         *,
         strategy: str = STRATEGY,
-        budget: int = BUDGET,
+        budget: Budget = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         hops: int = 1,
@@ -223,6 +225,7 @@ class Index:
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
+        With the budget "auto", weave stops where a further token gains little, and the trace says what was left out.
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
         documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `hops`, further rounds ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
@@ -235,7 +238,7 @@ class Index:
         question: str,
         *,
         strategy: str = STRATEGY,
-        budget: int = BUDGET,
+        budget: Budget = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
@@ -254,7 +257,7 @@ class Index:
         stored = self.store.reader()
         if chosen == "closed-book":
             _check_question(question, budget, hops)
-            context = Context(question, strategy, budget, "", 0, ())
+            context = Context(question, strategy, 0, "", 0, ())
         else:
             context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
         if self.chat is None or chosen is None:
@@ -275,7 +278,7 @@ class Index:
         stored: StoreReader,
         question: str,
         strategy: str,
-        budget: int,
+        budget: Budget,
         where: str | None,
         parameters: Mapping[str, object] | None,
         hops: int,
@@ -285,6 +288,8 @@ class Index:
         _check_question(question, budget, hops)
         reader = HybridReader(stored, self.embedder, where, self.search)
         models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer, self.tokens is count_tokens)
+        if budget == "auto":
+            budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
         room = budget if then is None else strategies.room_for(then, budget)
         found = strategies.assemble(strategy, question, reader, room, models, parameters)
         asked = [question]
@@ -317,11 +322,11 @@ class Index:
         return self.store.check()
 
 
-def _check_question(question: str, budget: int, hops: int) -> None:
+def _check_question(question: str, budget: Budget, hops: int) -> None:
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
+    if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+        raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
         raise UsageError(f"the number of hops is {hops!r}", "give 1 or more")
 

@@ -13,7 +13,7 @@ from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Context
 
-__all__ = ["STRATEGIES", "Models", "Strategy", "assemble", "merge_context", "room_for", "split_specs"]
+__all__ = ["STRATEGIES", "Models", "Strategy", "assemble", "merge_context", "room_for", "split_specs", "stopping"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,15 @@ def assemble(
     """Run a strategy given as `name` or `name(parameter=value, ...)`; `parameters` come on top."""
     strategy, chosen = resolve(spec, parameters)
     return strategy.assemble(question, reader, budget, models, chosen, spec)
+
+
+def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -> dict[str, object]:
+    """Parameters with which a strategy ends by itself where its gains fall below this share of the first one."""
+    _, chosen = resolve(spec, parameters)
+    if "stop" not in {field.name for field in fields(chosen)}:
+        able = ", ".join(name for name, known in STRATEGIES.items() if hasattr(known.parameters, "stop"))
+        raise UsageError(f"{spec} does not know when to stop", f"give a budget in tokens, or use one of: {able}")
+    return {"stop": share, **(parameters or {})} if not chosen.stop else dict(parameters or {})
 
 
 def room_for(then: str, budget: int) -> int:

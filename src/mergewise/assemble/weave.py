@@ -27,6 +27,7 @@ POOL = 150  # the most relevant candidates, among which is selected
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
 ALIKE = 0.95  # cosine above which two sentences begin to say the same
 HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
+LEFT_OUT = 8  # sentences that are named where selection stopped by itself
 SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
 
 
@@ -194,7 +195,10 @@ def _tell_selection(pool: Pool, chosen: Sequence[int], found: Selection, trace: 
         item = pool.items[i]
         trace.append(Step("take", _why(pool, item), (item.span,), score=float(pool.relevance[i])))
     if found.stopped:
-        trace.append(Step("stop", f"the gain per token fell below {found.gains[-1]:.2g}; the rest was left out"))
+        out = [i for i in np.argsort(-pool.relevance, kind="stable").tolist() if i not in set(chosen)]
+        reason = f"a further token gains little; {len(out)} sentences were left out, the most relevant first"
+        spans = tuple(pool.items[i].span for i in out[:LEFT_OUT])
+        trace.append(Step("stop", reason, spans, score=float(pool.relevance[out[0]])))
 
 
 def _why(pool: Pool, item: Item) -> str:

@@ -141,13 +141,15 @@ def context(
     say(assembled.text)
     if trace:
         say_trace(assembled)
-    summary = f"{assembled.tokens} of {budget} tokens, {len(assembled.passages)} passages, {assembled.strategy}"
+    summary = (
+        f"{assembled.tokens} of {assembled.budget} tokens, {len(assembled.passages)} passages, {assembled.strategy}"
+    )
     console(stderr=True).print(summary, style="dim", markup=False)
 
 
 def compare(
     question: QuestionArgument,
-    strategies: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = "topk,dos,auto-merge",
+    strategies: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = "weave,auto-merge,topk",
     index_dir: IndexOption = DEFAULT_INDEX,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
