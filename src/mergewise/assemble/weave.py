@@ -23,7 +23,7 @@ from mergewise.assemble.submodular import Objective, Selection, maximise
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.types import GAP, Context, Step
 
-POOL = 150  # the most relevant candidates, among which is selected
+POOL = 100  # the most relevant candidates, among which is selected
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
 ALIKE = 0.95  # cosine above which two sentences begin to say the same
 HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list

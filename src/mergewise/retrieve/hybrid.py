@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from mergewise.protocols import Embedder, FloatArray, StoreReader
@@ -19,6 +20,12 @@ class SearchSettings:
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
     weight: float = 0.4
     depth: int = 100
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Kept between questions: starting a thread costs as much as a small search."""
+    return ThreadPoolExecutor(8, thread_name_prefix="mergewise-search")
 
 
 class HybridReader:
@@ -61,12 +68,11 @@ class HybridReader:
     def _both_searches(self, question: str, depth: int) -> tuple[Ranking, Ranking]:
         if self._embedder is None:
             return self._store.text_search(question, depth, self._where), []
-        with ThreadPoolExecutor(1) as pool:
-            text = pool.submit(self._store.text_search, question, depth, self._where)
-            query = self.question_vector(question)
-            assert query is not None  # there is an embedder
-            vector = self._store.vector_search(query, depth, self._where)
-            return text.result(), vector
+        text = _threads().submit(self._store.text_search, question, depth, self._where)
+        query = self.question_vector(question)
+        assert query is not None  # there is an embedder
+        vector = self._store.vector_search(query, depth, self._where)
+        return text.result(), vector
 
     def _fuse(self, text: Ranking, vector: Ranking) -> dict[int, float]:
         if self._embedder is None:
