@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mergewise.index.names import names_of
 from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
@@ -46,7 +47,8 @@ def rows_of(
     rows = []
     for document, tree in zip(documents, build_trees(documents, count_tokens, settings), strict=True):
         vectors = None if embedder is None else embedder.embed_documents([leaf.text for leaf in tree.leaves])
-        rows.append(DocumentRows(document, digest, tree.leaves, tree.sections, vectors))
+        names = names_of(document, tree)
+        rows.append(DocumentRows(document, digest, tree.leaves, tree.sections, tree.sentences, names, vectors))
     return rows
 
 

@@ -16,14 +16,15 @@ from mergewise.defaults import BUDGET, CHAT, EMBEDDER, RERANKER, SCORER, STRATEG
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
 from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
+from mergewise.index.names import names_of
 from mergewise.index.tree import TreeSettings, build_trees
+from mergewise.index.vectors import embed_trees
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
 from mergewise.readers import find_files, read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.manifest import Manifest, read_manifest
-from mergewise.text.keys import search_key
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, DocumentRows, Failure, Problem
 
 VIEWS = ("leaf",)
@@ -192,17 +193,20 @@ class Index:
 
     def _rows(self, batch: Sequence[tuple[Document, str]]) -> list[DocumentRows]:
         trees = build_trees([document for document, _ in batch], count_tokens, TreeSettings(**self.manifest.sizes))
-        vectors = None
-        if self.embedder is not None:
-            keys = [search_key(x.title, x.headings, x.text).strip() for tree in trees for x in tree.leaves]
-            vectors = self.embedder.embed_documents(keys)
-        rows = []
-        position = 0
-        for (document, digest), tree in zip(batch, trees, strict=True):
-            own = None if vectors is None else vectors[position : position + len(tree.leaves)]
-            position += len(tree.leaves)
-            rows.append(DocumentRows(document, digest, tree.leaves, tree.sections, own))
-        return rows
+        embedded = [(None, None)] * len(trees) if self.embedder is None else embed_trees(self.embedder, trees)
+        return [
+            DocumentRows(
+                document=document,
+                digest=digest,
+                leaves=tree.leaves,
+                sections=tree.sections,
+                sentences=tree.sentences,
+                names=names_of(document, tree),
+                vectors=vectors,
+                sentence_vectors=sentence_vectors,
+            )
+            for (document, digest), tree, (vectors, sentence_vectors) in zip(batch, trees, embedded, strict=True)
+        ]
 
     # -- questions
 

@@ -8,6 +8,7 @@ MergewiseError
 └── StoreError            the index on disk
     ├── NotAnIndex        the directory holds something else (exit 2)
     ├── NewerFormat       the index was written by a newer mergewise (exit 2)
+    ├── OlderFormat       the index was written by an older mergewise (exit 2)
     ├── EmbedderMismatch  the index was built by another embedder (exit 2)
     ├── IndexBusy         another process is writing (retryable)
     └── CorruptIndex      an invariant is broken; `mergewise check --repair` may mend it
@@ -59,6 +60,10 @@ class NotAnIndex(StoreError):
 
 
 class NewerFormat(StoreError):
+    exit_code = 2
+
+
+class OlderFormat(StoreError):
     exit_code = 2
 
 

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Hit, Leaf, Message, Problem, Reply, Section
+from mergewise.types import (
+    AddReport,
+    Document,
+    DocumentInfo,
+    DocumentRows,
+    Hit,
+    Leaf,
+    LeafSentences,
+    Message,
+    Place,
+    Problem,
+    Reply,
+    Section,
+)
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 
@@ -30,6 +43,17 @@ class Embedder(Protocol):
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
+@runtime_checkable
+class PartEmbedder(Protocol):
+    """An `Embedder` that gives vectors of the parts of a text in the same pass, each in the context of the whole."""
+
+    def embed_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """The rows of `embed_documents`, and for each text unit rows of its parts, which are spans of characters."""
+        ...
 
 
 class ChatModel(Protocol):
@@ -103,6 +127,22 @@ class IndexReader(Protocol):
         """The vectors of these leaves; empty for an index without an embedder."""
         ...
 
+    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        """What `search` ranks, as leaf ids and scores, without reading the leaves."""
+        ...
+
+    def question_vector(self, question: str) -> FloatArray | None:
+        """The question's unit vector; None for an index without an embedder."""
+        ...
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        """These leaves with their sentences and the sentences' vectors, in one call to the store."""
+        ...
+
+    def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
+        """Where each of these names is defined, among the documents that the question is about."""
+        ...
+
 
 class StoreReader(Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
@@ -136,6 +176,14 @@ class StoreReader(Protocol):
     def sections(self, ids: Sequence[int]) -> dict[int, Section]: ...
 
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]: ...
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        """These leaves with their sentences and the sentences' vectors."""
+        ...
+
+    def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
+        """Where each of these names is defined, in document order; a name that nothing defines is missing."""
+        ...
 
 
 class Store(Protocol):

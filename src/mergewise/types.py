@@ -119,6 +119,47 @@ class Leaf:
 
 
 @dataclass(frozen=True, slots=True)
+class Sentence:
+    """`document.text[start:end]`, without white space around it; `tokens` by the counter that ships with the package."""
+
+    start: int
+    end: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any."""
+
+    first_leaf: int
+    leaf_count: int
+
+    @property
+    def leaves(self) -> range:
+        return range(self.first_leaf, self.first_leaf + self.leaf_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A name, in folded words, and a place that defines it."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class LeafSentences:
+    """A leaf with its sentences. `vectors` are their unit vectors, (sentences, dimension); None without an embedder.
+
+    An embedder that sees whole texts alone leaves every sentence with the vector of its leaf.
+    """
+
+    leaf: Leaf
+    sentences: tuple[Sentence, ...]
+    vectors: npt.NDArray[np.float32] | None
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A row that a search returned. `score` lies in [0, 1] and is comparable within one question only."""
 
@@ -292,14 +333,18 @@ class DocumentInfo:
 class DocumentRows:
     """Everything an index stores of one document, ready to be written. `vectors` has one row a leaf, or is None.
 
-    Ids count from 0; the store moves them into a range of their own.
+    `sentences` and `sentence_vectors` have one entry a leaf; the vectors are scaled to the range of int8, and None where
+    the embedder gives none. Ids count from 0; the store moves them into a range of their own.
     """
 
     document: Document
     digest: str
     leaves: tuple[Leaf, ...]
     sections: tuple[Section, ...]
+    sentences: tuple[tuple[Sentence, ...], ...]
+    names: tuple[Name, ...] = ()
     vectors: npt.NDArray[np.float32] | None = None
+    sentence_vectors: tuple[npt.NDArray[np.int8], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

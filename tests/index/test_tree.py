@@ -27,7 +27,7 @@ def tree_of(document: Document, settings: TreeSettings = SMALL) -> Tree:
 
 
 def problems(document: Document, tree: Tree) -> list[str]:
-    return list(document_problems(DocumentRows(document, "", tree.leaves, tree.sections), 0))
+    return list(document_problems(DocumentRows(document, "", tree.leaves, tree.sections, tree.sentences), 0))
 
 
 @given(TEXTS)

@@ -9,7 +9,7 @@ import lancedb
 import pytest
 from tests.support import HashEmbedder, rows_of
 
-from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, UsageError
+from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, UsageError
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import within
 from mergewise.store.manifest import Manifest, read_manifest
@@ -165,7 +165,10 @@ def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": 99}')
     with pytest.raises(NewerFormat, match="format 99"):
         read_manifest(tmp_path)
-    (tmp_path / "manifest.json").write_text('{"format": 1, "views": []}')
+    (tmp_path / "manifest.json").write_text('{"format": 1}')
+    with pytest.raises(OlderFormat, match="format 1"):
+        read_manifest(tmp_path)
+    (tmp_path / "manifest.json").write_text('{"format": 2, "views": []}')
     with pytest.raises(CorruptIndex, match="lacks fields"):
         read_manifest(tmp_path)
 

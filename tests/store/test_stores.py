@@ -45,7 +45,7 @@ def test_an_empty_store_answers(store: Store) -> None:
     reader = store.reader()
     assert reader.documents() == []
     assert reader.document("x") is None
-    assert reader.row_counts() == {"documents": 0, "leaf": 0, "section": 0}
+    assert reader.row_counts() == {"documents": 0, "leaf": 0, "section": 0, "name": 0}
     assert reader.text_search("cats", 5) == []
     assert reader.vector_search(EMBEDDER.embed_queries(["cats"])[0], 5) == []
     assert store.remove(["x"]) == 0

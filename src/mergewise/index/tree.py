@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from mergewise.protocols import TokenCounter
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, split_sentences, strip_span
-from mergewise.types import Document, Heading, Leaf, Section
+from mergewise.types import Document, Heading, Leaf, Section, Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,13 @@ class TreeSettings:
 class Tree:
     """One document's nodes: leaves in document order, sections in pre-order, the document itself first.
 
-    Ids count from 0, leaves before sections; the store moves them into a range of the document's own.
+    `sentences` are those of each leaf, headings left out. Ids count from 0, leaves before sections; the store moves them
+    into a range of the document's own.
     """
 
     leaves: tuple[Leaf, ...]
     sections: tuple[Section, ...]
+    sentences: tuple[tuple[Sentence, ...], ...]
 
 
 def build_trees(
@@ -274,6 +276,7 @@ class _Emitter:
         self.title = document.title.strip()
         self.leaf_tokens = leaf_tokens
         self.leaves: list[Leaf] = []
+        self.sentences: list[tuple[Sentence, ...]] = []
         self.sections: list[Section] = []
 
     def tree(self, root: _Node) -> Tree:
@@ -282,7 +285,7 @@ class _Emitter:
         by = len(self.leaves)
         leaves = [replace(x, ancestors=tuple(a + by for a in x.ancestors)) for x in self.leaves]
         sections = [replace(s, id=s.id + by, parent=None if s.parent is None else s.parent + by) for s in self.sections]
-        return Tree(tuple(leaves), tuple(sections))
+        return Tree(tuple(leaves), tuple(sections), tuple(self.sentences))
 
     def _section(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> None:
         number, first_leaf = len(self.sections), len(self.leaves)
@@ -345,6 +348,8 @@ class _Emitter:
         for i, run in enumerate(runs):
             start, end = run[0].start, run[-1].end
             body = max(start, node.body)
+            body = body if text[body:end].strip() else start
+            self.sentences.append(tuple(self._sentences(run, body)))
             self.leaves.append(
                 Leaf(
                     id=len(self.leaves),
@@ -354,13 +359,19 @@ class _Emitter:
                     ordinal=ordinal + i,
                     start=start,
                     end=end,
-                    body=body if text[body:end].strip() else start,
+                    body=body,
                     headings=self._headings(node),
                     text=text[start:end],
                     tokens=sum(u.tokens for u in run),
                 )
             )
         return len(runs)
+
+    def _sentences(self, units: Sequence[_Unit], body: int) -> Iterator[Sentence]:
+        for unit in units:
+            start, end = strip_span(self.document.text, max(unit.start, body), unit.end)
+            if start < end:
+                yield Sentence(start, end, unit.tokens)
 
     def _headings(self, node: _Node) -> tuple[str, ...]:
         """The heading path below the title: a first heading that repeats the title adds nothing."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mergewise.protocols import FloatArray
 
 Piece = TypeVar("Piece")
+Result = TypeVar("Result")
 
 MODEL = Path(__file__).parent / "minilm" / "model.onnx"
 
@@ -64,9 +65,38 @@ class MiniLM:
         result = np.empty((len(texts), self.dimension), dtype=np.float32)
         for start in range(0, len(texts), SLAB):
             encodings = encode(texts[start : start + SLAB], marks=True, offsets=False)
-            rows = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], unit_mean)
+            rows = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], lambda _, rows: unit_mean(rows))
             result[start : start + len(rows)] = rows
         return result
+
+    def embed_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """The rows of `embed_documents` and, in the same pass, unit rows for the `parts` of each text.
+
+        A part is a span of characters; its row is the mean of the vectors of its word pieces, which have seen the whole
+        text. A part without a word piece of its own (it lies behind the cut) gets the row of the text.
+        """
+        rows = np.empty((len(texts), self.dimension), dtype=np.float32)
+        part_rows: list[FloatArray] = []
+        for start in range(0, len(texts), SLAB):
+            encodings = encode(texts[start : start + SLAB], marks=True, offsets=True)
+            starts = [np.array([at for at, _ in cut(encoding.offsets, MAX_TOKENS)[1:-1]]) for encoding in encodings]
+            asked = parts[start : start + SLAB]
+
+            def pooled(
+                i: int,
+                vectors: FloatArray,
+                starts: list[npt.NDArray[np.int64]] = starts,
+                asked: Sequence[Sequence[tuple[int, int]]] = asked,
+            ) -> tuple[FloatArray, FloatArray]:
+                whole = unit_mean(vectors)
+                return whole, part_means(vectors[1:-1], starts[i], asked[i], whole)
+
+            found = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], pooled)
+            rows[start : start + len(found)] = [whole for whole, _ in found]
+            part_rows += [own for _, own in found]
+        return rows, part_rows
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """The same as `embed_documents`: the model was trained without prompts."""
@@ -82,22 +112,22 @@ class MiniLM:
         if not 2 <= max_tokens <= POSITIONS:
             raise UsageError(f"max_tokens is {max_tokens}", f"minilm takes 2 to {POSITIONS}")
         encodings = encode(texts, marks=True, offsets=True)
-        vectors = self._run([cut(encoding.ids, max_tokens) for encoding in encodings], np.copy)
+        vectors = self._run([cut(encoding.ids, max_tokens) for encoding in encodings], lambda _, rows: np.copy(rows))
         offsets = [np.array(cut(encoding.offsets, max_tokens), dtype=np.int32) for encoding in encodings]
         return list(zip(vectors, offsets, strict=True))
 
-    def _run(self, pieces: Sequence[Sequence[int]], finish: Callable[[FloatArray], FloatArray]) -> list[FloatArray]:
-        """`finish` of the token vectors of each text, in order."""
+    def _run(self, pieces: Sequence[Sequence[int]], finish: Callable[[int, FloatArray], Result]) -> list[Result]:
+        """`finish` of each text's number and token vectors, in order."""
         if not pieces:
             return []
         session = self._session()
-        results: list[FloatArray] = [np.empty(0, dtype=np.float32)] * len(pieces)
+        results: dict[int, Result] = {}
 
         def run(batch: Sequence[int]) -> None:
             ids, mask = pad([pieces[i] for i in batch])
             (vectors,) = session.run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
             for i, rows in zip(batch, vectors, strict=True):
-                results[i] = finish(rows[: len(pieces[i])])
+                results[i] = finish(i, rows[: len(pieces[i])])
 
         workers = cores()
         batches = list(plan_batches([len(ids) for ids in pieces], workers))
@@ -106,7 +136,7 @@ class MiniLM:
         else:
             with ThreadPoolExecutor(min(workers, len(batches))) as pool:
                 list(pool.map(run, batches))
-        return results
+        return [results[i] for i in range(len(pieces))]
 
     def _session(self) -> InferenceSession:
         with self._lock:
@@ -161,6 +191,16 @@ def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDA
         ids[row, : len(piece)] = piece
         mask[row, : len(piece)] = 1
     return ids, mask
+
+
+def part_means(
+    vectors: FloatArray, starts: npt.NDArray[np.int64], parts: Sequence[tuple[int, int]], whole: FloatArray
+) -> FloatArray:
+    """The unit mean of the vectors whose word pieces start in each part, shape (parts, dimension)."""
+    rows = np.empty((len(parts), len(whole)), dtype=np.float32)
+    for row, (first, last) in enumerate(np.searchsorted(starts, np.array(parts, dtype=np.int64).reshape(-1, 2))):
+        rows[row] = unit_mean(vectors[first:last]) if first < last else whole
+    return rows
 
 
 def unit_mean(vectors: FloatArray) -> FloatArray:

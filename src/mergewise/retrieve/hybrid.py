@@ -9,7 +9,7 @@ from typing import Literal
 
 from mergewise.protocols import Embedder, FloatArray, StoreReader
 from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
-from mergewise.types import Hit, Leaf, Section
+from mergewise.types import Hit, Leaf, LeafSentences, Place, Section
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class HybridReader:
         self._embedder = embedder
         self._where = where
         self._settings = settings
+        self._questions: dict[str, FloatArray] = {}
 
     def search(self, question: str, k: int) -> list[Hit]:
         """The `k` best leaves, best first. Without an embedder the ranking is that of the full text."""
@@ -45,12 +46,25 @@ class HybridReader:
         bm25, cosine = dict(text), dict(vector)
         return [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
 
+    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        text, vector = self._both_searches(question, max(k, self._settings.depth))
+        fused = self._fuse(text, vector)
+        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
+    def question_vector(self, question: str) -> FloatArray | None:
+        if self._embedder is None:
+            return None
+        if question not in self._questions:
+            self._questions[question] = self._embedder.embed_queries([question])[0]
+        return self._questions[question]
+
     def _both_searches(self, question: str, depth: int) -> tuple[Ranking, Ranking]:
         if self._embedder is None:
             return self._store.text_search(question, depth, self._where), []
         with ThreadPoolExecutor(1) as pool:
             text = pool.submit(self._store.text_search, question, depth, self._where)
-            query = self._embedder.embed_queries([question])[0]
+            query = self.question_vector(question)
+            assert query is not None  # there is an embedder
             vector = self._store.vector_search(query, depth, self._where)
             return text.result(), vector
 
@@ -69,3 +83,9 @@ class HybridReader:
 
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
         return self._store.vectors(ids)
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        return self._store.sentences(ids)
+
+    def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
+        return self._store.places(names, self._where)

@@ -19,11 +19,11 @@ def audit(reader: StoreReader, dimension: int) -> list[Problem]:
     """Every broken invariant: ids, counts, texts, tiling, parents, vectors, and rows that belong to no document."""
     ids = [info.id for info in reader.documents()]
     problems = [Problem("is in the index more than once", doc_id) for doc_id, n in Counter(ids).items() if n > 1]
-    seen = Counter(documents=0, leaf=0, section=0)
+    seen = Counter(documents=0, leaf=0, section=0, name=0)
     unique = list(dict.fromkeys(ids))
     for first in range(0, len(unique), _DOCUMENTS_AT_ONCE):
         for rows in reader.stored(unique[first : first + _DOCUMENTS_AT_ONCE]):
-            seen.update(documents=1, leaf=len(rows.leaves), section=len(rows.sections))
+            seen.update(documents=1, leaf=len(rows.leaves), section=len(rows.sections), name=len(rows.names))
             problems += [Problem(what, rows.document.id) for what in document_problems(rows, dimension)]
     problems += [
         Problem(f"{count - seen[table]} rows of the table {table!r} belong to no document")
@@ -47,6 +47,9 @@ def document_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
     if any(text[x.start : x.end] != x.text or not x.start <= x.body <= x.end for x in rows.leaves):
         yield "a leaf's text is not the text of its span"
     yield from _tree_problems(rows.leaves, rows.sections, len(text))
+    yield from _sentence_problems(rows, dimension)
+    if any(name.place.first_leaf < first or name.place.leaves.stop > first + len(rows.leaves) for name in rows.names):
+        yield "a name stands for leaves of another document"
     if dimension:
         yield from _vector_problems(rows, dimension)
 
@@ -74,6 +77,23 @@ def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: 
             yield f"the children of section {section.id} do not tile it"
         if len(spans) != section.children:
             yield f"section {section.id} has {len(spans)} children, not {section.children}"
+
+
+def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
+    if len(rows.sentences) != len(rows.leaves):
+        yield "the sentences are not those of the leaves"
+        return
+    for leaf, sentences in zip(rows.leaves, rows.sentences, strict=True):
+        bounds = [leaf.body, *(at for sentence in sentences for at in (sentence.start, sentence.end)), leaf.end]
+        said = "".join(rows.document.text[sentence.start : sentence.end] for sentence in sentences)
+        whole = rows.document.text[leaf.body : leaf.end]
+        if bounds != sorted(bounds) or "".join(said.split()) != "".join(whole.split()):
+            yield "the sentences do not add up to their leaf"
+            break
+    vectors = rows.sentence_vectors
+    shapes = [(len(sentences), dimension) for sentences in rows.sentences]
+    if vectors is not None and [own.shape for own in vectors] != shapes:
+        yield "vectors of sentences are missing or of the wrong dimension"
 
 
 def _vector_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:

@@ -156,6 +156,7 @@ class _Change:
                 s.DOCUMENTS: s.DOCUMENT_SCHEMA,
                 s.LEAF: s.leaf_schema(self.manifest.dimension),
                 s.SECTION: s.SECTION_SCHEMA,
+                s.NAME: s.NAME_SCHEMA,
             }
             database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
             created: Table = database.create_table(name, schema=schemas[name])
@@ -173,7 +174,7 @@ class _Change:
         documents = self.table(s.DOCUMENTS)
         condition = f"id in ({sql_strings(doc_ids)})"
         numbers = scan(documents, ["_number"], condition)["_number"].to_pylist()
-        for name in (s.LEAF, s.SECTION):
+        for name in s.OF_DOCUMENTS:
             self.table(name).delete(f"doc in ({sql_numbers(numbers)})")
         documents.delete(condition)
 
@@ -201,6 +202,7 @@ class _Change:
         documents.add(s.document_table(numbered, documents.schema))
         self.table(s.LEAF).add(s.leaf_table(numbered, self.manifest.dimension))
         self.table(s.SECTION).add(s.section_table(numbered))
+        self.table(s.NAME).add(s.name_table(numbered))
         if not _has_index(self.table(s.LEAF), "key"):
             self._index_text()
 
@@ -225,7 +227,7 @@ class _Change:
 
         if not self.manifest.tables:
             return
-        for name in (s.DOCUMENTS, s.LEAF, s.SECTION):
+        for name in (s.DOCUMENTS, *s.OF_DOCUMENTS):
             self.table(name).optimize(cleanup_older_than=timedelta(days=36500))
         leaf = self.table(s.LEAF)
         if not _has_index(leaf, "key"):
@@ -245,7 +247,7 @@ class _Change:
         if not self.manifest.tables:
             return
         numbers = scan(self.table(s.DOCUMENTS), ["_number"], None)["_number"]
-        for name in (s.LEAF, s.SECTION):
+        for name in s.OF_DOCUMENTS:
             table = self.table(name)
             docs = pa.chunked_array([scan(table, ["doc"], None)["doc"].unique()])
             orphans = set(docs.to_pylist()) - set(numbers.to_pylist())

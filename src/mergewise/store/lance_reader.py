@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store import schema as s
 from mergewise.store.manifest import Manifest
-from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, Section
+from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, LeafSentences, Place, Section
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -32,6 +33,7 @@ class LanceReader:
         self.manifest = manifest
         self._tables: dict[str, Table | None] = {}
         self._filters: dict[str, str] = {}
+        self._names: _NameTable | None = None
         self._addresses: dict[int, int] = {}  # of leaves that a search found: reading them by address is twice as fast
 
     def _table(self, name: str) -> Table | None:
@@ -88,14 +90,17 @@ class LanceReader:
             return []
         rows = scan(documents, documents.schema.names, f"id in ({sql_strings(doc_ids)})").to_pylist()
         condition = f"doc in ({sql_numbers(row['_number'] for row in rows)})"
-        with_vectors = ["vector"] if self.manifest.dimension else []
-        leaf_rows = self._read(s.LEAF, [*s.LEAF_COLUMNS, "doc", *with_vectors], condition)
-        section_rows = self._read(s.SECTION, [*s.SECTION_COLUMNS, "doc"], condition)
-        assert leaf_rows is not None and section_rows is not None  # written in one change with the documents
-        return [s.rows_from(row, leaf_rows, section_rows) for row in rows]
+        with_vectors = ["vector", "sentence_vectors"] if self.manifest.dimension else []
+        columns = {
+            s.LEAF: [*s.LEAF_COLUMNS, "doc", "sentences", *with_vectors],
+            s.SECTION: [*s.SECTION_COLUMNS, "doc"],
+            s.NAME: s.NAME_SCHEMA.names,
+        }
+        tables = {name: self._read(name, wanted, condition) for name, wanted in columns.items()}
+        return [s.rows_from(row, tables) for row in rows]
 
     def row_counts(self) -> dict[str, int]:
-        tables = {name: self._table(name) for name in (s.DOCUMENTS, s.LEAF, s.SECTION)}
+        tables = {name: self._table(name) for name in (s.DOCUMENTS, *s.OF_DOCUMENTS)}
         return {name: 0 if table is None else table.count_rows() for name, table in tables.items()}
 
     def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
@@ -116,18 +121,39 @@ class LanceReader:
         return _best(found["id"].to_pylist(), [1.0 - d for d in found["_distance"].to_pylist()])
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
-        table = self._table(s.LEAF)
-        if table is None:
-            return {}
-        known = [leaf for leaf in ids if leaf in self._addresses]
-        found: dict[int, Leaf] = {}
-        if known:
-            addresses = [self._addresses[leaf] for leaf in known]
-            found = s.leaves_from(table.take_row_ids(addresses).select(s.LEAF_COLUMNS).to_arrow())
-        rest = self._rows(s.LEAF, s.LEAF_COLUMNS, [leaf for leaf in ids if leaf not in self._addresses])
-        if rest is not None:
-            found |= s.leaves_from(rest)
+        return {leaf: row for part in self._leaf_rows(s.LEAF_COLUMNS, ids) for leaf, row in s.leaves_from(part).items()}
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        dimension = self.manifest.dimension
+        columns = [*s.LEAF_COLUMNS, "sentences", *(["sentence_vectors"] if dimension else [])]
+        found: dict[int, LeafSentences] = {}
+        for part in self._leaf_rows(columns, ids):
+            found |= s.leaf_sentences_from(part, dimension)
+        bare = [leaf for leaf, own in found.items() if own.vectors is None] if dimension else []
+        for leaf, vector in self.vectors(bare).items():
+            found[leaf] = replace(found[leaf], vectors=np.repeat(vector[None], len(found[leaf].sentences), axis=0))
         return found
+
+    def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
+        if self._names is None:
+            self._names = _NameTable(self._read(s.NAME, ["hash", "doc", "first_leaf", "leaf_count"], None))
+        return self._names.places(names, None if where is None else self._numbers_where(where))
+
+    def _leaf_rows(self, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
+        """The rows of these leaves, by address where it is known."""
+        table = self._table(s.LEAF)
+        if table is None or not ids:
+            return
+        addresses = self._located(ids)
+        known = [addresses[leaf] for leaf in ids if leaf in addresses]
+        if known:
+            yield table.take_row_ids(known).select(list(columns)).to_arrow()
+        rest = self._rows(s.LEAF, columns, [leaf for leaf in ids if leaf not in addresses])
+        if rest is not None:
+            yield rest
+
+    def _located(self, ids: Sequence[int]) -> dict[int, int]:
+        return {leaf: self._addresses[leaf] for leaf in ids if leaf in self._addresses}
 
     def sections(self, ids: Sequence[int]) -> dict[int, Section]:
         found = self._rows(s.SECTION, s.SECTION_COLUMNS, ids)
@@ -163,6 +189,30 @@ class LanceReader:
             raise UsageError(
                 f"the condition {where!r} was not understood: {_line(error)}", f"columns: {named}"
             ) from None
+
+
+class _NameTable:
+    """All names of one state in memory, as sorted hashes: 28 bytes a name, looked up without a query."""
+
+    def __init__(self, table: pa.Table | None) -> None:
+        if table is None:
+            table = s.NAME_SCHEMA.empty_table()
+        table = table.sort_by([("hash", "ascending"), ("first_leaf", "ascending")])
+        self._hashes, self._docs, self._first, self._count = (
+            table[column].to_numpy() for column in ("hash", "doc", "first_leaf", "leaf_count")
+        )
+
+    def places(self, names: Sequence[str], numbers: Sequence[int] | None) -> dict[str, list[Place]]:
+        """The places of those names that have some, in the documents with these numbers."""
+        wanted = np.array([s.name_hash(name) for name in names], np.int64)
+        starts, ends = (np.searchsorted(self._hashes, wanted, side) for side in ("left", "right"))
+        allowed = None if numbers is None else np.isin(self._docs, numbers)
+        found = {}
+        for i in np.flatnonzero(starts < ends).tolist():
+            rows = [row for row in range(starts[i], ends[i]) if allowed is None or allowed[row]]
+            if rows:
+                found[names[i]] = [Place(int(self._first[row]), int(self._count[row])) for row in rows]
+        return found
 
 
 def connect(directory: Path) -> Any:

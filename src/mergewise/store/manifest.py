@@ -7,9 +7,9 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex
+from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 
-FORMAT = 1
+FORMAT = 2
 NAME = "manifest.json"
 
 
@@ -55,6 +55,11 @@ def _parse(text: str, directory: Path) -> Manifest:
     if written_by > FORMAT:
         raise NewerFormat(
             f"{directory} has format {written_by}, this mergewise reads up to {FORMAT}", "upgrade mergewise"
+        )
+    if written_by < FORMAT:
+        raise OlderFormat(
+            f"{directory} has format {written_by}, this mergewise reads {FORMAT}",
+            "index the documents again into a new directory",
         )
     try:
         return Manifest(**{**raw, "views": tuple(raw["views"])})

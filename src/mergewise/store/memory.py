@@ -14,7 +14,17 @@ from mergewise.protocols import FloatArray
 from mergewise.store.audit import audit
 from mergewise.store.rows import moved, with_checked_metadata
 from mergewise.text.keys import search_key
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Leaf, Problem, Section
+from mergewise.types import (
+    AddReport,
+    Document,
+    DocumentInfo,
+    DocumentRows,
+    Leaf,
+    LeafSentences,
+    Place,
+    Problem,
+    Section,
+)
 
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"\w+")
@@ -82,6 +92,7 @@ class MemoryStore:
             "documents": len(self._rows),
             "leaf": sum(len(rows.leaves) for rows in self._rows.values()),
             "section": sum(len(rows.sections) for rows in self._rows.values()),
+            "name": sum(len(rows.names) for rows in self._rows.values()),
         }
 
     def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
@@ -114,6 +125,21 @@ class MemoryStore:
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
         return {i: vector for i, vector in self._vectors().items() if i in set(ids)}
 
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        found = {}
+        for rows in self._rows.values():
+            for i, (leaf, sentences) in enumerate(zip(rows.leaves, rows.sentences, strict=True)):
+                if leaf.id in set(ids):
+                    found[leaf.id] = LeafSentences(leaf, sentences, _sentence_vectors(rows, i))
+        return found
+
+    def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
+        _refuse(where)
+        found: dict[str, list[Place]] = {}
+        for name in (name for rows in self._rows.values() for name in rows.names if name.name in set(names)):
+            found.setdefault(name.name, []).append(name.place)
+        return {name: sorted(places, key=lambda place: place.first_leaf) for name, places in found.items()}
+
     def _leaves(self) -> list[Leaf]:
         return [leaf for rows in self._rows.values() for leaf in rows.leaves]
 
@@ -124,6 +150,15 @@ class MemoryStore:
             if rows.vectors is not None
             for leaf, vector in zip(rows.leaves, rows.vectors, strict=True)
         }
+
+
+def _sentence_vectors(rows: DocumentRows, leaf: int) -> FloatArray | None:
+    if rows.vectors is None:
+        return None
+    if rows.sentence_vectors is None:
+        return np.repeat(rows.vectors[leaf][None].astype(np.float32), len(rows.sentences[leaf]), axis=0)
+    vectors = rows.sentence_vectors[leaf].astype(np.float32)
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9), np.float32)
 
 
 def _refuse(where: str | None) -> None:

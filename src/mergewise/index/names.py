@@ -1,0 +1,32 @@
+"""The names that the places of a document define: what a bridge from one section to another is found by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from mergewise.index.tree import Tree
+from mergewise.text.names import names_defined
+from mergewise.types import Document, Leaf, Name, Place
+
+
+def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
+    """Each name once for each place that defines it, in document order."""
+    found = []
+    for leaves in _places(tree.leaves):
+        place = Place(leaves[0].id, len(leaves))
+        sentences = [sentence for leaf in leaves for sentence in tree.sentences[leaf.id]]
+        first = document.text[sentences[0].start : sentences[0].end] if sentences else ""
+        found += [Name(name, place) for name in sorted(names_defined(_titles(leaves[0]), first))]
+    return tuple(found)
+
+
+def _places(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
+    for _, group in groupby(leaves, key=lambda leaf: leaf.headings):
+        yield list(group)
+
+
+def _titles(first: Leaf) -> list[str]:
+    """The innermost heading, and the document's title above its beginning."""
+    titles = list(first.headings[-1:])
+    return [*titles, first.title] if first.start == 0 or not titles else titles

@@ -1,0 +1,47 @@
+"""Vectors of leaves and of their sentences, in one pass of the embedder where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mergewise.index.tree import Tree
+from mergewise.protocols import Embedder, FloatArray, PartEmbedder
+from mergewise.text.keys import search_key
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+def embed_trees(
+    embedder: Embedder, trees: Sequence[Tree]
+) -> list[tuple[FloatArray, tuple[npt.NDArray[np.int8], ...] | None]]:
+    """For each tree the vectors of its leaves, one row each, and those of each leaf's sentences, as int8.
+
+    A leaf is embedded with its title and headings in front. An embedder that sees whole texts alone gives no vectors
+    of sentences.
+    """
+    leaves = [leaf for tree in trees for leaf in tree.leaves]
+    keys = [search_key(leaf.title, leaf.headings, leaf.text) for leaf in leaves]
+    ends = np.cumsum([0, *(len(tree.leaves) for tree in trees)])
+    if not isinstance(embedder, PartEmbedder):
+        rows = embedder.embed_documents([key.strip() for key in keys])
+        return [(rows[a:b], None) for a, b in pairwise(ends)]
+    sentences = [own for tree in trees for own in tree.sentences]
+    parts = []
+    for leaf, key, own in zip(leaves, keys, sentences, strict=True):
+        shift = len(key) - len(leaf.text) - leaf.start
+        parts.append([(sentence.start + shift, sentence.end + shift) for sentence in own])
+    rows, part_rows = embedder.embed_parts(keys, parts)
+    small = [as_int8(own) for own in part_rows]
+    return [(rows[a:b], tuple(small[a:b])) for a, b in pairwise(ends)]
+
+
+def as_int8(vectors: FloatArray) -> npt.NDArray[np.int8]:
+    """Rows scaled so that the largest component of each is 127: their direction is what counts."""
+    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-9)
+    scaled: npt.NDArray[np.int8] = np.rint(vectors * (127 / largest)).astype(np.int8)
+    return scaled

@@ -1,0 +1,120 @@
+"""Names: what a section defines, and where a text mentions what some section defines.
+
+A name is a run of folded words joined by spaces: lower case, without accents, without the possessive s. A section
+defines its heading, the title of the document that it opens, the subject of its first sentence when that says what the
+subject is ("X is a ..."), and the other names given there ("known as Y", "(Z)").
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from mergewise.text.terms import STOP_WORDS
+
+LONGEST = 6  # words
+DEFINING = 300  # characters of a first sentence in which other names are looked for
+
+_WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")
+_BRACKETS = re.compile(r"\s*\([^()]*\)")
+_SMALL = "of|the|de|der|du|von|van|and|da|la|le|el|al|bin|ibn|in|on|for|to|a|&"
+_PART = r"[A-Z0-9À-ÖØ-Þ][\w.'’&-]*"
+_RUN = rf"{_PART}(?:\s+(?:(?:{_SMALL})\s+)*{_PART})*"
+_SUBJECT = re.compile(rf"[\"“'‘`*_]*((?:The\s+|An?\s+)?{_RUN})")
+_SAYS_WHAT = re.compile(r"\b(?:is|was|are|were|refers?|means|denotes)\b")
+_OTHER = re.compile(
+    rf"\b(?:known as|called|nicknamed|abbreviated(?: as| to)?|also|or simply|born|short for)\s+[\"“'‘`*_]*({_RUN})"
+)
+_SHORT = re.compile(r"\(\s*[\"“'‘]?([A-Z][\w.&-]{1,15})[\"”'’]?\s*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text: folded, and whether each was written with a capital or a digit."""
+
+    folded: tuple[str, ...]
+    marked: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """Words `first .. last - 1` of a text are a name that some section defines."""
+
+    name: str
+    first: int
+    last: int
+
+
+def words_of(text: str) -> Words:
+    raw = _WORD.findall(text)
+    return Words(tuple(_folded(word) for word in raw), tuple(not word[0].islower() for word in raw))
+
+
+def _folded(word: str) -> str:
+    word = word.lower()
+    if not word.isascii():
+        word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    return word.removesuffix("'s").removesuffix("’s")
+
+
+def names_of_title(title: str) -> set[str]:
+    """A title as it stands, without what is in brackets, and without its article."""
+    found = set()
+    for form in (title, _BRACKETS.sub("", title)):
+        words = words_of(form).folded
+        found.add(" ".join(words))
+        if len(words) > 1 and words[0] in {"the", "a", "an"}:
+            found.add(" ".join(words[1:]))
+    return {name for name in found if _is_name(name)}
+
+
+def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
+    """What a section with these titles and this first sentence defines."""
+    found: set[str] = set()
+    for title in titles:
+        found |= names_of_title(title)
+    if subject := _SUBJECT.match(first_sentence):
+        if _SAYS_WHAT.search(first_sentence):
+            found |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
+        opening = first_sentence[:DEFINING]
+        for other in (*_OTHER.finditer(opening), *_SHORT.finditer(opening)):
+            found |= names_of_title(other[1])
+    return found
+
+
+def _is_name(name: str) -> bool:
+    """Neither a stop word nor a bare number of few digits, and not a whole sentence."""
+    words = name.split()
+    if len(words) == 1:
+        return len(name) > 1 and name not in STOP_WORDS and not (name.isdigit() and len(name) < 4)
+    return 0 < len(words) <= 2 * LONGEST
+
+
+def possible_names(words: Words) -> Iterator[Mention]:
+    """Every run of words that could be a name, longest first at each word.
+
+    A single word must be written with a capital or a digit; of several, the outer ones carry meaning, or one is marked.
+    """
+    count = len(words.folded)
+    for first in range(count):
+        for last in range(min(count, first + LONGEST), first, -1):
+            run = words.folded[first:last]
+            marked = any(words.marked[first:last])
+            if len(run) == 1 and not (marked and len(run[0]) > 1 and run[0] not in STOP_WORDS):
+                continue
+            if not marked and (len(run) > 3 or run[0] in STOP_WORDS or run[-1] in STOP_WORDS):
+                continue
+            yield Mention(" ".join(run), first, last)
+
+
+def mentions(words: Words, known: Collection[str]) -> list[Mention]:
+    """The known names that the words mention, from left to right; of names that overlap the longer or earlier one."""
+    found: list[Mention] = []
+    position = 0
+    for mention in possible_names(words):
+        if mention.first >= position and mention.name in known:
+            found.append(mention)
+            position = mention.last
+    return found

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from mergewise.index.names import names_of
+from mergewise.index.tree import build_trees
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Document
+
+TEXT = """# Handbook
+
+Welcome to the handbook.
+
+## Voltage regulator (LM317)
+
+The LM317 is a regulator, also known as Blue Brick. It gets hot.
+
+## Volumes
+
+Volumes hold data.
+"""
+
+
+def test_places_define_their_headings_subjects_and_other_names() -> None:
+    document = Document(id="d", title="Handbook", text=TEXT)
+    (tree,) = build_trees([document], count_tokens)
+    defined: dict[str, list[str]] = {}
+    for name in names_of(document, tree):
+        text = "".join(tree.leaves[leaf].text for leaf in name.place.leaves)
+        defined.setdefault(name.name, []).append(text.strip())
+    assert defined.keys() == {"handbook", "voltage regulator", "voltage regulator lm317", "blue brick", "volumes"}
+    assert all(len(texts) == 1 for texts in defined.values())
+    assert "gets hot" in defined["blue brick"][0] and "hold data" in defined["volumes"][0]
+
+
+def test_a_document_without_headings_is_one_place_under_its_title() -> None:
+    document = Document(id="d", title="Ada Lovelace", text="Ada King is known. " * 60)
+    (tree,) = build_trees([document], count_tokens)
+    (title, *_) = (name for name in names_of(document, tree) if name.name == "ada lovelace")
+    assert title.place.leaves == range(len(tree.leaves)) and len(tree.leaves) > 1

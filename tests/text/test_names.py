@@ -1,0 +1,64 @@
+"""What a section defines, and what a text mentions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.text.names import Mention, mentions, names_defined, names_of_title, possible_names, words_of
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("The Base (film)", {"the base film", "base film", "the base", "base"}),
+        ("Émile Chautard", {"emile chautard"}),
+        ("Hans' Dog", {"hans dog"}),
+        ("The", set()),
+        ("12", set()),
+        ("1984", {"1984"}),
+        ("", set()),
+    ],
+)
+def test_a_title_gives_its_forms(title: str, names: set[str]) -> None:
+    assert names_of_title(title) == names
+
+
+def test_a_first_sentence_gives_the_subject_and_its_other_names() -> None:
+    first = "William Reeves Eason (October 2, 1886), known as B. Reeves Eason, was an American film director (AFD)."
+    assert names_defined(["Breezy Eason"], first) == {
+        "breezy eason", "william reeves eason", "b reeves eason", "afd",
+    }  # fmt: skip
+
+
+def test_a_sentence_that_says_nothing_about_its_subject_defines_nothing() -> None:
+    assert names_defined(["Set-up"], "Turn Both Screws clockwise until they stop.") == {"set-up"}
+
+
+def test_the_longest_known_name_is_mentioned_once() -> None:
+    known = {"new york", "new york city", "york", "times"}
+    found = mentions(words_of("He left New York City for the Times in York."), known)
+    assert [mention.name for mention in found] == ["new york city", "times", "york"]
+
+
+def test_single_words_need_a_capital_and_several_do_not() -> None:
+    known = {"film", "voltage regulator", "of the regulator"}
+    assert mentions(words_of("a film about the voltage regulator"), known) == [Mention("voltage regulator", 4, 6)]
+    assert [m.name for m in mentions(words_of("the Film"), known)] == ["film"]
+
+
+def test_a_possessive_and_accents_do_not_hide_a_name() -> None:
+    assert words_of("Sartre’s Été").folded == ("sartre", "ete")
+
+
+@given(st.text(alphabet="Ab c'.é-", max_size=40), st.sets(st.sampled_from(["ab", "ab c", "a", "b c", "c c"])))
+def test_mentions_are_known_disjoint_and_where_they_say(text: str, known: set[str]) -> None:
+    words = words_of(text)
+    found = mentions(words, known)
+    position = 0
+    for mention in found:
+        assert mention.name in known and mention.first >= position
+        assert " ".join(words.folded[mention.first : mention.last]) == mention.name
+        position = mention.last
+    assert bool(found) == any(possible.name in known for possible in possible_names(words))
