@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
+from mergewise.errors import UsageError
 from mergewise.protocols import Embedder, FloatArray, StoreReader
 from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
-from mergewise.types import Hit, Leaf, LeafSentences, Place, Section
+from mergewise.types import Chunk, Hit, Leaf, LeafSentences, Place, Section, SliceHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +59,39 @@ class HybridReader:
             self._questions[question] = self._embedder.embed_queries([question])[0]
         return self._questions[question]
 
-    def _both_searches(self, question: str, depth: int) -> tuple[Ranking, Ranking]:
+    def slices(self, question: str, k: int) -> list[SliceHit]:
+        self._demand_slices()
+        text, vector = self._both_searches(question, max(k, self._settings.depth), "slice")
+        fused = self._fuse(text, vector)
+        best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
+        found = self._store.slices(best)
+        return [SliceHit(found[row], fused[row]) for row in best if row in found]
+
+    def rank_chunks(self, question: str, k: int, view: str) -> list[tuple[int, float]]:
+        self._demand_slices()
+        if view not in self._store.vector_views:
+            raise UsageError(
+                f"this index has no vectors of its {view} view",
+                "make one with open(..., slices=SliceSettings(vectors=('slice', 'chunk', 'summary')))",
+            )
+        fused = self._fuse(*self._both_searches(question, max(k, self._settings.depth), view))
+        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        return self._store.chunks(ids)
+
+    def _demand_slices(self) -> None:
+        if "slice" not in self._store.views:
+            raise UsageError("this index has no slice view", "build it: mergewise index PATH... --views leaf,slice")
+
+    def _both_searches(self, question: str, depth: int, view: str = "leaf") -> tuple[Ranking, Ranking]:
         if self._embedder is None:
-            return self._store.text_search(question, depth, self._where), []
+            return self._store.text_search(question, depth, self._where, view), []
         with ThreadPoolExecutor(1) as pool:
-            text = pool.submit(self._store.text_search, question, depth, self._where)
+            text = pool.submit(self._store.text_search, question, depth, self._where, view)
             query = self.question_vector(question)
             assert query is not None  # there is an embedder
-            vector = self._store.vector_search(query, depth, self._where)
+            vector = self._store.vector_search(query, depth, self._where, view)
             return text.result(), vector
 
     def _fuse(self, text: Ranking, vector: Ranking) -> dict[int, float]:
