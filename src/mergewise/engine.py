@@ -21,6 +21,7 @@ from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.index.vectors import embed_trees
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
+from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
 from mergewise.readers import find_files, read
@@ -347,7 +348,8 @@ class Index:
         """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
         _check_question(question, budget, hops)
         reader = HybridReader(stored, self.embedder, where, self.search)
-        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer)
+        reranker = None if self.reranker is None else RememberingReranker(self.reranker)
+        models = strategies.Models(self.tokens, self.chat, reranker, self.scorer)
         found = strategies.assemble(strategy, question, reader, budget, models, parameters)
         asked = [question]
         while len(asked) < hops:

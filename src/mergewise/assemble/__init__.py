@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mergewise.assemble import auto_merge, topk
+from mergewise.assemble import auto_merge, longrag, macrag, topk
 from mergewise.assemble.budget import Models
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
@@ -23,6 +23,7 @@ class Strategy:
     assemble: Callable[[str, IndexReader, int, Models, Any, str], Context]
     parameters: Any
     summary: str
+    views: tuple[str, ...] = ()  # that an index must have besides the leaves
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -30,6 +31,12 @@ STRATEGIES: dict[str, Strategy] = {
         auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
     ),
     "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "longrag": Strategy(
+        longrag.assemble, longrag.LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",)
+    ),
+    "macrag": Strategy(
+        macrag.assemble, macrag.MacRAG(), "slices, their chunks, the best documents' neighbourhoods", views=("slice",)
+    ),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
 }
 

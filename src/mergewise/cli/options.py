@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, RERANKER, STRATEGY
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -57,6 +57,11 @@ PriceOutOption = Annotated[
     float, typer.Option(envvar="MERGEWISE_PRICE_OUT", help="Price of a million tokens written.", min=0)
 ]
 
+RerankerOption = Annotated[
+    str,
+    typer.Option(envvar="MERGEWISE_RERANKER", help="Who orders chunks: none, cross-encoder:PATH_OR_NAME or http:URL."),
+]
+
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "RERANKER", "STRATEGY"]

@@ -13,6 +13,7 @@ from mergewise.cli.options import (
     BUDGET,
     CHAT,
     DEFAULT_INDEX,
+    RERANKER,
     STRATEGY,
     BudgetOption,
     CacheOption,
@@ -23,6 +24,7 @@ from mergewise.cli.options import (
     ModeOption,
     PriceInOption,
     PriceOutOption,
+    RerankerOption,
     StrategyOption,
     TokenizerOption,
     WhereOption,
@@ -55,11 +57,12 @@ def ask(
     stream: Annotated[
         bool | None, typer.Option(help="Show a chat model's answer as it is written. [default: on a terminal]")
     ] = None,
+    reranker: RerankerOption = RERANKER,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model."""
-    opened = _open(index_dir, tokenizer, chat, window, cache)
+    opened = _open(index_dir, tokenizer, reranker, chat, window, cache)
     shown = _Shown()
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
     show = shown.add if streams else None
@@ -106,12 +109,13 @@ def context(
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
     hops: HopsOption = 1,
+    reranker: RerankerOption = RERANKER,
     tokenizer: TokenizerOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what was merged, joined and left out, and why.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The context that a model would be given."""
-    opened = _open(index_dir, tokenizer)
+    opened = _open(index_dir, tokenizer, reranker)
     assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops)
     if as_json:
         say_json(context_json(assembled))
@@ -145,13 +149,14 @@ def compare(
     index_dir: IndexOption = DEFAULT_INDEX,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
+    reranker: RerankerOption = RERANKER,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """The contexts of several strategies, side by side."""
     from mergewise.assemble import split_specs
 
-    opened = _open(index_dir, tokenizer)
+    opened = _open(index_dir, tokenizer, reranker)
     contexts: list[tuple[Context, float]] = []
     opened.context(question, strategy="topk", budget=1, where=where)  # so that no strategy pays for loading the model
     for spec in split_specs(strategies):
@@ -181,6 +186,7 @@ def _say_table(contexts: list[tuple[Context, float]]) -> None:
 def _open(
     index_dir: Path,
     tokenizer: Path | None,
+    reranker: str = RERANKER,
     chat: str = CHAT,
     window: int | None = None,
     cache: Path | None = None,
@@ -191,4 +197,4 @@ def _open(
 
     model = load_chat(chat, window)
     counter = count_tokens if tokenizer is None else counter_from_file(tokenizer)
-    return mergewise.open(index_dir, tokens=counter, chat=model or CHAT, cache=cache, create=False)
+    return mergewise.open(index_dir, tokens=counter, chat=model or CHAT, reranker=reranker, cache=cache, create=False)

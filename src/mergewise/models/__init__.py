@@ -45,6 +45,18 @@ def _openai_chat(name: str, window: int | None) -> ChatModel:
     return OpenAIChat(name, window=window)
 
 
+def _cross_encoder(name: str) -> Reranker:
+    from mergewise.models.cross_encoder import load_cross_encoder
+
+    return load_cross_encoder(name)
+
+
+def _rerank_http(name: str) -> Reranker:
+    from mergewise.models.rerank_http import HTTPReranker
+
+    return HTTPReranker(name)
+
+
 # The forms of a spec. What stands after the colon is handed on.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _minilm,
@@ -57,7 +69,11 @@ CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
     "extractive": _extractive,
     "openai:MODEL": _openai_chat,
 }
-RERANKERS: dict[str, Callable[[str], Reranker | None]] = {"none": _none}
+RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
+    "cross-encoder:PATH_OR_NAME": _cross_encoder,
+    "http:URL": _rerank_http,
+    "none": _none,
+}
 SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {"lm": _none}
 
 
