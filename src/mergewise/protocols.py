@@ -11,6 +11,7 @@ import numpy.typing as npt
 from mergewise.types import (
     AddReport,
     Chunk,
+    ChunkPlace,
     Document,
     DocumentInfo,
     DocumentRows,
@@ -22,7 +23,6 @@ from mergewise.types import (
     Problem,
     Reply,
     Section,
-    Slice,
     SliceHit,
 )
 
@@ -158,6 +158,10 @@ class IndexReader(Protocol):
         """The chunks with these ids, in one call to the store. A missing id is missing in the result."""
         ...
 
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        """Where the chunks with these ids stand, without a call to the store."""
+        ...
+
 
 class StoreReader(Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
@@ -184,7 +188,11 @@ class StoreReader(Protocol):
         """What has vectors in the slice view: slice, chunk, summary."""
         ...
 
-    def slices(self, ids: Sequence[int]) -> dict[int, Slice]: ...
+    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
+        """These slices, without scores."""
+        ...
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]: ...
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
 

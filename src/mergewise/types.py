@@ -216,17 +216,37 @@ class Slice:
     headings: tuple[str, ...]
     text: str
 
+
+@dataclass(frozen=True, slots=True)
+class SliceHit:
+    """A slice that a search found, without its text; `score` as in `Hit`, `parts` as in `Slice`."""
+
+    id: int
+    doc_id: str
+    chunk: int
+    parts: tuple[tuple[int, int], ...]
+    score: float = 0.0
+
     @property
     def spans(self) -> tuple[Span, ...]:
         return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
-class SliceHit:
-    """A slice that a search found; `score` as in `Hit`."""
+class ChunkPlace:
+    """Where a chunk stands: what neighbours are merged by. `document` is the number of its document."""
 
-    row: Slice
-    score: float
+    id: int
+    document: int
+    start: int
+    end: int
+    first_leaf: int
+    leaf_count: int
+    tokens: int
+
+    @property
+    def leaves(self) -> range:
+        return range(self.first_leaf, self.first_leaf + self.leaf_count)
 
 
 @dataclass(frozen=True, slots=True)

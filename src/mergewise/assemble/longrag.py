@@ -1,9 +1,9 @@
 """LongRAG's retrieval, the baseline of MacRAG: top chunks, reranked, and the documents that they come from.
 
-`unit="document"` gives the whole parents of the top `k2` chunks, best first (LongRAG's long text, mode R&L);
+`unit="document"` gives the whole parents of the top `k2` chunks, best first (the long text of mode R&L);
 `unit="chunk"` the top `k2` chunks themselves (R&B). A document above the budget gives the chunks that were found in it
-instead, best first, and what is left of the budget goes to the first sentences of a chunk. The chunks are those of the slice view and are found by
-its search: the same index and ranking that `macrag` starts from, so that a comparison is one of assembly.
+instead, best first, and what is left of the budget goes to the first sentences of a chunk. The chunks are those of the
+slice view, found by its search: the ranking that `macrag` starts from too, so that a comparison is one of assembly.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def assemble(
     if parameters.k1 < 1 or parameters.k2 < 1:
         raise UsageError(f"longrag: k1={parameters.k1}, k2={parameters.k2}", "give 1 or more")
     hits = retrieve(reader, question, parameters.k1)
-    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.row.spans))]
+    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     top = rerank(question, parents(hits), reader, models, trace)[: parameters.k2]
     chunks = reader.chunks([chunk.id for chunk in top])
     leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))

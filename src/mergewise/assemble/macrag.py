@@ -1,8 +1,7 @@
 """MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
 Steps (2.1) to (2.5) are the paper's, each a function below. What they give, C_final, holds up to k2 (2h + 1) chunks of 400
-tokens. Where that is more than the budget, the sentences of C_final are ranked, the best go first, and the rest of
-C_final fills what is left: a context that could hold all of C_final is exactly C_final.
+tokens. A budget that holds all of it gets C_final as it is; a smaller one gets its sentences, best first (`pieces`).
 
 Where we differ from the paper, and why:
 - a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
@@ -24,7 +23,7 @@ from mergewise.assemble.pieces import Piece, ranked_pieces, sentences_of, whole
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
-from mergewise.types import Chunk, Context, SliceHit, Span, Step, Usage
+from mergewise.types import Chunk, ChunkPlace, Context, SliceHit, Span, Step, Usage
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
@@ -74,7 +73,7 @@ class Merged:
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG, name: str) -> Context:
     _check(parameters)
     hits = retrieve(reader, question, parameters.k1)
-    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.row.spans))]
+    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     found = _more_views(parents(hits), reader, question, parameters)
     ranked = rerank(question, found, reader, models, trace)
     scaled = scale_up(ranked, parameters, trace)
@@ -89,6 +88,8 @@ def _check(p: MacRAG) -> None:
         raise UsageError(f"macrag: k1={p.k1}, k2={p.k2}", "give 1 or more")
     if p.alpha < 1:
         raise UsageError(f"macrag: alpha={p.alpha}", "the scaling factor is 1 or more")
+    if p.reach < 1:
+        raise UsageError(f"macrag: reach={p.reach}", "less than the budget could not fill it: 1 or more")
 
 
 def retrieve(reader: IndexReader, question: str, k1: int) -> list[SliceHit]:
@@ -100,9 +101,9 @@ def parents(hits: Sequence[SliceHit]) -> dict[int, Scored]:
     """(2.2) C' = unique(c_i | l_ij in top-k1): each chunk once, at the score of its best slice."""
     found: dict[int, Scored] = {}
     for hit in hits:
-        standing = found.get(hit.row.chunk)
+        standing = found.get(hit.chunk)
         if standing is None or hit.score > standing.score:
-            found[hit.row.chunk] = Scored(hit.row.chunk, hit.row.doc_id, hit.score)
+            found[hit.chunk] = Scored(hit.chunk, hit.doc_id, hit.score)
     return found
 
 
@@ -175,14 +176,15 @@ def merge_neighbours(
 ) -> list[Merged]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
-    near = reader.chunks(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h) if i >= 0}))
+    near = reader.chunk_places(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
     final = []
     for doc_id in documents:
-        own = [chunk for chunk in inside if chunk.doc_id == doc_id]
-        ids = {i for chunk in own for i in neighbourhood(chunk.id, p.h)}
-        members = sorted((near[i] for i in ids if i in near and near[i].doc_id == doc_id), key=lambda c: c.start)
-        if not members:
+        own = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
+        if not own:
             continue
+        ids = {i for chunk in own for i in neighbourhood(chunk.id, p.h)}
+        number = near[own[0].id].document
+        members = sorted((near[i] for i in ids if i in near and near[i].document == number), key=lambda c: c.start)
         final.append(merge(doc_id, members, max(chunk.score for chunk in own), documents[doc_id]))
         trace.append(
             Step("merge", f"{len(own)} chunks, {len(members)} with neighbours", final[-1].spans, score=final[-1].score)
@@ -195,7 +197,7 @@ def neighbourhood(chunk: int, h: int) -> range:
     return range(chunk - h, chunk + h + 1)
 
 
-def merge(doc_id: str, members: Sequence[Chunk], score: float, rank: float) -> Merged:
+def merge(doc_id: str, members: Sequence[ChunkPlace], score: float, rank: float) -> Merged:
     """The chunks as spans: overlaps once, neighbours in one piece."""
     parts: list[tuple[int, int]] = []
     for chunk in members:
@@ -203,7 +205,7 @@ def merge(doc_id: str, members: Sequence[Chunk], score: float, rank: float) -> M
             parts[-1] = (parts[-1][0], max(parts[-1][1], chunk.end))
         else:
             parts.append((chunk.start, chunk.end))
-    leaves = sorted({i for c in members for i in range(c.first_leaf, c.first_leaf + c.leaf_count)})
+    leaves = sorted({i for chunk in members for i in chunk.leaves})
     characters = sum(chunk.end - chunk.start for chunk in members)
     tokens = sum(chunk.tokens for chunk in members) * sum(b - a for a, b in parts) // max(1, characters)
     return Merged(doc_id, tuple(parts), tuple(leaves), tokens, score, rank)
@@ -212,21 +214,20 @@ def merge(doc_id: str, members: Sequence[Chunk], score: float, rank: float) -> M
 def within_reach(
     question: str, final: Sequence[Merged], reader: IndexReader, budget: int, p: MacRAG, trace: list[Step]
 ) -> list[Candidate]:
-    """C_final as candidates: whole where all of it fits; else its sentences, best first, and then what lies around them."""
+    """C_final as candidates: whole where all of it fits; else its sentences, best first."""
     read = _reached(final, p.reach * budget)
     if len(read) < len(final):
         trace.append(Step("reach", f"{len(read)} of {len(final)} merged chunks are {p.reach:g} times the budget"))
     leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
-    chunks = [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
     if sum(merged.tokens for merged in final) <= budget:
-        return chunks
+        return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
     best = max(merged.rank for merged in read)
     pieces = [
         Piece(leaf, number, merged.rank / best if best > 0 else 1.0)
         for merged in read
         for leaf, number in sentences_of(leaves, merged.leaves, merged.parts)
     ]
-    return ranked_pieces(question, reader.question_vector(question), pieces) + chunks
+    return ranked_pieces(question, reader.question_vector(question), pieces, budget)
 
 
 def _reached(final: Sequence[Merged], tokens: float) -> list[Merged]:

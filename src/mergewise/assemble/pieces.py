@@ -24,6 +24,7 @@ from mergewise.types import LeafSentences
 
 LEXICAL = 0.5
 NEIGHBOUR = 0.2
+_AHEAD = 3  # times the budget: sentences that do not fit are passed over
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,10 @@ class Piece:
         return leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
 
     @property
+    def tokens(self) -> int:
+        return self.leaf.sentences[self.number].tokens
+
+    @property
     def place(self) -> tuple[str, tuple[str, ...]]:
         return self.leaf.leaf.doc_id, self.leaf.leaf.headings
 
@@ -51,12 +56,14 @@ class Piece:
         return fragment_of([leaf]).cut(start, end)
 
 
-def ranked_pieces(question: str, vector: FloatArray | None, pieces: Sequence[Piece]) -> list[Candidate]:
-    """Every sentence as a candidate, best first."""
+def ranked_pieces(question: str, vector: FloatArray | None, pieces: Sequence[Piece], budget: int) -> list[Candidate]:
+    """The sentences as candidates, best first, as many as a selection for this budget could come to."""
     if not pieces:
         return []
     scores = smoothed(weights(question, vector, pieces), [piece.place for piece in pieces])
     order = np.argsort(-scores, kind="stable")
+    before = np.cumsum([0, *(pieces[i].tokens for i in order)])[:-1]
+    order = order[before <= _AHEAD * budget]
     return [Candidate((pieces[i].fragment(),), float(scores[i])) for i in order]
 
 

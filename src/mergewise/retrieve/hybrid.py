@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from mergewise.errors import UsageError
 from mergewise.protocols import Embedder, FloatArray, StoreReader
 from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
-from mergewise.types import Chunk, Hit, Leaf, LeafSentences, Place, Section, SliceHit
+from mergewise.types import Chunk, ChunkPlace, Hit, Leaf, LeafSentences, Place, Section, SliceHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class HybridReader:
         fused = self._fuse(text, vector)
         best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
         found = self._store.slices(best)
-        return [SliceHit(found[row], fused[row]) for row in best if row in found]
+        return [replace(found[row], score=fused[row]) for row in best if row in found]
 
     def rank_chunks(self, question: str, k: int, view: str) -> list[tuple[int, float]]:
         self._demand_slices()
@@ -79,6 +79,9 @@ class HybridReader:
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         return self._store.chunks(ids)
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        return self._store.chunk_places(ids)
 
     def _demand_slices(self) -> None:
         if "slice" not in self._store.views:

@@ -15,7 +15,18 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store import schema as s
 from mergewise.store.manifest import Manifest
-from mergewise.types import Chunk, Document, DocumentInfo, DocumentRows, Leaf, LeafSentences, Place, Section, Slice
+from mergewise.types import (
+    Chunk,
+    ChunkPlace,
+    Document,
+    DocumentInfo,
+    DocumentRows,
+    Leaf,
+    LeafSentences,
+    Place,
+    Section,
+    SliceHit,
+)
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -34,7 +45,8 @@ class LanceReader:
         self._tables: dict[str, Table | None] = {}
         self._filters: dict[str, str] = {}
         self._names: _NameTable | None = None
-        self._slices: dict[int, Slice] = {}  # the last ones found
+        self._slices: dict[int, SliceHit] = {}  # the last ones found
+        self._places: _PlaceTable | None = None
         self._addresses: dict[int, int] = {}  # of leaves that a search found: reading them by address is twice as fast
 
     def _table(self, name: str) -> Table | None:
@@ -114,7 +126,7 @@ class LanceReader:
         table = self._table(name)
         if table is None or not question.strip():
             return []
-        columns = [*(s.SLICE_COLUMNS if name == s.SLICE else ["id"]), "_score"]
+        columns = [*(s.HIT_COLUMNS if name == s.SLICE else ["id"]), "_score"]
         search = table.search(question, query_type="fts", fts_columns="key").select(columns)
         found = self._found(search, where, k, name)
         return _best(found["id"].to_pylist(), found["_score"].to_pylist())
@@ -124,9 +136,9 @@ class LanceReader:
     ) -> list[tuple[int, float]]:
         name, column = s.VECTOR_COLUMNS[view]
         table = self._table(name)
-        if table is None or column not in table.schema.names:
+        if table is None or not self.manifest.dimension:
             return []
-        columns = [*(s.SLICE_COLUMNS if name == s.SLICE else ["id"]), "_distance"]
+        columns = [*(s.HIT_COLUMNS if name == s.SLICE else ["id"]), "_distance"]
         search: Any = table.search(vector.astype(np.float16), query_type="vector", vector_column_name=column)
         search = search.distance_type("dot").nprobes(NPROBES).refine_factor(REFINE).select(columns)
         found = self._found(search, where, k, name)
@@ -186,11 +198,16 @@ class LanceReader:
         """What has vectors of its own in the slice view."""
         return tuple((self.manifest.slices or {}).get("vectors", ()))
 
-    def slices(self, ids: Sequence[int]) -> dict[int, Slice]:
+    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
         """Those that a search has just found come without another query."""
         slices = {i: self._slices[i] for i in ids if i in self._slices}
-        rest = self._rows(s.SLICE, s.SLICE_COLUMNS, [i for i in ids if i not in slices])
-        return slices if rest is None else slices | s.slices_from(rest)
+        rest = self._rows(s.SLICE, s.HIT_COLUMNS, [i for i in ids if i not in slices])
+        return slices if rest is None else slices | s.slice_hits_from(rest)
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        if self._places is None:
+            self._places = _PlaceTable(self._read(s.CHUNK, s.PLACE_COLUMNS, None))
+        return self._places.find(ids)
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         found = self._rows(s.CHUNK, s.CHUNK_COLUMNS, ids)
@@ -224,7 +241,7 @@ class LanceReader:
             if name == s.SLICE:
                 if len(self._slices) > _REMEMBERED // 50:
                     self._slices = {}
-                self._slices.update(s.slices_from(found))
+                self._slices.update(s.slice_hits_from(found))
             return found
         found = search.with_row_id(True).limit(k).to_arrow()
         if len(self._addresses) > _REMEMBERED:
@@ -273,6 +290,21 @@ class _NameTable:
             if rows:
                 found[names[i]] = [Place(int(self._first[row]), int(self._count[row])) for row in rows]
         return found
+
+
+class _PlaceTable:
+    """Where all chunks of one state stand, sorted by id: 48 bytes a chunk, looked up without a query."""
+
+    def __init__(self, table: pa.Table | None) -> None:
+        columns = {name: [] for name in s.PLACE_COLUMNS} if table is None else table.sort_by("id")
+        self._columns = [np.asarray(columns[name], np.int64) for name in s.PLACE_COLUMNS]
+
+    def find(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        wanted, known = np.asarray(ids, np.int64), self._columns[0]
+        at = np.searchsorted(known, wanted)
+        at = at[(at < len(known)) & (known[np.minimum(at, len(known) - 1)] == wanted)] if len(known) else at[:0]
+        rows = zip(*(column[at].tolist() for column in self._columns), strict=True)
+        return {row[0]: ChunkPlace(*row) for row in rows}
 
 
 def connect(directory: Path) -> Any:

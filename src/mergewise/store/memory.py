@@ -17,6 +17,7 @@ from mergewise.text.keys import search_key
 from mergewise.types import (
     AddReport,
     Chunk,
+    ChunkPlace,
     Document,
     DocumentInfo,
     DocumentRows,
@@ -26,6 +27,7 @@ from mergewise.types import (
     Problem,
     Section,
     Slice,
+    SliceHit,
     SliceRows,
 )
 
@@ -142,8 +144,17 @@ class MemoryStore:
             if any(getattr(rows, column) is not None for rows in self._sliced())
         )
 
-    def slices(self, ids: Sequence[int]) -> dict[int, Slice]:
-        return {x.id: x for rows in self._sliced() for x in rows.slices if x.id in set(ids)}
+    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
+        found = [x for rows in self._sliced() for x in rows.slices if x.id in set(ids)]
+        return {x.id: SliceHit(x.id, x.doc_id, x.chunk, x.parts) for x in found}
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        return {
+            x.id: ChunkPlace(x.id, number, x.start, x.end, x.first_leaf, x.leaf_count, x.tokens)
+            for number, rows in enumerate(self._sliced())
+            for x in rows.chunks
+            if x.id in set(ids)
+        }
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         return {x.id: x for rows in self._sliced() for x in rows.chunks if x.id in set(ids)}

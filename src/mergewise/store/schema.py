@@ -30,6 +30,7 @@ from mergewise.types import (
     Section,
     Sentence,
     Slice,
+    SliceHit,
     SliceRows,
 )
 
@@ -308,7 +309,9 @@ def rows_from(row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Documen
 CHUNK_COLUMNS = [
     "id", "doc_id", "ordinal", "start", "end", "first_leaf", "leaf_count", "tokens", "key", "summary", "parts"
 ]  # fmt: skip
-SLICE_COLUMNS = ["id", "doc_id", "chunk", "parts", "key"]
+PLACE_COLUMNS = ["id", "doc", "start", "end", "first_leaf", "leaf_count", "tokens"]
+HIT_COLUMNS = ["id", "doc_id", "chunk", "parts"]
+SLICE_COLUMNS = [*HIT_COLUMNS, "key"]
 
 
 def chunk_schema(dimension: int, vectors: Sequence[str]) -> pa.Schema:
@@ -426,6 +429,13 @@ def slices_from(table: pa.Table) -> dict[int, Slice]:
         title, headings, text = split_key(row["key"])
         found[row["id"]] = Slice(row["id"], row["doc_id"], row["chunk"], _parts(row["parts"]), title, headings, text)
     return found
+
+
+def slice_hits_from(table: pa.Table) -> dict[int, SliceHit]:
+    """Rows with `HIT_COLUMNS`."""
+    ids, docs, chunks, parts = (table[column].to_pylist() for column in HIT_COLUMNS)
+    rows = zip(ids, docs, chunks, parts, strict=True)
+    return {i: SliceHit(i, doc_id, chunk, _parts(numbers)) for i, doc_id, chunk, numbers in rows}
 
 
 def _parts(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
