@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from mergewise.protocols import StoreReader
-from mergewise.types import SLICE_GAP, DocumentRows, Leaf, Problem, Section, SliceRows
+from mergewise.types import SLICE_GAP, Chunk, DocumentRows, Leaf, Problem, Section, Slice, SliceRows
 
 _DOCUMENTS_AT_ONCE = 64
 _UNIT = 0.01  # how far a stored float16 vector's length may be from 1
@@ -131,6 +131,8 @@ def slice_problems(rows: DocumentRows, own: SliceRows, dimension: int) -> Iterat
         if parent.parts and SLICE_GAP.join(text[a:b] for a, b in piece.parts) != piece.text:
             yield "a slice's text is not the text of its spans"
             break
+    if any(not _is_sliced(chunk, [x for x in own.slices if x.chunk == chunk.id]) for chunk in chunks):
+        yield "the slices do not add up to the summaries"
     for vectors, count in (
         (own.vectors, len(own.slices)),
         (own.chunk_vectors, len(chunks)),
@@ -140,3 +142,12 @@ def slice_problems(rows: DocumentRows, own: SliceRows, dimension: int) -> Iterat
             yield "vectors of slices are missing or of the wrong dimension"
     if dimension and own.vectors is None:
         yield "slices have no vectors"
+
+
+def _is_sliced(chunk: Chunk, own: Sequence[Slice]) -> bool:
+    """Whether the slices hold every character of a verbatim summary, or are there for one that a model wrote."""
+    if not chunk.parts:
+        return bool(own) or not chunk.summary.strip()
+    held = {at for piece in own for start, end in piece.parts for at in range(start, end)}
+    said = (at for start, end in chunk.parts for at in range(start, end))
+    return all(at in held or chunk.text[at - chunk.start].isspace() for at in said)
