@@ -94,6 +94,7 @@ def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
 
 def load_reranker(spec: str) -> Reranker | None:
     """The reranker that `spec` names, or None for `none`: the order of the search."""
+    spec = f"http:{spec}" if spec.startswith(("http://", "https://")) else spec
     load, name = _find(spec, RERANKERS, "reranker")
     return load(name)
 
