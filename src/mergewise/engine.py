@@ -347,8 +347,8 @@ class Index:
     ) -> Context:
         """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
         _check_question(question, budget, hops)
-        reader = HybridReader(stored, self.embedder, where, self.search)
         reranker = None if self.reranker is None else RememberingReranker(self.reranker)
+        reader = HybridReader(stored, self.embedder, where, self.search, reranker)
         models = strategies.Models(self.tokens, self.chat, reranker, self.scorer)
         found = strategies.assemble(strategy, question, reader, budget, models, parameters)
         asked = [question]

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mergewise.errors import UsageError
-from mergewise.protocols import Embedder, FloatArray, StoreReader
+from mergewise.protocols import Embedder, FloatArray, Reranker, StoreReader
 from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
+from mergewise.text.keys import search_key
 from mergewise.types import Chunk, ChunkPlace, Hit, Leaf, LeafSentences, Place, Section, SliceHit
 
 
@@ -31,21 +32,27 @@ class HybridReader:
         embedder: Embedder | None,
         where: str | None = None,
         settings: SearchSettings = SearchSettings(),
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._where = where
         self._settings = settings
+        self._reranker = reranker
         self._questions: dict[str, FloatArray] = {}
 
     def search(self, question: str, k: int) -> list[Hit]:
-        """The `k` best leaves, best first. Without an embedder the ranking is that of the full text."""
+        """The `k` best leaves, best first. Without an embedder the ranking is that of the full text.
+
+        A reranker puts those found into its own order, with its scores.
+        """
         text, vector = self._both_searches(question, max(k, self._settings.depth))
         fused = self._fuse(text, vector)
         best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
         leaves = self._store.leaves(best)
         bm25, cosine = dict(text), dict(vector)
-        return [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
+        hits = [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
+        return hits if self._reranker is None else _reranked(question, hits, self._reranker)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         text, vector = self._both_searches(question, max(k, self._settings.depth))
@@ -118,3 +125,10 @@ class HybridReader:
 
     def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
         return self._store.places(names, self._where)
+
+
+def _reranked(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
+    texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
+    scores = reranker.score(question, texts) if hits else ()
+    scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: (-hit.score, hit.row.id))
