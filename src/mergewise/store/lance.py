@@ -34,6 +34,7 @@ log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
 VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/vectors.py)
+SLICE_INDEX_ROWS = 8_000  # for slices sooner: `macrag` has more to do after its search (benchmarks/slices.py)
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
@@ -302,7 +303,8 @@ class _Change:
         for name, column in dict.fromkeys(s.VECTOR_COLUMNS.values()):
             if name not in (s.LEAF, *self._owned()) or column not in self.table(name).schema.names:
                 continue
-            if self.table(name).count_rows() >= VECTOR_INDEX_ROWS and not _has_index(self.table(name), column):
+            enough = VECTOR_INDEX_ROWS if name == s.LEAF else SLICE_INDEX_ROWS
+            if self.table(name).count_rows() >= enough and not _has_index(self.table(name), column):
                 self.table(name).create_index(column, config=IvfRq(distance_type="dot", num_bits=4))
 
     def drop_old_versions(self) -> None:

@@ -22,6 +22,11 @@ def content_terms(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
+def words(text: str) -> list[str]:
+    """The words that `content_terms` looks at, as they stand."""
+    return list(_WORD.findall(text))
+
+
 @cache
 def _stemmer() -> object:
     import snowballstemmer
