@@ -19,7 +19,7 @@ import numpy as np
 
 from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
 from mergewise.protocols import FloatArray
-from mergewise.text.terms import content_terms, words
+from mergewise.text.terms import content_terms, terms_among
 from mergewise.types import LeafSentences
 
 LEXICAL = 0.5
@@ -91,30 +91,18 @@ def cosines(vector: FloatArray, pieces: Sequence[Piece]) -> FloatArray:
 def matching(question: str, pieces: Sequence[Piece]) -> FloatArray:
     """Sum of idf(t) over the question's terms in the sentence and its headings, over the sum of all of them."""
     wanted = content_terms(question)
-    known = _Known(wanted)
     above: dict[tuple[str, ...], frozenset[str]] = {}
     holding = []
     for piece in pieces:
         headings = piece.leaf.leaf.headings
         if headings not in above:
-            above[headings] = content_terms(" ".join(headings)) & wanted
-        holding.append({known[word] for word in words(piece.text)} | above[headings])
+            above[headings] = terms_among(" ".join(headings), wanted)
+        holding.append(terms_among(piece.text, wanted) | above[headings])
     frequency = Counter(term for own in holding for term in own)
     # in a fixed order: sums of floats depend on it, and sets have none
     idf = {term: log(1 + len(pieces) / (1 + frequency[term])) for term in sorted(wanted)}
     total = sum(idf.values()) or 1.0
     return np.array([sum(idf[term] for term in idf if term in own) / total for own in holding], np.float32)
-
-
-class _Known(dict[str, str]):
-    """The wanted term that a word has, or nothing; each word is looked into once a question."""
-
-    def __init__(self, wanted: frozenset[str]) -> None:
-        self._wanted = wanted
-
-    def __missing__(self, word: str) -> str:
-        self[word] = next(iter(content_terms(word) & self._wanted), "")
-        return self[word]
 
 
 def smoothed(scores: FloatArray, places: Sequence[object]) -> FloatArray:
