@@ -10,6 +10,7 @@ import lancedb
 import pytest
 
 import mergewise as mw
+from mergewise.models.scripted import ScriptedChat
 from mergewise.store.lance import LanceStore
 
 CATS = "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
@@ -231,3 +232,46 @@ def test_progress_counts_to_the_end(tmp_path: Path, folder: Path) -> None:
     seen: list[tuple[int, int, str]] = []
     mw.open(tmp_path / "index", embedder="none").add(folder, progress=lambda *step: seen.append(step))
     assert [(done, total) for done, total, _ in seen] == [(1, 2), (2, 2)]
+
+
+BRIDGE = {
+    "lamp.md": "# The Quonset lamp\n\nThe inventor of the Quonset lamp was Ada Brix.\n",
+    "brix.md": "# Ada Brix\n\nAda Brix was born in Delft.\n",
+    "other.md": "# Carl Thorn\n\nCarl Thorn was born near the sea, and sold lamps.\n",
+}
+
+
+def test_a_second_round_finds_what_the_first_one_names(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    index.add(mw.Document(name, text) for name, text in BRIDGE.items())
+    question = "Where was the inventor of the Quonset lamp born?"
+    once = index.context(question, strategy="topk(k=1)", budget=100)
+    twice = index.context(question, strategy="topk(k=1)", budget=100, hops=2)
+    assert [p.spans[0].doc_id for p in once.passages] == ["lamp.md"]
+    assert {p.spans[0].doc_id for p in twice.passages} == {"lamp.md", "brix.md"}
+    assert [step.reason for step in twice.trace if step.action == "hop"] == ["Ada Brix born"]
+    assert twice.tokens <= 100 and twice.question == question
+    assert index.ask(question, strategy="topk(k=1)", budget=100, hops=2).found
+    for wrong in (0, -1, True, 1.5):
+        with pytest.raises(mw.UsageError, match="hops"):
+            index.context(question, hops=wrong)  # type: ignore[arg-type]
+
+
+def test_a_chat_model_may_be_an_object_and_its_answers_are_kept(tmp_path: Path) -> None:
+    chat = ScriptedChat(["Ada Brix was born in Delft [1]."])
+    index = mw.open(tmp_path / "index", embedder="none", chat=chat, cache=tmp_path / "cache")
+    index.add(mw.Document(name, text) for name, text in BRIDGE.items())
+    first, second = (index.ask("Where was Ada Brix born?") for _ in range(2))
+    assert first.text == second.text and first.citations == second.citations
+    assert (first.usage.calls, second.usage.calls, len(chat.asked)) == (1, 0, 1)
+    assert first.usage.cost(1e6, 0) == first.usage.input_tokens > 0
+    (citation,) = first.citations
+    assert (citation.text, citation.title) == ("Ada Brix was born in Delft.", "")
+    with pytest.raises(mw.UsageError, match="unknown mode"):
+        index.ask("q", mode="quick")
+
+
+def test_a_mode_needs_a_chat_model(index: mw.Index) -> None:
+    with pytest.raises(mw.UsageError, match="needs a chat model"):
+        index.ask("What do cats eat?", mode="r&b")
+    assert index.ask("What do cats eat?").mode == "extractive"

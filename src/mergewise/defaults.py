@@ -8,3 +8,4 @@ RERANKER = "none"
 SCORER = "lm"
 STRATEGY = "auto-merge"
 BUDGET = 640
+MAX_TOKENS = 1024

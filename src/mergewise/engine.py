@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from mergewise import assemble as strategies
 from mergewise.assemble.iterate import merge
-from mergewise.defaults import BUDGET, CHAT, EMBEDDER, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
 from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
@@ -308,12 +308,14 @@ class Index:
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         hops: int = 1,
+        max_tokens: int = MAX_TOKENS,
         show: modes.Show | None = None,
     ) -> Answer:
         """The answer, with citations.
 
         Without a chat model: the one to three sentences that answer the question, verbatim. With one: its answer in the
-        `mode` (default "r&b"; see `mergewise.generate.modes`), of which `show` gets the pieces as they arrive.
+        `mode` (default "r&b"; see `mergewise.generate.modes`), of which `show` gets the pieces as they arrive;
+        it may write `max_tokens` in one call.
         """
         chosen = self._mode(mode)
         stored = self.store.reader()
@@ -324,7 +326,7 @@ class Index:
             context = self._context(stored, question, strategy, budget, where, parameters, hops)
         if self.chat is None or chosen is None:
             return extractive.answer(context, self.embedder, stored.document)
-        return modes.answer(context, chosen, self.chat, self.tokens, stored.document, show=show)
+        return modes.answer(context, chosen, self.chat, self.tokens, stored.document, max_tokens=max_tokens, show=show)
 
     def _mode(self, mode: str | None) -> str | None:
         """How to answer; None for quotations."""

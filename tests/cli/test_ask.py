@@ -79,6 +79,12 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     assert answer["citations"][0]["text"] == "Cats sleep sixteen hours a day."
 
 
+def test_an_answer_that_is_cut_says_so(home: Path, server: ChatServer) -> None:
+    done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--max-tokens", "3")
+    assert done.stdout.startswith("Sixteen hours") and "cut at the limit of tokens" in done.stderr
+    assert server.asked[0].max_tokens == 3
+
+
 def test_a_cache_pays_once(home: Path, server: ChatServer, tmp_path: Path) -> None:
     words = ("ask", QUESTION, "--chat", "openai:m", "--json")
     first, second = (

@@ -35,6 +35,9 @@ def lookup(doc_id: str) -> Document | None:
         ("Oaks live long [1, 2].", "Oaks live long [1][2].", 0, ["Oaks live long.", "Moss likes shade."]),
         ("Oaks [7] live [1][9] long [0].", "Oaks live [1] long.", 3, ["Oaks live long."]),
         ("Oaks live long [1]. Oaks live [1].", "Oaks live long [1]. Oaks live [1].", 0, ["Oaks live long."]),
+        ("Oaks and zebras and gnus and yaks and more of them [1].", "Oaks and zebras and gnus and yaks and more of them [1].",
+         0, ["Oaks live long. Birches grow fast."]),
+        ("In [1984], ", "In [1984], ", 0, []),
         ("Zebras [2]", "Zebras [2]", 0, ["Moss likes shade."]),
         ("Use `x[0]`, and [3].", "Use `x[0]`, and.", 1, []),
         ("```\ny[9]\n``` [2] likes shade", "```\ny[9]\n``` [2] likes shade", 0, ["Moss likes shade."]),
@@ -87,7 +90,7 @@ def test_pieces_show_what_the_whole_would(parts: list[str], size: int) -> None:
 @given(answers)
 def test_every_mark_that_is_left_names_a_source(parts: list[str]) -> None:
     kept, removed = without_unknown("".join(parts), {1, 2})
-    assert without_unknown(kept, {1, 2}) == (kept, 0) or "`" in kept
+    assert "`" in kept or without_unknown(kept, {1, 2}) == (kept, 0)
     assert removed <= "".join(parts).count("9") + "".join(parts).count("0") + "".join(parts).count("1")
 
 

@@ -74,6 +74,23 @@ def test_a_streamed_answer_is_the_same_answer(connect: Connect) -> None:
     assert reply == run(chat.complete(QUESTION))
 
 
+@pytest.mark.parametrize(
+    ("said", "answered"),
+    [
+        ("<think>Is it yes or no? [1]</think>\n\nFish.", "Fish."),
+        ("\n<think>No end", ""),
+        ("<thinly sliced fish>", "<thinly sliced fish>"),
+        ("<", "<"),
+        ("It says <think>so</think>.", "It says <think>so</think>."),
+    ],
+)
+def test_thoughts_before_the_answer_are_no_part_of_it(connect: Connect, said: str, answered: str) -> None:
+    _, chat = connect([said])
+    assert run(chat.complete(QUESTION)).text == answered
+    pieces, reply = streamed(chat)
+    assert "".join(pieces) == reply.text == answered
+
+
 def test_half_a_surrogate_pair_becomes_a_question_mark(connect: Connect) -> None:
     _, chat = connect(["a\ud800b"])
     assert run(chat.complete(QUESTION)).text == streamed(chat)[1].text == "a?b"
@@ -142,6 +159,16 @@ def test_failures_of_streams_are_translated(connect: Connect, turn: Turn) -> Non
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
     assert server.requests == 1
+
+
+def test_a_stream_that_breaks_before_its_first_piece_is_begun_again(connect: Connect) -> None:
+    server, chat = connect([Turn("one", fault="truncate"), "good"])
+    assert streamed(chat)[1].text == "good"
+    assert server.requests == 2
+    server, chat = connect([Turn("one", fault="truncate")], retries=1)
+    with pytest.raises(ModelError, match="openai:m"):
+        streamed(chat)
+    assert server.requests == 2
 
 
 def test_a_stream_that_was_cut_hands_out_what_came(connect: Connect) -> None:
@@ -270,12 +297,14 @@ def test_the_same_model_in_several_event_loops(connect: Connect) -> None:
 
 
 def test_nobody_listens() -> None:
-    chat = openai_chat.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=0)
+    chat = openai_chat.OpenAIChat("m", base_url="http://127.0.0.1:9/v1", retries=1)
     with pytest.raises(ModelError, match="openai:m") as caught:
         run(chat.complete(QUESTION))
     assert "http://127.0.0.1:9/v1" in caught.value.hint
+    started = time.monotonic()
     with pytest.raises(ModelError, match="openai:m"):
         streamed(chat)
+    assert time.monotonic() - started < 3
     run(chat.aclose())
 
 

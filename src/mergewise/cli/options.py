@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, RERANKER, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, RERANKER, STRATEGY
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -47,6 +47,9 @@ WindowOption = Annotated[
     int | None,
     typer.Option(envvar="MERGEWISE_WINDOW", help="Tokens that the chat model takes. [default: 32768]", min=1),
 ]
+MaxTokensOption = Annotated[
+    int, typer.Option(envvar="MERGEWISE_MAX_TOKENS", help="Most tokens that a chat model writes in one call.", min=1)
+]
 CacheOption = Annotated[
     Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Keep the chat model's answers in this directory.")
 ]
@@ -64,4 +67,4 @@ RerankerOption = Annotated[
 
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "RERANKER", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "STRATEGY"]

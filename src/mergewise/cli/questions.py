@@ -13,6 +13,7 @@ from mergewise.cli.options import (
     BUDGET,
     CHAT,
     DEFAULT_INDEX,
+    MAX_TOKENS,
     RERANKER,
     STRATEGY,
     BudgetOption,
@@ -21,6 +22,7 @@ from mergewise.cli.options import (
     HopsOption,
     IndexOption,
     JsonOption,
+    MaxTokensOption,
     ModeOption,
     PriceInOption,
     PriceOutOption,
@@ -51,6 +53,7 @@ def ask(
     mode: ModeOption = None,
     hops: HopsOption = 1,
     window: WindowOption = None,
+    max_tokens: MaxTokensOption = MAX_TOKENS,
     cache: CacheOption = None,
     price_in: PriceInOption = 0.0,
     price_out: PriceOutOption = 0.0,
@@ -66,7 +69,16 @@ def ask(
     shown = _Shown()
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
     show = shown.add if streams else None
-    answer = opened.ask(question, strategy=strategy, budget=budget, where=where, mode=mode, hops=hops, show=show)
+    answer = opened.ask(
+        question,
+        strategy=strategy,
+        budget=budget,
+        where=where,
+        mode=mode,
+        hops=hops,
+        max_tokens=max_tokens,
+        show=show,
+    )
     if as_json:
         say_json(answer_json(answer, price_in, price_out))
         return

@@ -1,8 +1,8 @@
 """Marks of an answer to citations: which sentence of which document a statement rests on.
 
-A statement with the mark [n] cites the sentence of source n that supports it best; where source n has no sentence in
-common with it, the whole of the source is cited. A mark that names no source is taken out and counted. Brackets inside code are
-left alone: `x[0]` is no mark.
+A statement with the mark [n] cites the sentence of source n that supports it best; where none does by much, since the
+statement puts things in other words, all of the source is cited. A mark that names no source is taken out and counted.
+Brackets inside code, and years, are left alone: `x[0]` and [1984] are no marks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mergewise.text.sentences import split_sentences
 from mergewise.types import Citation, Heading, Span
 
 # [3] and [1, 2], with the white space before it, which goes when the mark goes
-_MARK = re.compile(r"(?P<space>[ \t]*)\[(?P<numbers>\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\]")
+_MARK = re.compile(r"(?P<space>[ \t]*)\[(?P<numbers>\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
+_CLEAR = 0.25  # support from which a sentence is cited alone
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _OPEN_MARK = re.compile(r"[ \t]*(?:\[[\d,; \t]{0,40})?\Z")
 
@@ -152,6 +153,8 @@ def _statements(text: str) -> Iterator[tuple[str, list[int]]]:
 
 
 def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:
-    """The sentences that the statement rests on; all of the source where it has no word in common with the statement."""
-    found = [(sentence.span, sentence.text) for sentence in aligner.align(statement).sources]
-    return found or list(source.parts)
+    """The sentences that the statement rests on."""
+    alignment = aligner.align(statement)
+    if alignment.support < _CLEAR:
+        return list(source.parts)
+    return [(sentence.span, sentence.text) for sentence in alignment.sources]

@@ -25,12 +25,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import cache, reduce
 from operator import add
 from typing import Literal
 
 from mergewise.concurrency import run, together
+from mergewise.defaults import MAX_TOKENS
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate import prompts
 from mergewise.generate.citations import MarkFilter, cite
@@ -47,16 +48,12 @@ from mergewise.generate.sources import (
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Answer, Context, Message, Reply, Step, Usage
 
-ANSWER_TOKENS = 1024
-_EXTRACT_TOKENS = 1024
-_THINK_TOKENS = 512
-_JUDGE_TOKENS = 64
 # What is kept free, since the tokens are seldom counted by the model's own tokenizer.
 _MARGIN = 0.05
 
 Text = Literal["none", "base", "long"]
 Show = Callable[[str], None]
-"""Called with each piece of an answer as it arrives."""
+"""Called with each piece of an answer as it arrives, from the thread of the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +91,17 @@ def answer(
     count_tokens: TokenCounter,
     document: DocumentLookup,
     *,
-    answer_tokens: int = ANSWER_TOKENS,
+    max_tokens: int = MAX_TOKENS,
     show: Show | None = None,
 ) -> Answer:
-    """The answer to `context.question` in the mode of this name. With `show` its text arrives in pieces on the way."""
+    """The answer to `context.question` in the mode of this name.
+
+    `max_tokens` is what the model may write in one call. With `show` the answer arrives in pieces on the way.
+    """
     mode = mode_of(name)
     if mode.reads != "none" and not context.passages:
         return Answer(context.question, prompts.NOT_FOUND, (), context, context.usage, found=False, mode=name)
-    return run(_Writer(context, name, mode, chat, count_tokens, document, answer_tokens, show).write())
+    return run(_Writer(context, name, mode, chat, count_tokens, cache(document), max_tokens, show).write())
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,91 +112,89 @@ class _Kept:
     steps: tuple[Step, ...] = ()
 
 
+@dataclass
 class _Writer:
     """One answer on its way."""
 
-    def __init__(
-        self,
-        context: Context,
-        name: str,
-        mode: Mode,
-        chat: ChatModel,
-        count_tokens: TokenCounter,
-        document: DocumentLookup,
-        answer_tokens: int,
-        show: Show | None,
-    ) -> None:
-        self._context = context
-        self._question = context.question
-        self._name = name
-        self._mode = mode
-        self._chat = chat
-        self._count = count_tokens
-        self._document = document
-        self._answer_tokens = answer_tokens
-        self._show = show
-        self._code = prompts.code_for([context.question, context.text])
-        self._base = base_sources(context, document)
-        self._usages: list[Usage] = [context.usage]
+    context: Context
+    name: str
+    mode: Mode
+    chat: ChatModel
+    count: TokenCounter
+    document: DocumentLookup
+    max_tokens: int
+    show: Show | None
+    code: str = field(init=False)
+    base: list[Source] = field(init=False)
+    usages: list[Usage] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.code = prompts.code_for([self.question, self.context.text])
+        self.base = base_sources(self.context, self.document)
+        self.usages = [self.context.usage]
+
+    @property
+    def question(self) -> str:
+        return self.context.question
 
     async def write(self) -> Answer:
-        if self._mode.reads == "none":
-            return await self._finish(prompts.own_knowledge(self._question), [], Notes(), [])
+        if self.mode.reads == "none":
+            return await self._finish(prompts.own_knowledge(self.question), [], Notes(), [])
         notes, kept = await together(self._extract(), self._filter())
         assert isinstance(notes, Notes) and isinstance(kept, _Kept)
-        room = self._room(prompts.answer(self._question, [], notes.text, self._code), self._answer_tokens)
-        if self._mode.reads == "long":
-            sources = long_sources(self._context, self._document, room, self._measure)
+        room = self._room(prompts.answer(self.question, [], notes.text, self.code))
+        if self.mode.reads == "long":
+            sources = long_sources(self.context, self.document, room, self._measure)
         else:
             sources = fit(kept.sources, room, self._measure)
         if not sources:
             raise UsageError(
-                f"no passage fits into the window of {self._chat.spec}, {self._chat.window} tokens",
+                f"no passage fits into the window of {self.chat.spec}, {self.chat.window} tokens",
                 "lower --budget, or give the model's true --window",
             )
-        steps = [*notes.steps, *kept.steps, *_left_out(kept.sources if self._mode.reads == "base" else (), sources)]
-        messages = prompts.answer(self._question, sources, notes.text, self._code)
+        steps = [*notes.steps, *kept.steps, *_left_out(kept.sources if self.mode.reads == "base" else (), sources)]
+        messages = prompts.answer(self.question, sources, notes.text, self.code)
         return await self._finish(messages, sources, notes, steps)
 
     # -- the steps of LongRAG
 
     async def _extract(self) -> Notes:
         """I_g: what the documents, or the passages, say on the question, and how far they do."""
-        if self._mode.extracts == "none":
+        if self.mode.extracts == "none":
             return Notes()
-        room = self._room(prompts.extract(self._question, [], self._code), _EXTRACT_TOKENS)
-        if self._mode.extracts == "long":
-            sources = each_long_source(self._context, self._document, room, self._measure)
+        room = self._room(prompts.extract(self.question, [], self.code))
+        if self.mode.extracts == "long":
+            sources = each_long_source(self.context, self.document, room, self._measure)
         else:
-            costs = self._measure(self._base)
-            sources = [source for source, cost in zip(self._base, costs, strict=True) if cost <= room]
+            costs = self._measure(self.base)
+            sources = [source for source, cost in zip(self.base, costs, strict=True) if cost <= room]
         calls = [
-            self._ask(prompts.extract(self._question, group, self._code), _EXTRACT_TOKENS)
+            self._ask(prompts.extract(self.question, group, self.code))
             for group in batches(sources, room, self._measure)
         ]
         replies = await together(*calls)
         texts = [reply.text for reply in replies]
-        return take_notes(texts, sources, len(self._base) + 1, self._window() // 2, self._count)
+        return take_notes(texts, sources, len(self.base) + 1, self._window() // 2, self.count)
 
     async def _filter(self) -> _Kept:
         """I_d: the passages that help, by a judgement on each in the light of one chain of thought."""
-        if not self._mode.filters:
-            return _Kept(tuple(self._base))
-        room = self._room(prompts.think(self._question, [], self._code), _THINK_TOKENS)
-        read = fit(self._base, room, self._measure)
-        thoughts = (await self._ask(prompts.think(self._question, read, self._code), _THINK_TOKENS)).text
-        verdicts = await together(*(self._judge(thoughts, source) for source in self._base))
-        kept = tuple(source for source, helps in zip(self._base, verdicts, strict=True) if helps)
+        if not self.mode.filters:
+            return _Kept(tuple(self.base))
+        room = self._room(prompts.think(self.question, [], self.code))
+        read = fit(self.base, room, self._measure)
+        thoughts = (await self._ask(prompts.think(self.question, read, self.code))).text
+        verdicts = await together(*(self._judge(thoughts, source) for source in self.base))
+        kept = tuple(source for source, helps in zip(self.base, verdicts, strict=True) if helps)
         if not kept:
-            return _Kept(tuple(self._base), (Step("filter", "would keep nothing, so it keeps everything"),))
-        dropped = [source for source in self._base if source not in kept]
+            return _Kept(tuple(self.base), (Step("filter", "would keep nothing, so it keeps everything"),))
+        dropped = [source for source in self.base if source not in kept]
         return _Kept(kept, tuple(_step("filter", "does not help", source) for source in dropped))
 
     async def _judge(self, thoughts: str, source: Source) -> bool:
-        messages = prompts.judge(self._question, thoughts, source, self._code)
-        if self._room(messages, _JUDGE_TOKENS) < 0:
+        messages = prompts.judge(self.question, thoughts, source, self.code)
+        if self._room(messages) < 0:
             return True  # it cannot be read as a whole, and half of it decides nothing
-        reply = await self._ask(messages, _JUDGE_TOKENS, prompts.RELEVANT)
+        reply = await self._ask(messages, prompts.RELEVANT)
         return verdict(reply.text)
 
     # -- the last call
@@ -206,18 +204,21 @@ class _Writer:
     ) -> Answer:
         citable = [*sources, *notes.sources]
         reply = await self._last(messages, [source.mark for source in citable])
-        cited = cite(reply.text.strip(), citable, self._document)
+        cited = cite(reply.text.strip(), citable, self.document)
         if not cited.text:
-            raise ModelError(f"{self._chat.spec} answered with nothing", "it may need a larger limit of tokens")
+            raise ModelError(
+                f"{self.chat.spec} answered with nothing",
+                "a model that thinks first may need more tokens: raise --max-tokens",
+            )
         found = not cited.text.startswith(prompts.NOT_FOUND.rstrip("."))
         return Answer(
-            question=self._question,
+            question=self.question,
             text=cited.text if found else prompts.NOT_FOUND,
             citations=cited.citations if found else (),
-            context=self._context,
-            usage=reduce(add, self._usages),
+            context=self.context,
+            usage=reduce(add, self.usages),
             found=found,
-            mode=self._name,
+            mode=self.name,
             complete=reply.complete,
             removed_marks=cited.removed,
             unsupported=notes.unsupported,
@@ -225,43 +226,40 @@ class _Writer:
         )
 
     async def _last(self, messages: Sequence[Message], marks: Sequence[int]) -> Reply:
-        limit = self._limit(self._answer_tokens)
-        if self._show is None:
-            return await self._ask(messages, limit)
-        shown = MarkFilter(frozenset(marks), self._show)
+        if self.show is None:
+            return await self._ask(messages)
+        shown = MarkFilter(frozenset(marks), self.show)
         reply = Reply("", Usage())
-        async for piece in self._chat.stream(messages, max_tokens=limit):
+        async for piece in self.chat.stream(messages, max_tokens=self._limit()):
             if isinstance(piece, Reply):
                 reply = piece
             else:
                 shown.add(piece)
         shown.end()
-        self._usages.append(reply.usage)
+        self.usages.append(reply.usage)
         return reply
 
-    async def _ask(
-        self, messages: Sequence[Message], max_tokens: int, schema: dict[str, object] | None = None
-    ) -> Reply:
-        reply = await self._chat.complete(messages, max_tokens=self._limit(max_tokens), schema=schema)
-        self._usages.append(reply.usage)
+    async def _ask(self, messages: Sequence[Message], schema: dict[str, object] | None = None) -> Reply:
+        reply = await self.chat.complete(messages, max_tokens=self._limit(), schema=schema)
+        self.usages.append(reply.usage)
         return reply
 
     # -- what fits
 
     def _window(self) -> int:
-        return int(self._chat.window * (1 - _MARGIN))
+        return int(self.chat.window * (1 - _MARGIN))
 
-    def _limit(self, max_tokens: int) -> int:
-        """An answer takes a quarter of a small window at most."""
-        return max(1, min(max_tokens, self._window() // 4))
+    def _limit(self) -> int:
+        """What is written takes a quarter of a small window at most."""
+        return max(1, min(self.max_tokens, self._window() // 4))
 
-    def _room(self, messages: Sequence[Message], max_tokens: int) -> int:
+    def _room(self, messages: Sequence[Message]) -> int:
         """Tokens that are left beside these messages and the answer to them."""
-        used = sum(self._count([message.text for message in messages]))
-        return self._window() - self._limit(max_tokens) - used
+        used = sum(self.count([message.text for message in messages]))
+        return self._window() - self._limit() - used
 
     def _measure(self, sources: Sequence[Source]) -> list[int]:
-        return self._count([prompts.shown(source, self._code) + "\n\n" for source in sources]) if sources else []
+        return self.count([prompts.shown(source, self.code) + "\n\n" for source in sources]) if sources else []
 
 
 def verdict(text: str) -> bool:

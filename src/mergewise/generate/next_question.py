@@ -19,7 +19,7 @@ from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Context, Reply, Usage
 
-_TOKENS = 128
+_TOKENS = 512  # short though the question is: a model may think first
 _SENTENCES = 12  # of the best evidence, by the question's words that they hold
 _NAME = re.compile(r"[A-Z][\w’'-]*(?:\s+(?:(?:of|the|de|von|van|der|la|del|di|da)\s+){0,2}[A-Z][\w’'-]*)*")
 _WORD = re.compile(r"[\w’'-]+")
@@ -53,13 +53,14 @@ def _ask(
 ) -> Reply:
     code = prompts.code_for([question, context.text])
     frame = prompts.next_question(question, asked, [], code)
-    room = int(0.95 * chat.window) - _TOKENS - sum(count_tokens([message.text for message in frame]))
+    limit = min(_TOKENS, chat.window // 4)
+    room = int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame]))
     sources = fit(
         base_sources(context, document),
         room,
         lambda sources: count_tokens([prompts.shown(source, code) + "\n\n" for source in sources]) if sources else [],
     )
-    return run(chat.complete(prompts.next_question(question, asked, sources, code), max_tokens=_TOKENS))
+    return run(chat.complete(prompts.next_question(question, asked, sources, code), max_tokens=limit))
 
 
 def by_name(question: str, asked: Sequence[str], context: Context) -> str | None:

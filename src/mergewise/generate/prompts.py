@@ -13,7 +13,6 @@ from hashlib import blake2b
 from mergewise.generate.sources import Source
 from mergewise.types import Message
 
-VERSION = 1  # counts up with every change of a text below
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
 NOTHING = "NONE"
 RELEVANT = {

@@ -8,6 +8,7 @@ does the work: a kill loses at most the answer that was being written, and any n
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -59,23 +60,23 @@ class CachedChat:
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
         key = self._key(messages, max_tokens, schema)
-        reply = self._find(key)
+        reply = await asyncio.to_thread(self._find, key)
         if reply is None:
             reply = await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
-            self._keep(key, reply)
+            await asyncio.to_thread(self._keep, key, reply)
         return reply
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """A kept answer comes in one piece."""
         key = self._key(messages, max_tokens, None)
-        kept = self._find(key)
+        kept = await asyncio.to_thread(self._find, key)
         if kept is not None:
             yield kept.text
             yield kept
             return
         async for piece in self.chat.stream(messages, max_tokens=max_tokens):
             if isinstance(piece, Reply):
-                self._keep(key, piece)
+                await asyncio.to_thread(self._keep, key, piece)
             yield piece
 
     def _key(self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None) -> bytes:

@@ -27,6 +27,8 @@ Schema: TypeAlias = Mapping[str, object]
 WINDOW = 32_768
 TIMEOUT = 120.0  # seconds without a byte from the endpoint
 CONCURRENCY = 8
+_CONNECT = 10.0  # seconds
+_PAUSE = 0.5  # seconds before a broken stream is begun again, doubled each time
 
 # What may be left out when an endpoint refuses it, and what then stands in for it.
 _OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
@@ -78,7 +80,7 @@ class OpenAIChat:
         self._client_options = {
             "base_url": base_url,
             "api_key": key_for(base_url, api_key),
-            "timeout": timeout,
+            "timeout": self._sdk.Timeout(timeout, connect=min(timeout, _CONNECT)),
             "max_retries": retries,
         }
         self._retries = retries
@@ -104,7 +106,7 @@ class OpenAIChat:
             answer = await self._create(client, messages, max_tokens, schema, stream=False)
         try:
             choice = answer.choices[0]
-            text = _clean(choice.message.content or "")
+            text = visible(_clean(choice.message.content or ""))
             return Reply(text, _usage(answer.usage), complete=choice.finish_reason != "length")
         except (AttributeError, IndexError, TypeError) as error:
             raise self._nonsense(f"no chat completion ({error})") from error
@@ -113,28 +115,26 @@ class OpenAIChat:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
         client, slots = self._connection()
         async with slots:
-            for left in range(self._retries, -1, -1):
+            for attempt in range(self._retries + 1):
                 answer = _Streamed()
+                chunks = await self._create(client, messages, max_tokens, None, stream=True)
                 try:
-                    chunks = await self._create(client, messages, max_tokens, None, stream=True)
-                    try:
-                        async for chunk in chunks:
-                            if piece := answer.add(chunk):
-                                yield piece
-                    finally:
-                        await chunks.close()
-                except self._sdk.APIConnectionError as error:
-                    if answer.pieces or not left:
-                        raise self._failure(error) from error
-                except self._sdk.OpenAIError as error:
-                    raise self._failure(error) from error
+                    async for chunk in chunks:
+                        if piece := answer.add(chunk):
+                            yield piece
                 except (AttributeError, IndexError, TypeError, ValueError) as error:
                     raise self._nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
+                except Exception as error:
+                    if not self._is_lost(error) or answer.text or attempt == self._retries:
+                        raise self._failure(error) from error
+                    await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
                     if answer.reason is None:
                         raise self._nonsense("a stream that ends in the middle")
                     yield answer.reply()
                     return
+                finally:
+                    await chunks.close()
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -165,10 +165,6 @@ class OpenAIChat:
                 if less is None:
                     raise self._failure(error) from error
                 accepted = less
-            except self._sdk.APIConnectionError as error:
-                if stream:
-                    raise  # the caller knows whether to begin again
-                raise self._failure(error) from error
             except self._sdk.OpenAIError as error:
                 raise self._failure(error) from error
             except (TypeError, ValueError) as error:
@@ -186,8 +182,12 @@ class OpenAIChat:
         for name in accepted.refused & options.keys():
             value = options.pop(name)
             if name in _INSTEAD:
-                options[_INSTEAD[name]] = value
+                options["extra_body"] = {_INSTEAD[name]: value}  # older versions of the SDK do not know it
         return options
+
+    def _is_lost(self, error: Exception) -> bool:
+        """A connection broke. While it streams, older versions of the SDK let the errors of their HTTP library through."""
+        return isinstance(error, self._sdk.APIConnectionError) or type(error).__module__.startswith("http")
 
     def _failure(self, error: Any) -> ModelError:
         return failure(self.spec, self.base_url, "chat completions", error)
@@ -200,24 +200,36 @@ class _Streamed:
     """A streamed answer as it grows."""
 
     def __init__(self) -> None:
-        self.pieces: list[str] = []
+        self.text = ""
         self.reason: str | None = None
+        self._raw = ""
         self._usage = Usage(calls=1)
 
     def add(self, chunk: Any) -> str:
         """The text that the chunk brings."""
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
-        piece = ""
         for choice in chunk.choices[:1]:
-            piece = _clean(choice.delta.content or "")
+            self._raw += _clean(choice.delta.content or "")
             self.reason = choice.finish_reason or self.reason
-        if piece:
-            self.pieces.append(piece)
+        # what may still become the beginning of thoughts waits until the end
+        waits = self.reason is None and THOUGHTS[0].startswith(self._raw.strip())
+        shown = "" if waits else visible(self._raw)
+        piece = shown[len(self.text) :]
+        self.text += piece
         return piece
 
     def reply(self) -> Reply:
-        return Reply("".join(self.pieces), self._usage, complete=self.reason != "length")
+        return Reply(self.text, self._usage, complete=self.reason != "length")
+
+
+THOUGHTS = ("<think>", "</think>")
+
+
+def visible(text: str) -> str:
+    """The answer without the thoughts that models which reason write before it, where the endpoint leaves them in."""
+    begins, ends = THOUGHTS
+    return text.partition(ends)[2].lstrip() if text.lstrip().startswith(begins) else text
 
 
 def _clean(text: str) -> str:
