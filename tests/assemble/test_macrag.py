@@ -15,7 +15,7 @@ from mergewise import assemble as strategies
 from mergewise.assemble import macrag
 from mergewise.assemble.budget import Models
 from mergewise.assemble.macrag import MacRAG, Scored, document_score, merge, merge_neighbours, neighbourhood, parents
-from mergewise.assemble.pieces import LEXICAL, NEIGHBOUR, Piece, matching, smoothed, weights
+from mergewise.assemble.ranked_sentences import LEXICAL, NEIGHBOUR, Piece, matching, smoothed, weights
 from mergewise.errors import UsageError
 from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.models.scripted import ScriptedChat

@@ -15,7 +15,7 @@ from typing import Literal
 from mergewise.assemble.budget import Models, fill
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.macrag import Scored, parents, rerank, retrieve
-from mergewise.assemble.pieces import whole
+from mergewise.assemble.ranked_sentences import whole
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader

@@ -1,7 +1,7 @@
 """MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
 Steps (2.1) to (2.5) are the paper's, each a function below. What they give, C_final, holds up to k2 (2h + 1) chunks of 400
-tokens. A budget that holds all of it gets C_final as it is; a smaller one gets its sentences, best first (`pieces`).
+tokens. A budget that holds all of it gets C_final as it is; a smaller one gets its sentences, best first (`ranked_sentences`).
 
 Where we differ from the paper, and why:
 - a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
@@ -19,7 +19,7 @@ from typing import Literal, TypeAlias
 from mergewise.assemble.budget import Models, fill
 from mergewise.assemble.document_rank import by_chat
 from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.pieces import Piece, ranked_pieces, sentences_of, whole
+from mergewise.assemble.ranked_sentences import Piece, ranked_pieces, sentences_of, whole
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
