@@ -12,7 +12,7 @@ from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.store.memory import MemoryStore
-from mergewise.types import Document, DocumentRows, Hit, Leaf, Section
+from mergewise.types import Document, DocumentRows, Hit, Leaf, LeafSentences, Place, Section
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
@@ -81,3 +81,16 @@ class ScriptedReader:
 
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
         return self.store.vectors(ids)
+
+    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        return sorted(self.scores, key=lambda s: -s[1])[:k]
+
+    def question_vector(self, question: str) -> FloatArray | None:
+        return None
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        self.calls.append("sentences")
+        return self.store.sentences(ids)
+
+    def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
+        return self.store.places(names)

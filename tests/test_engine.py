@@ -183,7 +183,7 @@ def test_minilm_finds_what_shares_no_word(tmp_path: Path, folder: Path) -> None:
 def test_repair_builds_the_rows_of_a_damaged_document_again(index: mw.Index) -> None:
     store = index.store
     assert isinstance(store, LanceStore)
-    before = index.context("cats eat fish", budget=60).text
+    before = index.context("cats eat fish", strategy="auto-merge", budget=60).text
     table = lancedb.connect(store.directory).open_table("section")
     table.delete("true")
     manifest = store.manifest
@@ -193,11 +193,11 @@ def test_repair_builds_the_rows_of_a_damaged_document_again(index: mw.Index) -> 
 
     write_manifest(store.directory, replace(manifest, tables={**manifest.tables, "section": table.version}))
     assert index.check() != []
-    damaged = index.context("cats eat fish", budget=60)
+    damaged = index.context("cats eat fish", strategy="auto-merge", budget=60)
     assert "fish" in damaged.text
     assert any(step.action == "missing" for step in damaged.trace)
     assert index.check(repair=True) == []
-    assert index.context("cats eat fish", budget=60).text == before
+    assert index.context("cats eat fish", strategy="auto-merge", budget=60).text == before
 
 
 def test_many_threads_ask_at_once(index: mw.Index) -> None:
@@ -275,3 +275,19 @@ def test_a_mode_needs_a_chat_model(index: mw.Index) -> None:
     with pytest.raises(mw.UsageError, match="needs a chat model"):
         index.ask("What do cats eat?", mode="r&b")
     assert index.ask("What do cats eat?").mode == "extractive"
+
+
+def test_the_budget_auto_stops_by_itself_and_says_what_it_left_out(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    text = "Ada Moor directed Silent Rain. " + "Ships carry rain coats to the silent harbour. Pumps are loud. " * 30
+    index.add(mw.Document(id="d", title="Films", text=text))
+    found = index.context("Who directed Silent Rain?", budget="auto")
+    full = index.context("Who directed Silent Rain?", budget=found.budget)
+    assert "Ada Moor directed" in found.text and found.tokens < full.tokens
+    (stop,) = (step for step in found.trace if step.action == "stop")
+    assert stop.inputs and "left out" in stop.reason
+    with pytest.raises(mw.UsageError, match="does not know when to stop"):
+        index.context("Who?", strategy="topk", budget="auto")
+    with pytest.raises(mw.UsageError, match="the budget is 'much'"):
+        index.context("Who?", budget="much")  # type: ignore[arg-type]
+    assert index.ask("Who directed Silent Rain?", budget="auto").found

@@ -6,6 +6,8 @@ EMBEDDER = "minilm"
 CHAT = "extractive"
 RERANKER = "none"
 SCORER = "lm"
-STRATEGY = "auto-merge"
+STRATEGY = "weave"
 BUDGET = 640
+# What "auto" stands for: the most tokens, and the share of the first gain per token below which weave adds no more.
+AUTO_BUDGET, AUTO_STOP = 1024, 0.05
 MAX_TOKENS = 1024

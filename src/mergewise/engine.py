@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from mergewise import assemble as strategies
 from mergewise.assemble.iterate import merge
-from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
 from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
@@ -44,6 +44,8 @@ DEFAULT_VIEWS = ("leaf",)
 _SUMMARIES = ".summaries"  # in the index's directory: what a chat model wrote
 
 Source: TypeAlias = str | os.PathLike[str] | Document
+Budget: TypeAlias = int | Literal["auto"]
+"""Most tokens that a context may hold; "auto" lets weave decide."""
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with documents done, documents in all, and the name of the last one."""
 
@@ -285,29 +287,33 @@ class Index:
         question: str,
         *,
         strategy: str = STRATEGY,
-        budget: int = BUDGET,
+        budget: Budget = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         hops: int = 1,
+        then: str | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
+        With the budget "auto", weave stops where a further token gains little, and the trace says what was left out.
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
         documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `hops`, further rounds ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
+        `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
         """
-        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops)
+        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops, then)
 
     def ask(
         self,
         question: str,
         *,
         strategy: str = STRATEGY,
-        budget: int = BUDGET,
+        budget: Budget = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         hops: int = 1,
+        then: str | None = None,
         max_tokens: int = MAX_TOKENS,
         show: modes.Show | None = None,
     ) -> Answer:
@@ -321,9 +327,9 @@ class Index:
         stored = self.store.reader()
         if chosen == "closed-book":
             _check_question(question, budget, hops)
-            context = Context(question, strategy, budget, "", 0, ())
+            context = Context(question, strategy, 0, "", 0, ())
         else:
-            context = self._context(stored, question, strategy, budget, where, parameters, hops)
+            context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
         if self.chat is None or chosen is None:
             return extractive.answer(context, self.embedder, stored.document)
         return modes.answer(context, chosen, self.chat, self.tokens, stored.document, max_tokens=max_tokens, show=show)
@@ -342,17 +348,21 @@ class Index:
         stored: StoreReader,
         question: str,
         strategy: str,
-        budget: int,
+        budget: Budget,
         where: str | None,
         parameters: Mapping[str, object] | None,
         hops: int,
+        then: str | None,
     ) -> Context:
         """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
         _check_question(question, budget, hops)
         reranker = None if self.reranker is None else RememberingReranker(self.reranker)
         reader = HybridReader(stored, self.embedder, where, self.search, reranker)
-        models = strategies.Models(self.tokens, self.chat, reranker, self.scorer)
-        found = strategies.assemble(strategy, question, reader, budget, models, parameters)
+        models = strategies.Models(self.tokens, self.chat, reranker, self.scorer, self.tokens is count_tokens)
+        if budget == "auto":
+            budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
+        room = budget if then is None else strategies.room_for(then, budget)
+        found = strategies.assemble(strategy, question, reader, room, models, parameters)
         asked = [question]
         while len(asked) < hops:
             wanted, spent = next_question(question, asked, found, self.chat, self.tokens, stored.document)
@@ -360,8 +370,8 @@ class Index:
             if wanted is None:
                 break
             asked.append(wanted)
-            found = merge(found, strategies.assemble(strategy, wanted, reader, budget, models, parameters), models)
-        return found
+            found = merge(found, strategies.assemble(strategy, wanted, reader, room, models, parameters), models)
+        return found if then is None else strategies.merge_context(then, found, budget, models)
 
     # -- care
 
@@ -383,11 +393,11 @@ class Index:
         return self.store.check()
 
 
-def _check_question(question: str, budget: int, hops: int) -> None:
+def _check_question(question: str, budget: Budget, hops: int) -> None:
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
-    if isinstance(budget, bool) or not isinstance(budget, int) or budget < 1:
-        raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more")
+    if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+        raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
         raise UsageError(f"the number of hops is {hops!r}", "give 1 or more")
 

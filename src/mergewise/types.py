@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,8 +118,7 @@ class Leaf:
         return Span(self.doc_id, self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """`document.text[start:end]`, without white space around it; `tokens` by the counter that ships with the package."""
 
     start: int
@@ -129,8 +128,12 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any."""
+    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any.
 
+    `document` is the number of their document.
+    """
+
+    document: int
     first_leaf: int
     leaf_count: int
 
@@ -141,22 +144,39 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name, in folded words, and a place that defines it."""
+    """A name, in folded words, and the leaves that stand under what defines it."""
 
     name: str
-    place: Place
+    first_leaf: int
+    leaf_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class LeafSentences:
-    """A leaf with its sentences. `vectors` are their unit vectors, (sentences, dimension); None without an embedder.
+    """A leaf as its sentences: what of `Leaf` selection needs, and the number of the document.
 
-    An embedder that sees whole texts alone leaves every sentence with the vector of its leaf.
+    `vectors` are the sentences' unit vectors, (sentences, dimension); None without an embedder. An embedder that sees
+    whole texts alone leaves every sentence with the vector of its leaf.
     """
 
-    leaf: Leaf
+    id: int
+    document: int
+    doc_id: str
+    title: str
+    headings: tuple[str, ...]
+    start: int
+    body: int
+    text: str
     sentences: tuple[Sentence, ...]
     vectors: npt.NDArray[np.float32] | None
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +309,34 @@ class Passage:
 
 
 @dataclass(frozen=True, slots=True)
+class MergeNode:
+    """A chunk in a tree of merges: a number of its own, S(c; q), its tokens, and where it comes from."""
+
+    number: int
+    score: float
+    tokens: int
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MergeNote:
+    """One merge: `source` went into `host`, and `result` came of it. `nll` is set where it chose the host.
+
+    `taken` is False where the budget was held without it. `unsupported` counts sentences of a model that were dropped.
+    """
+
+    round: int
+    source: MergeNode
+    host: MergeNode
+    result: MergeNode
+    how: str
+    nll: float | None = None
+    calls: int = 0
+    unsupported: int = 0
+    taken: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One thing a strategy did, and why: what it took (`inputs`), what came of it (`output`), at what score."""
 
@@ -297,6 +345,7 @@ class Step:
     inputs: tuple[Span, ...] = ()
     output: Span | None = None
     score: float | None = None
+    merge: MergeNote | None = None
 
 
 @dataclass(frozen=True, slots=True)

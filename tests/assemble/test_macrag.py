@@ -194,7 +194,7 @@ def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -
 
 
 def literal_weights(question: str, vector: FloatArray, pieces: Sequence[Piece]) -> list[float]:
-    terms = [content_terms(p.text) | content_terms(" ".join(p.leaf.leaf.headings)) for p in pieces]
+    terms = [content_terms(p.text) | content_terms(" ".join(p.leaf.headings)) for p in pieces]
     wanted = content_terms(question)
     idf = {t: np.log(1 + len(pieces) / (1 + sum(t in own for own in terms))) for t in wanted}
     found = []
@@ -211,7 +211,7 @@ def literal_weights(question: str, vector: FloatArray, pieces: Sequence[Piece]) 
 def test_weights_are_the_formula() -> None:
     leaves = STORE.sentences([leaf.id for rows in STORE.stored(["d1", "d2"]) for leaf in rows.leaves])
     pieces = [
-        Piece(leaf, number, 1.0 if leaf.leaf.doc_id == "d2" else 0.4)
+        Piece(leaf, number, 1.0 if leaf.doc_id == "d2" else 0.4)
         for leaf in leaves.values()
         for number in range(len(leaf.sentences))
     ]

@@ -42,6 +42,13 @@ def test_parameters_from_a_spec_and_on_top() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "wanted"), [("true", True), ("1", True), ("no", False), ("0", False), (False, False)]
+)
+def test_switches_are_read_as_a_person_writes_them(given: object, wanted: bool) -> None:
+    assert resolve("weave", {"lean": given})[1].lean is wanted
+
+
+@pytest.mark.parametrize(
     ("spec", "says"),
     [
         ("nope", "unknown strategy 'nope'"),
@@ -50,6 +57,7 @@ def test_parameters_from_a_spec_and_on_top() -> None:
         ("topk(k)", "sets nothing"),
         ("topk(k=many)", "cannot be 'many'"),
         ("topk(k=-1)", "cannot be negative"),
+        ("weave(lean=perhaps)", "cannot be 'perhaps'"),
         ("auto-merge(mode=sometimes)", "cannot be 'sometimes'"),
     ],
 )

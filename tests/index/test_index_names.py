@@ -24,7 +24,7 @@ def test_places_define_their_headings_subjects_and_other_names() -> None:
     (tree,) = build_trees([document], count_tokens)
     defined: dict[str, list[str]] = {}
     for name in names_of(document, tree):
-        text = "".join(tree.leaves[leaf].text for leaf in name.place.leaves)
+        text = "".join(tree.leaves[leaf].text for leaf in range(name.first_leaf, name.first_leaf + name.leaf_count))
         defined.setdefault(name.name, []).append(text.strip())
     assert defined.keys() == {"handbook", "voltage regulator", "voltage regulator lm317", "blue brick", "volumes"}
     assert all(len(texts) == 1 for texts in defined.values())
@@ -35,4 +35,4 @@ def test_a_document_without_headings_is_one_place_under_its_title() -> None:
     document = Document(id="d", title="Ada Lovelace", text="Ada King is known. " * 60)
     (tree,) = build_trees([document], count_tokens)
     (title, *_) = (name for name in names_of(document, tree) if name.name == "ada lovelace")
-    assert title.place.leaves == range(len(tree.leaves)) and len(tree.leaves) > 1
+    assert (title.first_leaf, title.leaf_count) == (0, len(tree.leaves)) and len(tree.leaves) > 1

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.names import Mention, mentions, names_defined, names_of_title, possible_names, words_of
+from mergewise.text.names import LONGEST, Mention, mentions, names_defined, names_of_title, possible_names, words_of
+from mergewise.text.terms import STOP_WORDS
+
+
+def mentions_in(text: str, known: set[str]) -> list[Mention]:
+    return mentions(possible_names(words_of(text)), known)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +43,14 @@ def test_a_sentence_that_says_nothing_about_its_subject_defines_nothing() -> Non
 
 def test_the_longest_known_name_is_mentioned_once() -> None:
     known = {"new york", "new york city", "york", "times"}
-    found = mentions(words_of("He left New York City for the Times in York."), known)
+    found = mentions_in("He left New York City for the Times in York.", known)
     assert [mention.name for mention in found] == ["new york city", "times", "york"]
 
 
 def test_single_words_need_a_capital_and_several_do_not() -> None:
     known = {"film", "voltage regulator", "of the regulator"}
-    assert mentions(words_of("a film about the voltage regulator"), known) == [Mention("voltage regulator", 4, 6)]
-    assert [m.name for m in mentions(words_of("the Film"), known)] == ["film"]
+    assert mentions_in("a film about the voltage regulator", known) == [Mention("voltage regulator", 4, 6)]
+    assert [m.name for m in mentions_in("the Film", known)] == ["film"]
 
 
 def test_a_possessive_and_accents_do_not_hide_a_name() -> None:
@@ -55,10 +60,27 @@ def test_a_possessive_and_accents_do_not_hide_a_name() -> None:
 @given(st.text(alphabet="Ab c'.é-", max_size=40), st.sets(st.sampled_from(["ab", "ab c", "a", "b c", "c c"])))
 def test_mentions_are_known_disjoint_and_where_they_say(text: str, known: set[str]) -> None:
     words = words_of(text)
-    found = mentions(words, known)
+    found = mentions_in(text, known)
     position = 0
     for mention in found:
         assert mention.name in known and mention.first >= position
         assert " ".join(words.folded[mention.first : mention.last]) == mention.name
         position = mention.last
     assert bool(found) == any(possible.name in known for possible in possible_names(words))
+
+
+@given(st.text(alphabet="Ab c'The of.é-", max_size=40))
+def test_possible_names_are_the_runs_that_the_rule_allows(text: str) -> None:
+    words = words_of(text)
+    allowed = []
+    for first in range(len(words.folded)):
+        for last in range(min(len(words.folded), first + LONGEST), first, -1):
+            run, marked = words.folded[first:last], words.marked[first:last]
+            outer = [word in STOP_WORDS and not mark for word, mark in ((run[0], marked[0]), (run[-1], marked[-1]))]
+            short = marked[0] or len(run) <= 3
+            single = len(run) == 1
+            if (single and marked[0] and len(run[0]) > 1 and run[0] not in STOP_WORDS) or (
+                not single and short and not any(outer)
+            ):
+                allowed.append((" ".join(run), first, last))
+    assert [tuple(possible) for possible in possible_names(words)] == allowed

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import gzip
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.terms import content_terms, terms_among
+from mergewise.text.terms import TermFinder, content_terms
 
 
 def test_stop_words_go_and_inflections_meet() -> None:
@@ -15,7 +18,15 @@ def test_scripts_without_spaces_give_characters() -> None:
     assert content_terms("東京タワー") >= {"東", "京"}
 
 
-@given(st.text(max_size=80), st.text(max_size=40))
-def test_terms_among_are_the_common_terms(text: str, question: str) -> None:
-    wanted = content_terms(question + " Cats naps")
-    assert terms_among(text + " cat NAP the", wanted) == content_terms(text + " cat NAP the") & wanted
+@given(st.text(alphabet="abeginorsty' -_.é東", max_size=30), st.text(alphabet="abeginorsty' -_é東", max_size=60))
+def test_the_finder_finds_what_the_whole_analysis_finds(question: str, text: str) -> None:
+    terms = content_terms(question)
+    assert TermFinder(terms).find(text) == terms & content_terms(text)
+
+
+def test_the_finder_finds_the_inflections_of_real_words(bench: Path) -> None:
+    with gzip.open(bench / "squad/corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        words = sorted({word for line in lines for word in line.split()})
+    terms = content_terms(" ".join(words))
+    finder = TermFinder(terms)
+    assert all(finder.find(word) == content_terms(word) for word in words[::7])

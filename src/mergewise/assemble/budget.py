@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, Fragment, uncovered
@@ -23,6 +23,7 @@ class Models:
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
+    stored_tokens: bool = False  # whether `count_tokens` is the counter that ships, by which the index holds counts
 
 
 def fill(
@@ -33,15 +34,17 @@ def fill(
     models: Models,
     order: Order = "document",
     trace: Sequence[Step] = (),
+    counts: Mapping[str, int] | None = None,
 ) -> Context:
     """The best candidates that fit, rendered.
 
     Candidates are taken in the order given; one that is too large is skipped, its parts are tried, then the next; what
     a taken candidate already holds is not taken again. What is left of the budget in the end goes to the first whole
     sentences of the best that were skipped. The plan adds up token counts piece by piece. The rendered text is
-    then counted as a whole, and while it is over the budget the candidate taken last is given up.
+    then counted as a whole, and while it is over the budget the candidate taken last is given up. `counts` are tokens of
+    texts that were counted before.
     """
-    plan = _Plan(budget, order, models.count_tokens)
+    plan = _Plan(budget, order, models.count_tokens, counts or {})
     for number, candidate in enumerate(ranked):
         if number % _AT_ONCE == 0:
             plan.count_ahead(ranked[number : number + _AT_ONCE])
@@ -62,7 +65,7 @@ def fill(
 class _Plan:
     """The selection as it grows: what is taken, what it costs, and why something was left."""
 
-    def __init__(self, budget: int, order: Order, count_tokens: TokenCounter) -> None:
+    def __init__(self, budget: int, order: Order, count_tokens: TokenCounter, counts: Mapping[str, int]) -> None:
         self.chosen: list[Candidate] = []
         self.steps: list[Step] = []
         self._skipped: list[Candidate] = []
@@ -72,7 +75,7 @@ class _Plan:
         self._count = count_tokens
         self._taken: dict[str, list[Fragment]] = {}
         self._headed: set[tuple[str, tuple[str, ...]]] = set()
-        self._counts: dict[str, int] = {}
+        self._counts = dict(counts)
         self._gap = self._tokens([GAP])
 
     def count_ahead(self, candidates: Sequence[Candidate]) -> None:

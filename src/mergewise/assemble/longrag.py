@@ -44,10 +44,8 @@ def assemble(
     leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
     top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
     singles = {chunk.id: _candidate(chunks[chunk.id], chunk.score, leaves) for chunk in top}
-    if parameters.unit == "chunk":
-        candidates = list(singles.values())
-    else:
-        candidates = _documents(top, chunks, singles, leaves, reader, budget, trace)
+    whole_chunks = parameters.unit == "chunk"
+    candidates = list(singles.values()) if whole_chunks else _documents(top, chunks, singles, reader, budget, trace)
     return fill(question, name, candidates, budget, models, parameters.order, trace)
 
 
@@ -63,15 +61,15 @@ def _documents(
     top: Sequence[Scored],
     chunks: Mapping[int, Chunk],
     singles: Mapping[int, Candidate],
-    leaves: Mapping[int, LeafSentences],
     reader: IndexReader,
     budget: int,
     trace: list[Step],
 ) -> list[Candidate]:
     """Each parent document once, at the place of its best chunk; the chunks found in one that cannot fit."""
+    firsts = reader.leaves(sorted({chunks[chunk.id].first_leaf for chunk in top}))
     families: dict[int, list[Scored]] = {}
     for chunk in top:
-        families.setdefault(leaves[chunks[chunk.id].first_leaf].leaf.ancestors[0], []).append(chunk)
+        families.setdefault(firsts[chunks[chunk.id].first_leaf].ancestors[0], []).append(chunk)
     roots = reader.sections(list(families))
     fitting = {root: section for root, section in roots.items() if section.tokens <= budget}
     wanted = [i for s in fitting.values() for i in range(s.first_leaf, s.first_leaf + s.leaf_count)]

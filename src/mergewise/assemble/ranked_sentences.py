@@ -17,9 +17,9 @@ from math import log
 
 import numpy as np
 
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.protocols import FloatArray
-from mergewise.text.terms import content_terms, terms_among
+from mergewise.text.terms import TermFinder, content_terms
 from mergewise.types import LeafSentences
 
 LEXICAL = 0.5
@@ -37,7 +37,7 @@ class Piece:
 
     @property
     def text(self) -> str:
-        leaf, sentence = self.leaf.leaf, self.leaf.sentences[self.number]
+        leaf, sentence = self.leaf, self.leaf.sentences[self.number]
         return leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
 
     @property
@@ -46,14 +46,14 @@ class Piece:
 
     @property
     def place(self) -> tuple[str, tuple[str, ...]]:
-        return self.leaf.leaf.doc_id, self.leaf.leaf.headings
+        return self.leaf.doc_id, self.leaf.headings
 
     def fragment(self) -> Fragment:
         """The sentence with the white space up to the next one, so that neighbours join; the first with its headings."""
-        leaf, sentences, i = self.leaf.leaf, self.leaf.sentences, self.number
+        leaf, sentences, i = self.leaf, self.leaf.sentences, self.number
         start = leaf.start if i == 0 else sentences[i].start
         end = sentences[i + 1].start if i + 1 < len(sentences) else leaf.end
-        return fragment_of([leaf]).cut(start, end)
+        return _fragment(leaf).cut(start, end)
 
 
 def ranked_pieces(question: str, vector: FloatArray | None, pieces: Sequence[Piece], budget: int) -> list[Candidate]:
@@ -78,12 +78,12 @@ def weights(question: str, vector: FloatArray | None, pieces: Sequence[Piece]) -
 
 def cosines(vector: FloatArray, pieces: Sequence[Piece]) -> FloatArray:
     """Spread so that the smallest is 0 and the largest 1, since no embedder shares their range."""
-    leaves = {piece.leaf.leaf.id: piece.leaf for piece in pieces}
+    leaves = {piece.leaf.id: piece.leaf for piece in pieces}
     ids = list(leaves)
     starts = np.cumsum([0, *(len(leaves[i].sentences) for i in ids)])
     first = dict(zip(ids, starts.tolist(), strict=False))
     every = np.concatenate([own for i in ids if (own := leaves[i].vectors) is not None]) @ vector
-    found = every[[first[piece.leaf.leaf.id] + piece.number for piece in pieces]]
+    found = every[[first[piece.leaf.id] + piece.number for piece in pieces]]
     low, high = float(found.min()), float(found.max())
     return np.asarray((found - low) / (high - low) if high > low else np.ones_like(found), np.float32)
 
@@ -91,13 +91,14 @@ def cosines(vector: FloatArray, pieces: Sequence[Piece]) -> FloatArray:
 def matching(question: str, pieces: Sequence[Piece]) -> FloatArray:
     """Sum of idf(t) over the question's terms in the sentence and its headings, over the sum of all of them."""
     wanted = content_terms(question)
+    finder = TermFinder(wanted)
     above: dict[tuple[str, ...], frozenset[str]] = {}
     holding = []
     for piece in pieces:
-        headings = piece.leaf.leaf.headings
+        headings = piece.leaf.headings
         if headings not in above:
-            above[headings] = terms_among(" ".join(headings), wanted)
-        holding.append(terms_among(piece.text, wanted) | above[headings])
+            above[headings] = finder.find(" ".join(headings))
+        holding.append(finder.find(piece.text) | above[headings])
     frequency = Counter(term for own in holding for term in own)
     # in a fixed order: sums of floats depend on it, and sets have none
     idf = {term: log(1 + len(pieces) / (1 + frequency[term])) for term in sorted(wanted)}
@@ -119,11 +120,10 @@ def smoothed(scores: FloatArray, places: Sequence[object]) -> FloatArray:
 def whole(leaves: Sequence[LeafSentences], parts: Sequence[tuple[int, int]], score: float) -> Candidate:
     """A merged chunk as one candidate: its parts, each as long as the headings above it stand."""
     fragments: list[Fragment] = []
-    for own in sorted(leaves, key=lambda x: x.leaf.start):
-        leaf = own.leaf
+    for leaf in sorted(leaves, key=lambda x: x.start):
         for start, end in parts:
             if start < leaf.end and leaf.start < end:
-                fragments.append(fragment_of([leaf]).cut(max(start, leaf.start), min(end, leaf.end)))
+                fragments.append(_fragment(leaf).cut(max(start, leaf.start), min(end, leaf.end)))
     return Candidate(tuple(fragment for fragment in fragments if fragment.visible[2]), score)
 
 
@@ -138,3 +138,7 @@ def sentences_of(
         for number, sentence in enumerate(leaves[i].sentences)
         if any(start <= sentence.start and sentence.end <= end for start, end in parts)
     ]
+
+
+def _fragment(leaf: LeafSentences) -> Fragment:
+    return Fragment(leaf.doc_id, leaf.title, leaf.headings, leaf.start, leaf.end, leaf.body, leaf.text)

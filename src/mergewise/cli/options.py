@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, RERANKER, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.errors import UsageError
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -18,7 +19,26 @@ EmbedderOption = Annotated[
 StrategyOption = Annotated[
     str, typer.Option(envvar="MERGEWISE_STRATEGY", help="A strategy, also with parameters: 'auto-merge(mode=never)'.")
 ]
-BudgetOption = Annotated[int, typer.Option(envvar="MERGEWISE_BUDGET", help="Most tokens that the context may hold.")]
+
+
+def _budget(text: str | int) -> int | str:
+    if str(text) == "auto":
+        return "auto"
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"the budget is {text!r}", "give a number of tokens, or auto") from None
+
+
+BudgetOption = Annotated[
+    Any,  # int or "auto"
+    typer.Option(
+        envvar="MERGEWISE_BUDGET",
+        parser=_budget,
+        metavar="TOKENS|auto",
+        help="Most tokens that the context may hold; auto: weave stops where a further token gains little.",
+    ),
+]
 WhereOption = Annotated[
     str | None,
     typer.Option(help="SQL condition on id, title and metadata of documents: \"year > 2020 and lang = 'en'\"."),
@@ -32,6 +52,16 @@ TokenizerOption = Annotated[
 ChatOption = Annotated[
     str,
     typer.Option(envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences, verbatim) or openai:MODEL."),
+]
+ScorerOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MERGEWISE_SCORER", help="What tells which chunks say the same (MergeRAG): lm, hf:PATH or openai:MODEL."
+    ),
+]
+ThenOption = Annotated[
+    str | None,
+    typer.Option(envvar="MERGEWISE_THEN", help="Merge what the strategy selected: mergerag-asym or mergerag-sym."),
 ]
 ModeOption = Annotated[
     str | None,
@@ -67,4 +97,4 @@ RerankerOption = Annotated[
 
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "SCORER", "STRATEGY"]

@@ -15,6 +15,7 @@ from mergewise.cli.options import (
     DEFAULT_INDEX,
     MAX_TOKENS,
     RERANKER,
+    SCORER,
     STRATEGY,
     BudgetOption,
     CacheOption,
@@ -27,18 +28,19 @@ from mergewise.cli.options import (
     PriceInOption,
     PriceOutOption,
     RerankerOption,
+    ScorerOption,
     StrategyOption,
+    ThenOption,
     TokenizerOption,
     WhereOption,
     WindowOption,
 )
 from mergewise.cli.output import answer_json, citation_line, console, context_json, say, say_json, usage_line
+from mergewise.cli.trace import say_trace
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-
-TRACED_SKIPS = 3
 
 QuestionArgument = Annotated[str, typer.Argument(help="The question, in quotes.", show_default=False)]
 
@@ -49,6 +51,8 @@ def ask(
     strategy: StrategyOption = STRATEGY,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
+    then: ThenOption = None,
+    scorer: ScorerOption = SCORER,
     chat: ChatOption = CHAT,
     mode: ModeOption = None,
     hops: HopsOption = 1,
@@ -65,7 +69,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model."""
-    opened = _open(index_dir, tokenizer, reranker, chat, window, cache)
+    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     shown = _Shown()
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
     show = shown.add if streams else None
@@ -76,6 +80,7 @@ def ask(
         where=where,
         mode=mode,
         hops=hops,
+        then=then,
         max_tokens=max_tokens,
         show=show,
     )
@@ -122,53 +127,48 @@ def context(
     where: WhereOption = None,
     hops: HopsOption = 1,
     reranker: RerankerOption = RERANKER,
+    then: ThenOption = None,
+    scorer: ScorerOption = SCORER,
+    chat: ChatOption = CHAT,
+    window: WindowOption = None,
+    cache: CacheOption = None,
     tokenizer: TokenizerOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what was merged, joined and left out, and why.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The context that a model would be given."""
-    opened = _open(index_dir, tokenizer, reranker)
-    assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops)
+    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
+    assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops, then=then)
     if as_json:
         say_json(context_json(assembled))
         return
     say(assembled.text)
     if trace:
         say_trace(assembled)
-    summary = f"{assembled.tokens} of {budget} tokens, {len(assembled.passages)} passages, {assembled.strategy}"
+    summary = (
+        f"{assembled.tokens} of {assembled.budget} tokens, {len(assembled.passages)} passages, {assembled.strategy}"
+    )
     console(stderr=True).print(summary, style="dim", markup=False)
-
-
-def say_trace(assembled: Context) -> None:
-    """One line a step; of the many candidates that did not fit only the first."""
-    say()
-    skipped = [step for step in assembled.trace if step.action == "skip"]
-    for step in assembled.trace:
-        if step in skipped[TRACED_SKIPS:]:
-            continue
-        inputs = [f"{s.doc_id}:{s.start}-{s.end}" for s in step.inputs]
-        shown = ", ".join(inputs[:4]) + (f" and {len(inputs) - 4} more" if len(inputs) > 4 else "")
-        output = f" → {step.output.doc_id}:{step.output.start}-{step.output.end}" if step.output else ""
-        score = f"  score {step.score:.3f}" if step.score is not None else ""
-        say(f"{step.action}: {step.reason}{score}\n    {shown}{output}", style="dim")
-    if len(skipped) > TRACED_SKIPS:
-        say(f"skip: {len(skipped) - TRACED_SKIPS} more did not fit", style="dim")
 
 
 def compare(
     question: QuestionArgument,
-    strategies: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = "topk,dos,auto-merge",
+    strategies: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = "weave,auto-merge,topk",
     index_dir: IndexOption = DEFAULT_INDEX,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
     reranker: RerankerOption = RERANKER,
+    scorer: ScorerOption = SCORER,
+    chat: ChatOption = CHAT,
+    window: WindowOption = None,
+    cache: CacheOption = None,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """The contexts of several strategies, side by side."""
     from mergewise.assemble import split_specs
 
-    opened = _open(index_dir, tokenizer, reranker)
+    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     contexts: list[tuple[Context, float]] = []
     opened.context(question, strategy="topk", budget=1, where=where)  # so that no strategy pays for loading the model
     for spec in split_specs(strategies):
@@ -198,10 +198,11 @@ def _say_table(contexts: list[tuple[Context, float]]) -> None:
 def _open(
     index_dir: Path,
     tokenizer: Path | None,
-    reranker: str = RERANKER,
     chat: str = CHAT,
     window: int | None = None,
     cache: Path | None = None,
+    scorer: str = SCORER,
+    reranker: str = RERANKER,
 ) -> Index:
     import mergewise
     from mergewise.models import load_chat
@@ -209,4 +210,6 @@ def _open(
 
     model = load_chat(chat, window)
     counter = count_tokens if tokenizer is None else counter_from_file(tokenizer)
-    return mergewise.open(index_dir, tokens=counter, chat=model or CHAT, reranker=reranker, cache=cache, create=False)
+    return mergewise.open(
+        index_dir, tokens=counter, chat=model or CHAT, scorer=scorer, reranker=reranker, cache=cache, create=False
+    )

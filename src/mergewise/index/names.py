@@ -7,17 +7,16 @@ from itertools import groupby
 
 from mergewise.index.tree import Tree
 from mergewise.text.names import names_defined
-from mergewise.types import Document, Leaf, Name, Place
+from mergewise.types import Document, Leaf, Name
 
 
 def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
     """Each name once for each place that defines it, in document order."""
     found = []
     for leaves in _places(tree.leaves):
-        place = Place(leaves[0].id, len(leaves))
         sentences = [sentence for leaf in leaves for sentence in tree.sentences[leaf.id]]
         first = document.text[sentences[0].start : sentences[0].end] if sentences else ""
-        found += [Name(name, place) for name in sorted(names_defined(_titles(leaves[0]), first))]
+        found += [Name(name, leaves[0].id, len(leaves)) for name in sorted(names_defined(_titles(leaves[0]), first))]
     return tuple(found)
 
 

@@ -45,6 +45,18 @@ def _openai_chat(name: str, window: int | None) -> ChatModel:
     return OpenAIChat(name, window=window)
 
 
+def _causal_scorer(name: str) -> NLLScorer:
+    from mergewise.models.causal_scorer import CausalScorer
+
+    return CausalScorer(name)
+
+
+def _openai_scorer(name: str) -> NLLScorer:
+    from mergewise.models.openai_scorer import OpenAIScorer
+
+    return OpenAIScorer(name)
+
+
 def _cross_encoder(name: str) -> Reranker:
     from mergewise.models.cross_encoder import load_cross_encoder
 
@@ -74,7 +86,11 @@ RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
     "http:URL": _rerank_http,
     "none": _none,
 }
-SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {"lm": _none}
+SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
+    "hf:PATH": _causal_scorer,
+    "lm": _none,
+    "openai:MODEL": _openai_scorer,
+}
 
 
 def load_embedder(spec: str) -> Embedder | None:

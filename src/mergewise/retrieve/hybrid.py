@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Literal
 
 from mergewise.errors import UsageError
@@ -21,6 +22,12 @@ class SearchSettings:
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
     weight: float = 0.4
     depth: int = 100
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Kept between questions: starting a thread costs as much as a small search."""
+    return ThreadPoolExecutor(8, thread_name_prefix="mergewise-search")
 
 
 class HybridReader:
@@ -97,12 +104,11 @@ class HybridReader:
     def _both_searches(self, question: str, depth: int, view: str = "leaf") -> tuple[Ranking, Ranking]:
         if self._embedder is None:
             return self._store.text_search(question, depth, self._where, view), []
-        with ThreadPoolExecutor(1) as pool:
-            text = pool.submit(self._store.text_search, question, depth, self._where, view)
-            query = self.question_vector(question)
-            assert query is not None  # there is an embedder
-            vector = self._store.vector_search(query, depth, self._where, view)
-            return text.result(), vector
+        text = _threads().submit(self._store.text_search, question, depth, self._where, view)
+        query = self.question_vector(question)
+        assert query is not None  # there is an embedder
+        vector = self._store.vector_search(query, depth, self._where, view)
+        return text.result(), vector
 
     def _fuse(self, text: Ranking, vector: Ranking) -> dict[int, float]:
         if self._embedder is None:

@@ -53,7 +53,9 @@ def document_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
         yield "a leaf's text is not the text of its span"
     yield from _tree_problems(rows.leaves, rows.sections, len(text))
     yield from _sentence_problems(rows, dimension)
-    if any(name.place.first_leaf < first or name.place.leaves.stop > first + len(rows.leaves) for name in rows.names):
+    if any(
+        name.first_leaf < first or name.first_leaf + name.leaf_count > first + len(rows.leaves) for name in rows.names
+    ):
         yield "a name stands for leaves of another document"
     if dimension:
         yield from _vector_problems(rows, dimension)

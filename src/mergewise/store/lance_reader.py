@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mergewise.errors import CorruptIndex, UsageError
@@ -33,7 +34,10 @@ if TYPE_CHECKING:
 
 NPROBES, REFINE = 20, 2  # recall 0.99 of an exact search, see docs/evaluation.md
 _REMEMBERED = 200_000
+_ALL_ADDRESSES = 5_000_000  # leaves: 80 MB
 _ALL = 2**31 - 1
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 class LanceReader:
@@ -47,6 +51,7 @@ class LanceReader:
         self._names: _NameTable | None = None
         self._slices: dict[int, SliceHit] = {}  # the last ones found
         self._places: _PlaceTable | None = None
+        self._all_addresses: tuple[IntArray, IntArray] | None = None
         self._addresses: dict[int, int] = {}  # of leaves that a search found: reading them by address is twice as fast
 
     def _table(self, name: str) -> Table | None:
@@ -149,7 +154,7 @@ class LanceReader:
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         dimension = self.manifest.dimension
-        columns = [*s.LEAF_COLUMNS, "sentences", *(["sentence_vectors"] if dimension else [])]
+        columns = [*s.LEAF_SENTENCE_COLUMNS, *(["sentence_vectors"] if dimension else [])]
         found: dict[int, LeafSentences] = {}
         for part in self._leaf_rows(columns, ids):
             found |= s.leaf_sentences_from(part, dimension)
@@ -177,7 +182,25 @@ class LanceReader:
             yield rest
 
     def _located(self, ids: Sequence[int]) -> dict[int, int]:
-        return {leaf: self._addresses[leaf] for leaf in ids if leaf in self._addresses}
+        """Row addresses of leaves: all of them are read once a state, unless the table is very large."""
+        if self._all_addresses is None and any(leaf not in self._addresses for leaf in ids):
+            self._all_addresses = self._read_addresses()
+        known = {leaf: self._addresses[leaf] for leaf in ids if leaf in self._addresses}
+        rest = [leaf for leaf in ids if leaf not in known]
+        if rest and self._all_addresses is not None and len(self._all_addresses[0]):
+            stored, addresses = self._all_addresses
+            at = np.searchsorted(stored, rest).clip(max=len(stored) - 1)
+            known |= {leaf: int(addresses[i]) for leaf, i in zip(rest, at, strict=True) if stored[i] == leaf}
+        return known
+
+    def _read_addresses(self) -> tuple[IntArray, IntArray]:
+        """Ids and addresses of all leaves, sorted by id; none where there are more than fit well into memory."""
+        table = self._table(s.LEAF)
+        none = np.empty(0, np.int64)
+        if table is None or table.count_rows() > _ALL_ADDRESSES:
+            return none, none
+        rows = table.search().select(["id"]).with_row_id(True).limit(_ALL).to_arrow().sort_by("id")
+        return rows["id"].to_numpy(), rows["_rowid"].to_numpy().astype(np.int64)
 
     def sections(self, ids: Sequence[int]) -> dict[int, Section]:
         found = self._rows(s.SECTION, s.SECTION_COLUMNS, ids)
@@ -288,7 +311,9 @@ class _NameTable:
         for i in np.flatnonzero(starts < ends).tolist():
             rows = [row for row in range(starts[i], ends[i]) if allowed is None or allowed[row]]
             if rows:
-                found[names[i]] = [Place(int(self._first[row]), int(self._count[row])) for row in rows]
+                found[names[i]] = [
+                    Place(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
+                ]
         return found
 
 

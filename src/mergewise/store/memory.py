@@ -188,17 +188,30 @@ class MemoryStore:
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         found = {}
-        for rows in self._rows.values():
+        for number, rows in enumerate(self._rows.values()):
             for i, (leaf, sentences) in enumerate(zip(rows.leaves, rows.sentences, strict=True)):
                 if leaf.id in set(ids):
-                    found[leaf.id] = LeafSentences(leaf, sentences, _sentence_vectors(rows, i))
+                    found[leaf.id] = LeafSentences(
+                        id=leaf.id,
+                        document=number,
+                        doc_id=leaf.doc_id,
+                        title=leaf.title,
+                        headings=leaf.headings,
+                        start=leaf.start,
+                        body=leaf.body,
+                        text=leaf.text,
+                        sentences=sentences,
+                        vectors=_sentence_vectors(rows, i),
+                    )
         return found
 
     def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
         _refuse(where)
         found: dict[str, list[Place]] = {}
-        for name in (name for rows in self._rows.values() for name in rows.names if name.name in set(names)):
-            found.setdefault(name.name, []).append(name.place)
+        for number, rows in enumerate(self._rows.values()):
+            for name in rows.names:
+                if name.name in set(names):
+                    found.setdefault(name.name, []).append(Place(number, name.first_leaf, name.leaf_count))
         return {name: sorted(places, key=lambda place: place.first_leaf) for name, places in found.items()}
 
     def _leaves(self) -> list[Leaf]:

@@ -18,7 +18,7 @@ def moved(rows: DocumentRows, by: int) -> DocumentRows:
         replace(x, id=x.id + by, parent=None if x.parent is None else x.parent + by, first_leaf=x.first_leaf + by)
         for x in rows.sections
     )
-    names = tuple(replace(x, place=replace(x.place, first_leaf=x.place.first_leaf + by)) for x in rows.names)
+    names = tuple(replace(x, first_leaf=x.first_leaf + by) for x in rows.names)
     return replace(rows, leaves=leaves, sections=sections, names=names)
 
 

@@ -26,7 +26,6 @@ from mergewise.types import (
     Metadata,
     Name,
     Page,
-    Place,
     Section,
     Sentence,
     Slice,
@@ -114,7 +113,6 @@ def leaf_schema(dimension: int) -> pa.Schema:
     return pa.schema(fields)
 
 
-SENTENCE_COLUMNS = ["sentences", "sentence_vectors"]
 LEAF_COLUMNS = ["id", "doc_id", "ancestors", "ordinal", "start", "body", "tokens", "key"]
 
 
@@ -185,19 +183,33 @@ def sentences_from(row: Mapping[str, Any]) -> tuple[Sentence, ...]:
     )
 
 
+LEAF_SENTENCE_COLUMNS = ["id", "doc", "doc_id", "start", "body", "key", "sentences"]
+
+
 def leaf_sentences_from(table: pa.Table, dimension: int) -> dict[int, LeafSentences]:
-    """Rows with `SENTENCE_COLUMNS`. Where a leaf has no vectors of sentences, `vectors` is None."""
+    """Where a leaf has no vectors of sentences, `vectors` is None."""
     found = {}
     for row in table.to_pylist():
+        title, headings, text = split_key(row["key"])
         packed = row.get("sentence_vectors")
-        vectors = None if packed is None else unit_rows(np.frombuffer(packed, np.int8).reshape(-1, dimension))
-        found[row["id"]] = LeafSentences(_leaf(row), sentences_from(row), vectors)
+        found[row["id"]] = LeafSentences(
+            id=row["id"],
+            document=row["doc"],
+            doc_id=row["doc_id"],
+            title=title,
+            headings=headings,
+            start=row["start"],
+            body=row["body"],
+            text=text,
+            sentences=sentences_from(row),
+            vectors=None if packed is None else unit_rows(np.frombuffer(packed, np.int8).reshape(-1, dimension)),
+        )
     return found
 
 
 def unit_rows(packed: npt.NDArray[np.int8]) -> FloatArray:
     vectors = packed.astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9)
+    vectors /= np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None].clip(1e-9)
     return vectors
 
 
@@ -209,8 +221,8 @@ def name_table(rows: Sequence[tuple[int, DocumentRows]]) -> pa.Table:
                 "doc": number,
                 "name": name.name,
                 "hash": name_hash(name.name),
-                "first_leaf": name.place.first_leaf,
-                "leaf_count": name.place.leaf_count,
+                "first_leaf": name.first_leaf,
+                "leaf_count": name.leaf_count,
             }
             for number, name in numbered
         ],
@@ -293,9 +305,7 @@ def rows_from(row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Documen
         leaves=tuple(leaves_from(own_leaves).values()),
         sections=tuple(sections_from(own_sections).values()),
         sentences=tuple(sentences_from(leaf) for leaf in own_leaves.to_pylist()),
-        names=tuple(
-            Name(name["name"], Place(name["first_leaf"], name["leaf_count"])) for name in own[NAME].to_pylist()
-        ),
+        names=tuple(Name(name["name"], name["first_leaf"], name["leaf_count"]) for name in own[NAME].to_pylist()),
         vectors=np.stack(vectors) if vectors else None,
         sentence_vectors=None
         if None in packed

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mergewise.text.terms import STOP_WORDS
 
@@ -38,8 +39,7 @@ class Words:
     marked: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """Words `first .. last - 1` of a text are a name that some section defines."""
 
     name: str
@@ -92,28 +92,38 @@ def _is_name(name: str) -> bool:
     return 0 < len(words) <= 2 * LONGEST
 
 
-def possible_names(words: Words) -> Iterator[Mention]:
+def possible_names(words: Words) -> list[Mention]:
     """Every run of words that could be a name, longest first at each word.
 
-    A single word must be written with a capital or a digit; of several, the outer ones carry meaning, or one is marked.
+    A single word must be written with a capital or a digit; of several, the outer ones carry meaning, or the first is
+    marked.
     """
-    count = len(words.folded)
-    for first in range(count):
-        for last in range(min(count, first + LONGEST), first, -1):
-            run = words.folded[first:last]
-            marked = any(words.marked[first:last])
-            if len(run) == 1 and not (marked and len(run[0]) > 1 and run[0] not in STOP_WORDS):
+    found: list[Mention] = []
+    folded, marked = words.folded, words.marked
+    count = len(folded)
+    for first, word in enumerate(folded):
+        starts = marked[first]
+        if not starts and word in STOP_WORDS:
+            continue
+        run, at_word = word, []
+        for last in range(first + 1, min(count, first + (LONGEST if starts else 3)) + 1):
+            if last > first + 1:
+                run = f"{run} {folded[last - 1]}"
+            if last == first + 1:
+                if not starts or len(word) < 2 or word in STOP_WORDS:
+                    continue
+            elif not marked[last - 1] and folded[last - 1] in STOP_WORDS:
                 continue
-            if not marked and (len(run) > 3 or run[0] in STOP_WORDS or run[-1] in STOP_WORDS):
-                continue
-            yield Mention(" ".join(run), first, last)
+            at_word.append(Mention(run, first, last))
+        found += reversed(at_word)
+    return found
 
 
-def mentions(words: Words, known: Collection[str]) -> list[Mention]:
-    """The known names that the words mention, from left to right; of names that overlap the longer or earlier one."""
+def mentions(possible: Iterable[Mention], known: Collection[str]) -> list[Mention]:
+    """Those of the possible names that are known, from left to right; of names that overlap the longer or earlier one."""
     found: list[Mention] = []
     position = 0
-    for mention in possible_names(words):
+    for mention in possible:
         if mention.first >= position and mention.name in known:
             found.append(mention)
             position = mention.last

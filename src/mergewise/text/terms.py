@@ -22,16 +22,30 @@ def content_terms(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
-def terms_among(text: str, wanted: frozenset[str]) -> frozenset[str]:
-    """`content_terms(text) & wanted`, three times as fast."""
-    return wanted.intersection(map(_term, _WORD.findall(text)))
+class TermFinder:
+    """Which of some terms a text holds: the same as `terms & content_terms(text)`, several times as fast.
 
+    Only words that begin like one of the terms are stemmed: a stem keeps its word's letters but for the last two.
+    """
 
-@lru_cache(100_000)
-def _term(word: str) -> str:
-    """The stem of a word as it stands in a text; nothing for a stop word."""
-    lower = word.lower()
-    return "" if lower in STOP_WORDS else _stem(lower)
+    def __init__(self, terms: frozenset[str]) -> None:
+        beginnings = sorted({term[: max(1, len(term) - 2)] for term in terms}, key=lambda b: (-len(b), b))
+        alternatives = "|".join(map(re.escape, beginnings)) or "(?!)"
+        self._terms = terms
+        self._candidate = re.compile(rf"(?<![^\W_])(?<![^\W_]')(?:{alternatives})[^\W_]*(?:'[^\W_]+)*")
+
+    def find(self, text: str) -> frozenset[str]:
+        return frozenset(term for _, term in self.positions(text))
+
+    def positions(self, text: str) -> list[tuple[int, str]]:
+        """Where words of the terms begin, with the terms, in order."""
+        lowered = text.lower()
+        pattern = self._candidate if lowered.isascii() else _WORD
+        return [
+            (match.start(), stem)
+            for match in pattern.finditer(lowered if len(lowered) == len(text) else text)
+            if (word := match[0].lower()) not in STOP_WORDS and (stem := _stem(word)) in self._terms
+        ]
 
 
 @cache

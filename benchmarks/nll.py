@@ -1,0 +1,117 @@
+"""What shared caches save: the rows of NLL that one round of asymmetric merging needs, against all pairs one by one.
+
+python -m benchmarks.nll [--chunks 32] [--tokens 200] [--shape small|qwen3-1.7b] [--device cpu|cuda] [--naive-share 1]
+
+The model has random weights (they do not change the speed) and the chunks random tokens. "Full matrix" runs every ordered
+pair whole, in batches of the same size. `--naive-share 0.25` runs a quarter of its pairs and multiplies the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from mergewise.assemble.merging import Chunk, asymmetric
+from mergewise.models.causal_scorer import BATCH_PAIRS, CausalScorer
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "small": {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 4, "num_attention_heads": 4,
+              "num_key_value_heads": 2, "head_dim": 32, "vocab_size": 4096},
+    "qwen3-1.7b": {"hidden_size": 2048, "intermediate_size": 6144, "num_hidden_layers": 28, "num_attention_heads": 16,
+                   "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 151_936, "tie_word_embeddings": True},
+}  # fmt: skip
+
+
+class Numbers:
+    """A tokenizer of texts that are numbers; a blank line is token 1."""
+
+    bos_token_id = None
+
+    def __call__(self, text: str, add_special_tokens: bool = False) -> dict[str, list[int]]:
+        return {"input_ids": [1] if text == "\n\n" else [int(part) for part in text.split()]}
+
+
+def build(shape: str, device: str) -> Any:
+    import torch
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen3Config(max_position_embeddings=4096, **SHAPES[shape])
+    with torch.device(device):
+        model = Qwen3ForCausalLM(config)
+    return model.to(torch.bfloat16) if device == "cuda" else model
+
+
+def first_round(scorer: CausalScorer, texts: Sequence[str]) -> int:
+    """The pairs of the first round of Algorithm 4: every second chunk becomes a source. How many there are."""
+
+    def rows(source: Chunk[str], anchors: Sequence[Chunk[str]]) -> list[float]:
+        return list(scorer.nll([source.content], [anchor.content for anchor in anchors])[0])
+
+    chunks = [Chunk(i, float(i), 1, text) for i, text in enumerate(texts)]
+    return len(list(asymmetric(rows)(chunks, len(chunks) // 2)))
+
+
+def full_matrix(scorer: CausalScorer, texts: Sequence[str], share: float) -> int:
+    """Every ordered pair (or the first ones), anchor and source as one sequence, in batches. How many there were."""
+    import torch
+
+    model, device = scorer._model, scorer._device
+    pairs = [(s, a) for a in texts for s in texts if s is not a]
+    chosen = pairs[: max(1, round(share * len(pairs)))]
+    with torch.inference_mode():
+        for first in range(0, len(chosen), BATCH_PAIRS):
+            batch = chosen[first : first + BATCH_PAIRS]
+            ids = [(scorer._prefix(anchor), scorer._ids(source)) for source, anchor in batch]
+            inputs = torch.tensor([prefix + source for prefix, source in ids], device=device)
+            logits = model(input_ids=inputs).logits
+            scores = [
+                scorer._losses(logits[i, len(prefix) - 1 : -1], source).mean() for i, (prefix, source) in enumerate(ids)
+            ]
+            torch.stack(scores).cpu()
+            scorer.tokens_run += inputs.numel()
+    return len(chosen)
+
+
+def timed(work: Callable[[], int], scorer: CausalScorer) -> tuple[float, int, int]:
+    before, started = scorer.tokens_run, perf_counter()
+    count = work()
+    return perf_counter() - started, scorer.tokens_run - before, count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--chunks", type=int, default=32)
+    parser.add_argument("--tokens", type=int, default=200)
+    parser.add_argument("--shape", choices=SHAPES, default="small")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--naive-share", type=float, default=1.0)
+    options = parser.parse_args()
+    rng = np.random.default_rng(0)
+    rows = rng.integers(2, SHAPES[options.shape]["vocab_size"], (options.chunks, options.tokens))
+    texts = [" ".join(map(str, row)) for row in rows]
+    model = build(options.shape, options.device)
+
+    def scorer() -> CausalScorer:
+        return CausalScorer(options.shape, model=model, tokenizer=Numbers(), device=options.device)
+
+    scorer().nll(texts[:2], texts[:BATCH_PAIRS])  # so that nobody pays for the first call
+    full_matrix(scorer(), texts[:4], 1.0)
+    ours, naive = scorer(), scorer()
+    pairs = options.chunks * (options.chunks - 1)
+    seconds, tokens, _ = timed(lambda: first_round(ours, texts), ours)
+    naive_seconds, naive_tokens, done = timed(lambda: full_matrix(naive, texts, options.naive_share), naive)
+    naive_seconds, naive_tokens = naive_seconds * pairs / done, round(naive_tokens * pairs / done)
+    print(f"{options.chunks} chunks of {options.tokens} tokens, {options.shape} on {options.device}, random weights")
+    print(f"{'':28} {'tokens run':>11} {'seconds':>9}")
+    print(f"{f'full matrix, {pairs} pairs':28} {naive_tokens:11,} {naive_seconds:9.2f}")
+    print(f"{'first round, shared caches':28} {tokens:11,} {seconds:9.2f}")
+    print(f"{'ratio':28} {naive_tokens / tokens:11.1f} {naive_seconds / seconds:9.1f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""weave: its weights, its ablations, the tokens it saves, its speed.
+
+python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from the first halves
+python -m benchmarks.weave ablate     what each part adds [--half first] [--limit N]
+python -m benchmarks.weave budget     the budget at which weave holds the evidence that topk holds at 640
+python -m benchmarks.weave auto       tokens and evidence where selection may stop by itself
+python -m benchmarks.weave speed      milliseconds on an index of 100,000 leaves [--index DIR of benchmarks.scale --keep]
+
+Indexes of the question sets are kept in --cache DIR.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+import mergewise
+from benchmarks.corpus import bench_folder
+from benchmarks.scale import measure_queries
+from mergewise.assemble import Models, evidence, weave
+from mergewise.assemble.evidence import FEATURES, Pool
+from mergewise.engine import Index
+from mergewise.evaluate.run import Half, Row, chosen_questions, evaluate
+from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.models.tokens import count_tokens
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.types import LeafSentences
+
+SETS = "hotpotqa-long,musique-long,2wiki,squad,covidqa"
+BUDGETS = (128, 384, 640)
+MODELS = Models(count_tokens, stored_tokens=True)
+Array = npt.NDArray[np.float64]
+
+
+def opened(name: str, cache: Path) -> tuple[Task, Index]:
+    task = load_task(bench_folder() / name)
+    index = mergewise.open(cache / name)
+    index.add(task.documents)
+    return task, index
+
+
+# -- weights
+
+
+@dataclass(slots=True)
+class Case:
+    """A question's candidates, and which of them are gold."""
+
+    question: Question
+    pool: Pool
+    features: Array
+    gold: Array
+
+
+def cases(task: Task, index: Index, limit: int) -> Iterator[Case]:
+    for question in chosen_questions(task, "first", limit):
+        reader = HybridReader(index.store.reader(), index.embedder, None, index.search)
+        pool = weave.gather(question.text, reader, weave.Weave(), [])
+        if pool.items:
+            gold = [any(_mostly(item.span, span) for span, _ in question.evidence) for item in pool.items]
+            yield Case(question, pool, pool.features().astype(float), np.array(gold, float))
+
+
+def _mostly(own: mergewise.Span, gold: mergewise.Span) -> bool:
+    shared = min(own.end, gold.end) - max(own.start, gold.start)
+    return own.doc_id == gold.doc_id and 2 * shared > len(own)
+
+
+def logistic(sets: Sequence[Sequence[Case]], ridge: float = 1e-3) -> Array:
+    """Weights of FEATURES and a bias in front, by Newton's method; every set counts the same."""
+    rows = [np.column_stack([np.ones(len(case.gold)), case.features]) for own in sets for case in own]
+    x, y = np.concatenate(rows), np.concatenate([case.gold for own in sets for case in own])
+    share = np.concatenate([np.full(len(case.gold), 1 / len(own)) for own in sets for case in own])
+    weights = np.zeros(x.shape[1])
+    for _ in range(30):
+        p = 1 / (1 + np.exp(-x @ weights))
+        gradient = x.T @ (share * (p - y)) + ridge * weights
+        hessian = (x * (share * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(weights))
+        weights -= np.linalg.solve(hessian, gradient)
+    return weights
+
+
+def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:
+    """Mean of evidence and all over sets, questions and budgets, by spans: what is tuned for."""
+    means = []
+    for own in sets:
+        scores = []
+        for case in own:
+            case.pool.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
+            for budget in BUDGETS:
+                chosen, _ = weave.select(case.pool, budget, MODELS, weave.Weave(), [])
+                shares = [_covered(case.pool, chosen, span) for span, _ in case.question.evidence]
+                scores.append((np.mean(shares) + all(shares)) / 2)
+        means.append(np.mean(scores))
+    return float(np.mean(means))
+
+
+def _covered(pool: Pool, chosen: Sequence[int], gold: mergewise.Span) -> bool:
+    position = gold.start
+    for span in sorted(pool.items[i].span for i in chosen if pool.items[i].span.overlaps(gold)):
+        if span.start <= position + 1:
+            position = max(position, span.end)
+    return position >= gold.end
+
+
+def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
+    """Logistic regression, then each weight up and down while more evidence is held; links as the last fit made them."""
+    found = [list(cases(*opened(name, cache), limit)) for name in sets]
+    weights = logistic(found)
+    best = held(found, weights)
+    print(f"logistic regression: {best:.4f}", flush=True)
+    for i, name in enumerate(FEATURES, 1):
+        for factor in (1.35, 0.7, 1.15, 0.87):
+            tried = weights.copy()
+            tried[i] *= factor
+            value = held(found, tried)
+            if value > best + 1e-4:
+                best, weights = value, tried
+                print(f"{name} times {factor}: {best:.4f}", flush=True)
+                break
+    for name, weight in zip(("bias", *FEATURES), weights, strict=True):
+        print(f'    "{name}": {weight:.2f},')
+
+
+# -- ablations
+
+
+@contextmanager
+def without(*features: str) -> Iterator[None]:
+    """Some features count nothing."""
+    original = evidence.WEIGHTS
+    evidence.WEIGHTS = {name: 0.0 if name in features else weight for name, weight in original.items()}
+    try:
+        yield
+    finally:
+        evidence.WEIGHTS = original
+
+
+@contextmanager
+def sentences_encoded_alone() -> Iterator[None]:
+    """Each sentence with its title and headings, but without its neighbours."""
+    original = HybridReader.sentences
+
+    def alone(self: HybridReader, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        found = original(self, ids)
+        texts = [_with_path(own, s.start, s.end) for own in found.values() for s in own.sentences]
+        rows = iter(self._embedder.embed_documents(texts))  # type: ignore[union-attr]
+        return {
+            leaf: replace(own, vectors=np.array([next(rows) for _ in own.sentences])) for leaf, own in found.items()
+        }
+
+    HybridReader.sentences = alone  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        HybridReader.sentences = original  # type: ignore[method-assign]
+
+
+def _with_path(own: LeafSentences, start: int, end: int) -> str:
+    return " › ".join((own.title, *own.headings)) + "\n" + own.text[start - own.start : end - own.start]
+
+
+@contextmanager
+def nothing() -> Iterator[None]:
+    yield
+
+
+ABLATIONS: dict[str, tuple[str, float | None, Callable[[], object]]] = {
+    "weave": ("weave", None, nothing),
+    "no hops": ("weave(hops=0)", None, nothing),
+    "one hop": ("weave(hops=1)", None, nothing),
+    "three hops": ("weave(hops=3)", None, nothing),
+    "no saturation of repetitions": ("weave(redundancy=no)", None, nothing),
+    "no coverage": ("weave(coverage=0)", None, nothing),
+    "no leaning": ("weave(lean=no)", None, nothing),
+    "vectors only": ("weave", 1.0, lambda: without("terms", "path_terms", "rest")),
+    "BM25 only": ("weave", 0.0, lambda: without("cosine")),
+    "sentences encoded alone": ("weave", None, sentences_encoded_alone),
+    "sentence": ("sentence", None, nothing),
+    "topk": ("topk", None, nothing),
+}
+
+
+def ablate(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+    tasks = [opened(name, cache) for name in sets]
+    print("| | " + " | ".join(sets) + " | mean of all |")
+    for label, (spec, weight, change) in ABLATIONS.items():
+        cells, means = [], []
+        for task, index in tasks:
+            index.search = SearchSettings() if weight is None else SearchSettings(weight=weight)
+            with change():  # type: ignore[attr-defined]
+                rows = list(evaluate(index, task, [spec], BUDGETS, half, limit))
+            cells.append(" ".join(f"{row.all:.2f}" for row in rows))
+            means += [row.all for row in rows]
+        print(f"| {label} | " + " | ".join(cells) + f" | {np.mean(means):.3f} |", flush=True)
+
+
+# -- budgets
+
+
+def budget(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+    """Bisection: evidence grows with the budget, up to single questions."""
+    for name in sets:
+        task, index = opened(name, cache)
+
+        def row(spec: str, tokens: int, task: Task = task, index: Index = index) -> Row:
+            return next(evaluate(index, task, [spec], [tokens], half, limit))
+
+        wanted = row("topk", 640).evidence
+        low, high = 16, 640
+        while high - low > 8:
+            middle = (low + high) // 2
+            low, high = (low, middle) if row("weave", middle).evidence >= wanted else (middle, high)
+        print(f"{name}: topk at 640 holds {wanted:.3f}, weave holds as much at {high}", flush=True)
+
+
+def auto(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
+    for name in sets:
+        task, index = opened(name, cache)
+        for stop in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3):
+            row = next(evaluate(index, task, [f"weave(stop={stop})"], [1024], half, limit))
+            print(f"{name} stop={stop}: {row.tokens:.0f} tokens, {row.evidence:.3f} / {row.all:.3f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "speed"))
+    parser.add_argument("--sets", default=SETS)
+    parser.add_argument("--half", default="first")
+    parser.add_argument("--limit", type=int, default=120)
+    parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
+    parser.add_argument("--index", type=Path)
+    options = parser.parse_args()
+    sets = options.sets.split(",")
+    if options.what == "fit":
+        fit(sets, options.cache, options.limit)
+    elif options.what == "speed":
+        for strategy in ("topk", "auto-merge", "sentence", "weave(hops=0)", "weave"):
+            report = measure_queries(options.index, strategy)
+            print(f"{strategy}: median {report['median_ms']:.1f} ms, p95 {report['p95_ms']:.1f} ms", flush=True)
+    else:
+        {"ablate": ablate, "budget": budget, "auto": auto}[options.what](
+            sets, options.cache, options.half, options.limit
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Scorer `openai:MODEL`: prompt log-probabilities of a completions endpoint, as the NLL of sources given anchors.
+
+Two forms are known: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's servers), and
+`prompt_logprobs` (vLLM). The first that answers with the prompt's own tokens is kept. llama.cpp's server answers with those of
+the generated token alone, and chat endpoints with none: both are refused, with what to do instead.
+
+Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. The endpoint caches anchors itself (vLLM: prefix caching), which
+is why the pairs of one source go out together, each behind its anchor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mergewise.errors import ModelError
+from mergewise.models.endpoint import RETRIES, failure
+from mergewise.models.openai import connect
+
+if TYPE_CHECKING:
+    from mergewise.protocols import FloatArray
+
+BATCH_PROMPTS = 16
+SEPARATOR = "\n\n"
+REMEMBERED_PAIRS = 100_000
+
+# One token has to be generated: not every endpoint takes none.
+_FORMS: Mapping[str, Mapping[str, Any]] = {
+    "echo": {"echo": True, "logprobs": 1, "max_tokens": 1},
+    "prompt_logprobs": {"extra_body": {"prompt_logprobs": 0}, "max_tokens": 1},
+}
+
+
+class OpenAIScorer:
+    """An `NLLScorer`. Each pair is asked for once; `requests` counts what was sent."""
+
+    def __init__(self, model: str, *, batch_prompts: int = BATCH_PROMPTS, retries: int = RETRIES) -> None:
+        self.spec = f"openai:{model}"
+        self.requests = 0
+        self._model = model
+        self._batch_prompts = batch_prompts
+        self._client = connect(retries)
+        self._form: str | None = None
+        self._known: dict[tuple[str, str], float] = {}
+        self._lock = Lock()
+
+    def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
+        """Nats a token, shape (len(sources), len(anchors)); 0 for an empty source."""
+        wanted = [(source, anchor) for source in sources for anchor in anchors]
+        with self._lock:
+            found = {pair: 0.0 if not pair[0].strip() else self._known.get(pair) for pair in wanted}
+            missing = [pair for pair, value in found.items() if value is None]
+            for first in range(0, len(missing), self._batch_prompts):
+                batch = missing[first : first + self._batch_prompts]
+                found.update(zip(batch, self._scores(batch), strict=True))
+            if len(self._known) > REMEMBERED_PAIRS:
+                self._known = {}
+            self._known.update((pair, value) for pair, value in found.items() if value is not None)
+        return np.array([found[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
+
+    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        import openai
+
+        prompts = [anchor + SEPARATOR + source for source, anchor in pairs]
+        for form in [self._form] if self._form else list(_FORMS):
+            try:
+                answer = self._ask(prompts, form)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if self._form:
+                    raise failure(self.spec, self._client.base_url, "completions", error) from error
+                continue
+            except openai.OpenAIError as error:
+                raise failure(self.spec, self._client.base_url, "completions", error) from error
+            tokens = [_prompt_tokens(c, form, p) for c, p in zip(answer, prompts, strict=True)]
+            if all(tokens):
+                self._form = form
+                return [_mean_nll(own, source) for own, (source, _) in zip(tokens, pairs, strict=True)]
+        raise ModelError(
+            f"{self.spec} gives no log-probabilities of its prompt",
+            "vLLM and llama-cpp-python do; else score with --scorer lm, or with --scorer hf:PATH on this machine",
+        )
+
+    def _ask(self, prompts: Sequence[str], form: str) -> list[Any]:
+        """A choice for each prompt, in their order."""
+        self.requests += 1
+        options: Any = {"temperature": 0.0, **_FORMS[form]}
+        answer = self._client.completions.create(model=self._model, prompt=list(prompts), **options)
+        choices = sorted(getattr(answer, "choices", None) or (), key=lambda choice: choice.index)
+        if [choice.index for choice in choices] != list(range(len(prompts))):
+            raise ModelError(
+                f"{self.spec} answered with {len(choices)} choices for {len(prompts)} prompts",
+                f"check that {self._client.base_url} serves completions",
+            )
+        return choices
+
+
+def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
+    """The prompt's tokens with their log-probabilities, without the first, which has none; empty where there are none."""
+    try:
+        return _echoed(choice, prompt) if form == "echo" else _given(choice)
+    except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
+        return []
+
+
+def _echoed(choice: Any, prompt: str) -> list[tuple[str, float]]:
+    given = choice.logprobs
+    offsets = given.text_offset or _offsets(given.tokens)
+    rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
+    if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
+        return []  # what was generated, and not the prompt: so answers llama.cpp's server
+    return [(text, float(value)) for text, value, _ in rows if value is not None]
+
+
+def _offsets(tokens: Sequence[str]) -> list[int]:
+    return [sum(map(len, tokens[:i])) for i in range(len(tokens))]
+
+
+def _given(choice: Any) -> list[tuple[str, float]]:
+    """vLLM: a mapping from token ids to what is known of them for each position, the prompt's own token first."""
+    own = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
+    return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in own]
+
+
+def _mean_nll(tokens: Sequence[tuple[str, float]], source: str) -> float:
+    """Over the source's tokens, which are the last ones: as many as its characters take."""
+    left, total, count = len(source), 0.0, 0
+    for text, value in reversed(tokens):
+        if left <= 0:
+            break
+        left -= len(text)
+        total -= value
+        count += 1
+    return total / max(1, count)

@@ -1,0 +1,81 @@
+"""What a question is about and what kind of answer it wants, by rules that cost microseconds."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
+Wanted: TypeAlias = Literal["number", "time", "place"]
+
+_COMPARISON = re.compile(
+    r"\b(?:which|who|what|whose)\b.*\b(?:or|than)\b|\b(?:both|same|either|neither|earlier|later|older|younger|more|less|"
+    r"larger|smaller|bigger|taller|longer|first|difference|differ|compare)\b.*\b(?:and|or|than|between)\b|"
+    r"\b(?:and|or)\b.*\b(?:both|same|either|more|older|younger|larger|longer|first)\b",
+    re.IGNORECASE,
+)
+_YES_NO = re.compile(
+    r"^\W*(?:is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|may|must)\b", re.IGNORECASE
+)
+_LIST = re.compile(
+    r"^\W*(?:list|name|enumerate)\b|\b(?:which|what) (?:are|were) the\b|\bwhat (?:kinds|types|steps|ways|options)\b",
+    re.IGNORECASE,
+)
+
+_WANTS: dict[Wanted, re.Pattern[str]] = {
+    "number": re.compile(
+        r"\bhow (?:many|much|long|old|far|tall|large|big|high|deep|often)\b|\bwhat (?:number|percent|percentage|size)\b|"
+        r"\bpopulation\b",
+        re.IGNORECASE,
+    ),
+    "time": re.compile(
+        r"\bwhen\b|\b(?:what|which) (?:year|date|month|day|century|decade|era)\b|\bdate of\b|"
+        r"\b(?:earlier|later|older|younger)\b|\b(?:born|died|released|founded|came out) first\b|\bfirst\b.*\bor\b",
+        re.IGNORECASE,
+    ),
+    "place": re.compile(
+        r"\bwhere\b|\bplace of\b|\b(?:what|which) (?:country|city|state|county|town|region|continent)\b|\bnationality\b|"
+        r"\blocated\b",
+        re.IGNORECASE,
+    ),
+}
+_OFFERS: dict[Wanted, re.Pattern[str]] = {
+    "number": re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|thousand|million)\b"),
+    "time": re.compile(
+        r"\b(?:1[0-9]|20)\d\d\b|\b(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
+    ),
+    "place": re.compile(r"\b(?:in|at|from|of|near)\s+(?:the\s+)?[A-Z]"),
+}
+
+_LEANS = re.compile(
+    r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\||"
+    r"(?:This|That|These|Those|Such|However|But|And|So|Then|Therefore|Thus|Also)\b"
+)
+_PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
+
+
+def kind_of(question: str) -> Kind:
+    """A comparison has two things that must both be covered; a list wants more of the same; the rest asks one thing."""
+    if _COMPARISON.search(question):
+        return "comparison"
+    if _YES_NO.match(question):
+        return "yes-no"
+    return "list" if _LIST.search(question) else "fact"
+
+
+def wanted_by(question: str) -> Wanted | None:
+    """What the answer is: a number, a time, a place; None where the words do not tell."""
+    return next((wanted for wanted, asks in _WANTS.items() if asks.search(question)), None)
+
+
+def offers(sentence: str, wanted: Wanted | None) -> bool:
+    """Whether the sentence holds something of the wanted kind."""
+    return wanted is not None and _OFFERS[wanted].search(sentence) is not None
+
+
+def leans(sentence: str, headed: bool) -> bool:
+    """Whether the sentence needs the one before it: it begins with a list mark, a table's edge, or a word that points back.
+
+    What "it" and "she" point to, a heading above the sentence mostly names.
+    """
+    return _LEANS.match(sentence) is not None or (not headed and _PRONOUN.match(sentence) is not None)

@@ -1,0 +1,267 @@
+"""weave on small handbooks whose right answer can be read, and its invariants on any text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support import HashEmbedder, memory_store, rows_of
+
+from mergewise.assemble import Models, assemble
+from mergewise.assemble.evidence import FEATURES, WEIGHTS, Asked, Pool
+from mergewise.assemble.hops import Follower, named_places
+from mergewise.index.tree import TreeSettings
+from mergewise.models.tokens import count_tokens
+from mergewise.retrieve.hybrid import HybridReader
+from mergewise.store.lance import LanceStore
+from mergewise.store.manifest import Manifest
+from mergewise.store.memory import MemoryStore
+from mergewise.text.terms import content_terms
+from mergewise.types import Context, Document
+
+FILMS = Document(
+    id="films",
+    title="Films",
+    text="""# Silent Rain
+
+Silent Rain is a 1931 drama directed by Ada Moor. It was shot in Lisbon.
+
+# Loud Snow
+
+Loud Snow is a 1940 comedy directed by Ben Cole. The budget was small.
+
+# Ada Moor
+
+Ada Moor (1890 to 1960) was a director. She was born in the town of Faro.
+
+# Ben Cole
+
+Ben Cole (1901 to 1970) was a director. He was born in the town of Bath.
+
+# Snow
+
+Snow falls in winter. Rain falls in spring.
+""",
+)
+MANUAL = Document(
+    id="manual",
+    title="Pump manual",
+    text="""# Alarm list
+
+Alarm 7 means that the pressure relief valve is stuck. Alarm 8 means low oil.
+
+# Pressure relief valve
+
+Turn the knurled ring by hand until it clicks. Never use a wrench.
+
+# Oil
+
+Fill up to the mark. Use grade 30.
+""",
+)
+MODELS = Models(count_tokens, stored_tokens=True)
+
+
+def reader_of(*documents: Document, embedder: HashEmbedder | None = None) -> HybridReader:
+    return HybridReader(memory_store(documents, embedder), embedder)
+
+
+def weave(question: str, *documents: Document, budget: int = 60, spec: str = "weave") -> Context:
+    return assemble(spec, question, reader_of(*documents), budget, MODELS)
+
+
+def test_a_hop_follows_the_name_that_the_evidence_gives() -> None:
+    question = "Where was the director of Silent Rain born?"
+    found = weave(question, FILMS)
+    assert "directed by Ada Moor" in found.text and "the town of Faro" in found.text
+    assert any(step.action == "hop" and "ada moor" in step.reason for step in found.trace)
+    assert not any(step.action == "hop" for step in weave(question, FILMS, spec="weave(hops=0)").trace)
+
+
+def test_hops_work_in_manuals_where_headings_are_plain_words() -> None:
+    found = weave("What do I do about alarm 7?", MANUAL)
+    assert "relief valve is stuck" in found.text and "knurled ring" in found.text
+
+
+def test_both_sides_of_a_comparison_are_covered() -> None:
+    found = weave("Which film came out first, Silent Rain or Loud Snow?", FILMS, budget=55)
+    assert "1931" in found.text and "1940" in found.text
+
+
+def test_the_heading_line_is_given_once_a_section_and_in_document_order() -> None:
+    found = weave("Where was the director of Silent Rain born?", FILMS, budget=200)
+    headings = [passage.headings for passage in found.passages]
+    assert len(set(headings)) == len(headings)
+    starts = [passage.spans[0].start for passage in found.passages]
+    assert starts == sorted(starts)
+
+
+def test_every_sentence_says_why_it_is_there() -> None:
+    found = weave("Where was the director of Silent Rain born?", FILMS)
+    taken = [step for step in found.trace if step.action == "take"]
+    assert taken and all(step.reason and step.inputs and step.score is not None for step in taken)
+    assert any("the question names “silent rain”" in step.reason for step in taken)
+
+
+def test_a_sentence_brings_along_what_it_leans_on() -> None:
+    leant_on = "The relief valve, which the engineers of the old works called by many other names, sits on top."
+    document = Document(id="d", text=f"{leant_on}\nIt is opened by the frobnicator lever.\n\nOther words follow.")
+    leaning = [weave("frobnicator lever", document, budget=b).text for b in range(5, 60)]
+    assert any("frobnicator" in text for text in leaning)
+    assert all("sits on top" in text for text in leaning if "frobnicator" in text)
+    alone = [weave("frobnicator lever", document, budget=b, spec="weave(lean=0)").text for b in range(5, 60)]
+    assert any("frobnicator" in text and "sits on top" not in text for text in alone)
+
+
+def test_selection_ends_where_nothing_more_is_gained() -> None:
+    everything = weave("Where was the director of Silent Rain born?", FILMS, budget=400)
+    little = weave("Where was the director of Silent Rain born?", FILMS, budget=400, spec="weave(stop=0.3)")
+    assert little.tokens < everything.tokens
+    assert any(step.action == "stop" for step in little.trace)
+    assert "Faro" in little.text
+
+
+def test_a_near_duplicate_gains_nothing() -> None:
+    sentence = "The knurled ring of the relief valve is turned by hand."
+    copies = [Document(id=f"d{i}", title="", text=sentence) for i in range(3)]
+    embedder = HashEmbedder()
+    reader = reader_of(*copies, MANUAL, embedder=embedder)
+    found = assemble("weave", "How is the knurled ring of the relief valve turned?", reader, 60, MODELS)
+    assert found.text.count(sentence) == 1
+    twice = assemble("weave(redundancy=0)", "How is the knurled ring of the relief valve turned?", reader, 60, MODELS)
+    assert twice.text.count(sentence) > 1
+
+
+def test_nothing_found_is_an_empty_context() -> None:
+    found = weave("zzz qqq", MANUAL)
+    assert (found.text, found.tokens, found.passages) == ("", 0, ())
+
+
+def test_hops_stay_within_the_condition(tmp_path: Path) -> None:
+    """What the evidence names may not lead out of the documents that the question is about."""
+    store = LanceStore.create(tmp_path, Manifest("none", 0, ("leaf",), {}))
+    films = Document(id="films", title="Films", text="# Silent Rain\n\nSilent Rain was directed by Ada Moor.\n")
+    people = Document(
+        id="people", title="People", text="# Ada Moor\n\nAda Moor was a director. She was born in Faro.\n"
+    )
+    store.write(rows_of([films, people]))
+    question = "Where was the director of Silent Rain born?"
+    for where, leaves in ((None, True), ("id = 'films'", False)):
+        found = assemble("weave", question, HybridReader(store.reader(), None, where), 80, MODELS)
+        assert ("Faro" in found.text) is leaves, where
+
+
+WORDS = st.sampled_from(
+    "Ada Moor rain snow It was the director born valve. Oil ring 1931 of, été 東京 - x\n\n# A\n\n# Moor\n".split(" ")
+)
+TEXTS = st.lists(WORDS, min_size=1, max_size=60).map(" ".join).filter(str.strip)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 120), st.booleans(), TEXTS)
+def test_spans_and_budget_hold_on_any_text(texts: list[str], budget: int, embedded: bool, question: str) -> None:
+    documents = {f"d{i}": Document(id=f"d{i}", title="Été", text=text) for i, text in enumerate(texts)}
+    embedder = HashEmbedder() if embedded else None
+    reader = reader_of(*documents.values(), embedder=embedder)
+    for strategy in ("weave", "sentence"):
+        found = assemble(strategy, question, reader, budget, MODELS)
+        assert found == assemble(strategy, question, reader, budget, MODELS)
+        assert found.tokens == (count_tokens([found.text])[0] if found.text else 0) <= budget
+        seen: dict[str, list[tuple[int, int]]] = {}
+        for passage in found.passages:
+            assert passage.verbatim and passage.spans
+            for span, part in passage.parts():
+                assert documents[span.doc_id].text[span.start : span.end] == part
+                assert all(span.end <= a or b <= span.start for a, b in seen.get(span.doc_id, []))
+                seen.setdefault(span.doc_id, []).append((span.start, span.end))
+
+
+def test_budgets_hold_under_another_counter() -> None:
+    def characters(texts: list[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+    found = assemble("weave", "Where was the director of Silent Rain born?", reader_of(FILMS), 220, Models(characters))
+    assert found.passages and found.tokens == len(found.text) <= 220
+
+
+def test_features_are_what_they_say() -> None:
+    """Against a literal transcription, sentence by sentence."""
+    embedder = HashEmbedder()
+    store = memory_store([FILMS, MANUAL], embedder)
+    reader = HybridReader(store, embedder)
+    question = "Where was the director of Silent Rain born?"
+    scores = dict(reader.rank(question, 4))
+    pool = Pool(Asked.of(question, reader.question_vector(question)), scores)
+    pool.add(reader.sentences(list(scores)).values())
+    names, known = named_places(pool, reader)
+    pool.named = {
+        pool.leaves[p.first_leaf]: m.name for m in names for p in known[m.name] if p.first_leaf in pool.leaves
+    }
+    pool.judge()
+    rows = [dict(zip(FEATURES, map(float, row), strict=True)) for row in pool.features()]
+    asked = content_terms(question)
+    weights = pool._term_weights()
+    assert sum(weights.values()) == pytest.approx(1) and weights.keys() == asked
+    shares = [sum(weights[t] for t in asked & content_terms(item.text)) for item in pool.items]
+    cosines = [float(v @ embedder.embed_queries([question])[0]) for v in pool.vectors()]  # type: ignore[union-attr]
+    for item, row, share, cosine in zip(pool.items, rows, shares, cosines, strict=True):
+        path = content_terms(" ".join((item.leaf.title, *item.leaf.headings)))
+        both = asked & (content_terms(item.text) | path)
+        assert row["terms"] == pytest.approx(share / max(shares), abs=1e-5)
+        assert row["path_terms"] == pytest.approx(sum(weights[t] for t in both), abs=1e-5)
+        assert row["cosine"] == pytest.approx(cosine - max(cosines), abs=1e-5)
+        assert row["leaf"] == pytest.approx(scores[item.leaf.id], abs=1e-5)
+        own = [i for i in pool.items if i.leaf.doc_id == item.leaf.doc_id]
+        found = {
+            d: sum(scores[i.leaf.id] for i in pool.items if i.leaf.doc_id == d)
+            for d in {i.leaf.doc_id for i in pool.items}
+        }
+        assert row["document"] == pytest.approx(sum(scores[i.leaf.id] for i in own) / max(found.values()), abs=1e-5)
+        assert row["length"] == pytest.approx(min(item.sentence.tokens, 100) / 50)
+        assert (row["link"], row["near"], row["rest"]) == (0, 0, 0)
+    z = [sum(WEIGHTS[name] * row[name] for name in FEATURES) + WEIGHTS["bias"] for row in rows]
+    assert pool.relevance.tolist() == pytest.approx([1 / (1 + np.exp(-value)) for value in z], rel=1e-3)
+
+
+def test_links_go_to_the_same_document_first_and_never_back() -> None:
+    other = Document(id="other", title="Others", text="# Ada Moor\n\nAda Moor was a painter of boats.\n")
+    reader = reader_of(FILMS, other)
+    scores = dict(reader.rank("Silent Rain director", 3))
+    pool = Pool(Asked.of("Silent Rain director", None), scores)
+    pool.add(reader.sentences(list(scores)).values())
+    pool.judge()
+    reached = Follower(pool, reader, [], 8).follow()
+    texts = {"".join(leaf.text for leaf in reader.sentences(list(place.leaves)).values()) for place in reached}
+    assert any("town of Faro" in text for text in texts)
+    assert not any("painter" in text for text in texts)
+    for place, links in reached.items():
+        assert all(pool.items[link.evidence].leaf.id not in place.leaves for link in links)
+        assert all(0 < link.strength <= 1 for link in links)
+
+
+def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
+    embedder = HashEmbedder()
+    rows = rows_of([FILMS, MANUAL], embedder, TreeSettings())
+    lance = LanceStore.create(tmp_path, Manifest("hash", embedder.dimension, ("leaf",), {}))
+    memory = MemoryStore(embedder.dimension)
+    for store in (lance, memory):
+        store.write(rows)
+    names = ["ada moor", "snow", "nobody", "pump manual"]
+    assert lance.reader().places(names) == {
+        name: [p.__class__(p.document, p.first_leaf, p.leaf_count) for p in places]
+        for name, places in memory.places(names).items()
+    }
+    ids = list(range(12))
+    ours, theirs = lance.reader().sentences(ids), memory.sentences(ids)
+    assert ours.keys() == theirs.keys()
+    for leaf, own in ours.items():
+        twin = theirs[leaf]
+        assert (own.doc_id, own.headings, own.text, own.sentences) == (
+            twin.doc_id,
+            twin.headings,
+            twin.text,
+            twin.sentences,
+        )
+        np.testing.assert_allclose(own.vectors, twin.vectors, atol=2e-3)

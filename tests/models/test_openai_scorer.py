@@ -1,0 +1,187 @@
+"""The endpoint scorer over real HTTP, against endpoints that answer as vLLM, OpenAI and llama.cpp do."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mergewise.errors import ModelError, UsageError
+from mergewise.models import load_scorer
+
+pytest.importorskip("openai")
+
+ANCHORS = ["The cat sat on the mat.", "Dogs bark at night, and cats do not.", ""]
+SOURCES = ["A cat sat here.", "Nobody barks."]
+Answer = Callable[[dict[str, Any]], tuple[int, dict[str, Any]]]
+
+
+def tokens(text: str) -> list[str]:
+    return re.findall(r"\s*\w+|\s*[^\w\s]|\s+$", text)
+
+
+def logprob(prompt: str, at: int) -> float:
+    """Of the token that begins at `at`: anything that depends on all that stands before it."""
+    return -(sum(prompt[:at].encode()) % 97 + 1) / 10
+
+
+def expected(source: str, anchor: str) -> float:
+    prompt = anchor + "\n\n" + source
+    found, at = [], 0
+    for token in tokens(prompt):
+        if at + len(token) > len(prompt) - len(source) and at:
+            found.append(-logprob(prompt, at))
+        at += len(token)
+    return sum(found) / len(found)
+
+
+def positions(prompt: str) -> Iterator[tuple[str, int, float | None]]:
+    at = 0
+    for token in tokens(prompt):
+        yield token, at, logprob(prompt, at) if at else None
+        at += len(token)
+
+
+def choices(request: dict[str, Any], make: Callable[[str], dict[str, Any]]) -> tuple[int, dict[str, Any]]:
+    """In reverse, so that only the index tells which prompt a choice belongs to."""
+    rows = [{"index": i, "text": "!", "finish_reason": "length", **make(p)} for i, p in enumerate(request["prompt"])]
+    return 200, {"id": "x", "object": "text_completion", "created": 0, "model": "m", "choices": rows[::-1]}
+
+
+def echo(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    if not request.get("echo"):
+        return choices(request, lambda p: {"logprobs": None})
+
+    def make(prompt: str) -> dict[str, Any]:
+        rows = [*positions(prompt), ("!", len(prompt), -3.0)]  # the generated token comes last
+        texts, offsets, values = ([row[i] for row in rows] for i in range(3))
+        return {"logprobs": {"tokens": texts, "token_logprobs": values, "text_offset": offsets, "top_logprobs": None}}
+
+    return choices(request, make)
+
+
+def without_offsets(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    status, answer = echo(request)
+    for choice in answer["choices"]:
+        choice["logprobs"]["text_offset"] = []
+    return status, answer
+
+
+def vllm(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    if "prompt_logprobs" not in request:
+        return 400, {"error": {"message": "echo is not supported"}}
+
+    def make(prompt: str) -> dict[str, Any]:
+        rows: list[Any] = [
+            None if value is None else {"17": {"logprob": value, "rank": 3, "decoded_token": token}}
+            for token, _, value in positions(prompt)
+        ]
+        return {"logprobs": None, "prompt_logprobs": rows}
+
+    return choices(request, make)
+
+
+def llama_cpp(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Says nothing of `echo`, and gives the generated token's alone."""
+    return choices(request, lambda p: {"logprobs": {"tokens": ["!"], "token_logprobs": [-3.0], "text_offset": [0]}})
+
+
+def refusing(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    return 400, {"error": {"message": "no log-probabilities here"}}
+
+
+class Server(ThreadingHTTPServer):
+    answer: Answer
+    requests: list[dict[str, Any]]
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append({**request, "path": self.path})
+        status, answer = self.server.answer(request)
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        server.answer, server.requests = echo, []
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("answer", [echo, without_offsets, vllm])
+def test_the_mean_over_the_sources_tokens(server: Server, answer: Answer) -> None:
+    server.answer = answer
+    scorer = load_scorer("openai:m")
+    assert scorer is not None and scorer.spec == "openai:m"
+    found = scorer.nll(SOURCES, ANCHORS)
+    wanted = [[expected(s, a) for a in ANCHORS] for s in SOURCES]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert {request["path"] for request in server.requests} == {"/v1/completions"}
+
+
+def test_the_form_that_worked_is_kept_and_pairs_are_asked_for_once(server: Server) -> None:
+    server.answer = vllm
+    scorer = load_scorer("openai:m")
+    assert scorer is not None
+    scorer.nll(SOURCES[:1], ANCHORS)
+    assert len(server.requests) == 2  # the form that was refused, and the one that was not
+    scorer.nll(SOURCES[:1], ANCHORS[::-1])
+    assert len(server.requests) == 2
+    scorer.nll(SOURCES, ANCHORS)
+    assert len(server.requests) == 3 and len(server.requests[-1]["prompt"]) == len(ANCHORS)
+
+
+def test_an_empty_source_is_no_surprise(server: Server) -> None:
+    scorer = load_scorer("openai:m")
+    assert scorer is not None
+    assert (scorer.nll(["", " "], ANCHORS) == 0).all() and server.requests == []
+
+
+@pytest.mark.parametrize("answer", [llama_cpp, refusing])
+def test_an_endpoint_without_prompt_log_probabilities_is_refused(server: Server, answer: Answer) -> None:
+    server.answer = answer
+    scorer = load_scorer("openai:m")
+    assert scorer is not None
+    with pytest.raises(ModelError) as error:
+        scorer.nll(SOURCES, ANCHORS)
+    assert "no log-probabilities of its prompt" in error.value.message and "--scorer lm" in error.value.hint
+
+
+def test_missing_choices_are_told(server: Server) -> None:
+    server.answer = lambda request: (200, {"id": "x", "object": "text_completion", "choices": []})
+    scorer = load_scorer("openai:m")
+    assert scorer is not None
+    with pytest.raises(ModelError, match="0 choices for 1 prompts"):
+        scorer.nll(SOURCES[:1], ANCHORS[:1])
+
+
+def test_without_address_and_key() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("OPENAI_BASE_URL", raising=False)
+        patch.delenv("OPENAI_API_KEY", raising=False)
+        with pytest.raises(UsageError):
+            load_scorer("openai:m")

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from mergewise.text.question import kind_of, leans, offers, wanted_by
+
+
+@pytest.mark.parametrize(
+    ("question", "kind", "wanted"),
+    [
+        ("Which film came out first, The Rack or Cantaclaro?", "comparison", "time"),
+        ("Are Christopher Nolan and Sathish Kalathil both film directors?", "comparison", None),
+        ("Do volumes survive a restart?", "yes-no", None),
+        ("What are the options of the fan controller?", "list", None),
+        ("List the supported formats.", "list", None),
+        ("How many leaves does a section have?", "fact", "number"),
+        ("When was the bridge built?", "fact", "time"),
+        ("Where was the director of the film born?", "fact", "place"),
+        ("Who wrote it?", "fact", None),
+        ("", "fact", None),
+    ],
+)
+def test_kinds_of_questions(question: str, kind: str, wanted: str | None) -> None:
+    assert (kind_of(question), wanted_by(question)) == (kind, wanted)
+
+
+def test_sentences_offer_what_is_wanted() -> None:
+    assert offers("It has three legs.", "number") and not offers("It has legs.", "number")
+    assert offers("Born in 1912.", "time") and offers("In May it rains.", "time") and not offers("Born 12.", "time")
+    assert offers("He lived in the Hague.", "place") and not offers("He lived in it.", "place")
+    assert not offers("In 1912.", None)
+
+
+def test_sentences_lean_on_what_comes_before() -> None:
+    for sentence in ("- an item", "2. second", "| cell |", "However, no.", "This gets hot."):
+        assert leans(sentence, headed=True) and leans(sentence, headed=False)
+    assert leans("It gets hot.", headed=False) and not leans("It gets hot.", headed=True)
+    assert not leans("Items are hot.", headed=False) and not leans("Heat rises.", headed=False)
