@@ -25,9 +25,14 @@ import mergewise
 from mergewise import engine
 
 engine._BATCH_DOCUMENTS = 4
-index = mergewise.open(sys.argv[1])
-print("ready", flush=True)
-index.add(sys.argv[2])
+engine._DOCUMENTS_SLICED = 4
+views = ("leaf", "slice") if "slice" in sys.argv else ("leaf",)
+if "later" in sys.argv:
+    print("ready", flush=True)
+index = mergewise.open(sys.argv[1], views=views)
+if "later" not in sys.argv:
+    print("ready", flush=True)
+    index.add(sys.argv[2])
 print("done", flush=True)
 """
 
@@ -46,9 +51,11 @@ def write_version(folder: Path, version: int) -> dict[str, str]:
     return texts
 
 
-def kill_while_indexing(index: Path, folder: Path, after: float) -> bool:
+def kill_while_indexing(index: Path, folder: Path, after: float, *mode: str) -> bool:
     """Whether the writer was still at work when it was killed."""
-    with subprocess.Popen([sys.executable, "-c", WRITER, index, folder], stdout=subprocess.PIPE, text=True) as writer:
+    with subprocess.Popen(
+        [sys.executable, "-c", WRITER, index, folder, *mode], stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout is not None
         assert writer.stdout.readline() == "ready\n"
         time.sleep(after)
@@ -57,10 +64,11 @@ def kill_while_indexing(index: Path, folder: Path, after: float) -> bool:
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("views", [("leaf",), ("leaf", "slice")], ids=["leaf", "slice"])
+def test_killed_at_random_moments(tmp_path: Path, views: tuple[str, ...]) -> None:
     folder = tmp_path / "documents"
     path = tmp_path / "index"
-    index = mergewise.open(path, embedder="none")
+    index = mergewise.open(path, embedder="none", views=views)
     draw = random.Random(0)
     full = 1.0
     killed = 0
@@ -69,7 +77,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         if killed == KILLS:
             break
         wanted = write_version(folder, version)
-        was_working = kill_while_indexing(path, folder, draw.uniform(0, full))
+        was_working = kill_while_indexing(path, folder, draw.uniform(0, full), *views)
         full = full * 1.1 if was_working else max(0.1, full * 0.7)
         killed += was_working
 
@@ -86,7 +94,31 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         standing = found | wanted
         assert {info.id: index.document(info.id).text for info in index.documents()} == standing
         assert len(index) == len(standing)
-        hits = index.context(f"version {version}", strategy="topk", budget=300)
+        strategy = "macrag" if "slice" in views else "topk"
+        hits = index.context(f"version {version}", strategy=strategy, budget=300)
         assert f"version {version}." in hits.text
     assert killed == KILLS
     assert index.check() == []
+
+
+@pytest.mark.slow
+def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
+    """The slice view of an index that stands: what was built stays, the next call builds the rest, and once."""
+    folder, path = tmp_path / "documents", tmp_path / "index"
+    write_version(folder, 0)
+    mergewise.open(path, embedder="none").add(folder)
+    draw = random.Random(1)
+    rounds = killed = 0
+    while rounds < KILLS and "slice" not in mergewise.open(path).manifest.views:
+        killed += kill_while_indexing(path, folder, draw.uniform(1.0, 2.5), "slice", "later")
+        rounds += 1
+        assert mergewise.open(path).check() == []
+    index = mergewise.open(path, views=("leaf", "slice"))
+    assert index.check() == []
+    assert "slice" in index.manifest.views and len(index) == DOCUMENTS
+    found = [rows.slices for rows in index.store.reader().stored([info.id for info in index.documents()])]
+    assert all(own is not None for own in found)
+    counts = index.store.reader().row_counts()
+    assert counts["chunk"] == sum(len(own.chunks) for own in found if own is not None)
+    assert "version 0" in index.context("version 0", strategy="macrag", budget=300).text
+    assert killed > 0

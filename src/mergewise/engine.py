@@ -17,17 +17,31 @@ from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageErr
 from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
 from mergewise.index.names import names_of
+from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.index.vectors import embed_trees
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
+from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
 from mergewise.readers import find_files, read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.manifest import Manifest, read_manifest
-from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, DocumentRows, Failure, Problem
+from mergewise.types import (
+    AddReport,
+    Answer,
+    Context,
+    Document,
+    DocumentInfo,
+    DocumentRows,
+    Failure,
+    Problem,
+    SliceRows,
+)
 
-VIEWS = ("leaf",)
+VIEWS = ("leaf", "slice")
+DEFAULT_VIEWS = ("leaf",)
+_SUMMARIES = ".summaries"  # in the index's directory: what a chat model wrote
 
 Source: TypeAlias = str | os.PathLike[str] | Document
 Budget: TypeAlias = int | Literal["auto"]
@@ -39,6 +53,7 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 _BATCH_CHARACTERS = 1_000_000
 _BATCH_DOCUMENTS = 512
 _NAMES_AT_ONCE = 1000
+_DOCUMENTS_SLICED = 64
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -46,11 +61,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def open(
     path: str | os.PathLike[str],
     *,
-    views: Sequence[str] = VIEWS,
+    views: Sequence[str] = DEFAULT_VIEWS,
+    slices: SliceSettings | None = None,
     embedder: str | None = None,
     chat: str | ChatModel = CHAT,
     reranker: str | Reranker = RERANKER,
     scorer: str | NLLScorer = SCORER,
+    progress: Progress | None = None,
     cache: str | os.PathLike[str] | None = None,
     tokens: TokenCounter = count_tokens,
     search: SearchSettings = SearchSettings(),
@@ -63,6 +80,9 @@ def open(
     and compare: specs (see the guide), or objects of the protocols. In the directory `cache` the chat model's answers
     are kept, so that no call is paid for twice. `tokens` counts tokens for budgets, exactly; give
     the tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
+
+    `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`, with the settings `slices`. An index
+    that has documents but not yet the view gets it now, in batches, with `progress`; after a kill the next call goes on.
     """
     from mergewise.store.lance import LanceStore
 
@@ -71,10 +91,12 @@ def open(
         raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
     _check_views(views)
     manifest = read_manifest(directory)
+    wanted = (slices or SliceSettings()).as_dict() if slices is not None or "slice" in views else None
     if manifest is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        manifest = _new_manifest(views, embedder or EMBEDDER)
+        views = [*views, *(["slice"] if wanted and "slice" not in views else [])]
+        manifest = _new_manifest(views, embedder or EMBEDDER, wanted)
         store = LanceStore.create(directory, manifest)
         manifest = store.manifest
     else:
@@ -84,7 +106,9 @@ def open(
             f"{directory} was built with the embedder {manifest.embedder!r}, not {embedder!r}",
             f"use --embedder {manifest.embedder}, or index into another directory",
         )
-    return Index(
+    if slices is not None and manifest.slices is not None and manifest.slices != wanted:
+        raise UsageError(f"{directory} has a slice view with other settings", "index into another directory")
+    index = Index(
         store=store,
         manifest=manifest,
         tokens=tokens,
@@ -92,7 +116,11 @@ def open(
         chat=_cached(load_chat(chat) if isinstance(chat, str) else chat, cache),
         reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
+        directory=directory,
     )
+    if wanted is not None and "slice" not in manifest.views:
+        index.build_slices(wanted if manifest.slices is None else manifest.slices, progress)
+    return index
 
 
 def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
@@ -109,10 +137,10 @@ def _check_views(views: Sequence[str]) -> None:
             raise UsageError(f"unknown view {view!r}", f"one of: {', '.join(VIEWS)}")
 
 
-def _new_manifest(views: Sequence[str], spec: str) -> Manifest:
+def _new_manifest(views: Sequence[str], spec: str, slices: dict[str, object] | None) -> Manifest:
     model = load_embedder(spec)
     dimension = 0 if model is None else model.dimension
-    return Manifest(embedder=spec, dimension=dimension, views=tuple(views), sizes=asdict(TreeSettings()))
+    return Manifest(embedder=spec, dimension=dimension, views=tuple(views), sizes=asdict(TreeSettings()), slices=slices)
 
 
 @dataclass
@@ -126,6 +154,7 @@ class Index:
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
+    directory: Path | None = None
     _embedder: Embedder | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
@@ -196,7 +225,7 @@ class Index:
     def _rows(self, batch: Sequence[tuple[Document, str]]) -> list[DocumentRows]:
         trees = build_trees([document for document, _ in batch], count_tokens, TreeSettings(**self.manifest.sizes))
         embedded = [(None, None)] * len(trees) if self.embedder is None else embed_trees(self.embedder, trees)
-        return [
+        rows = [
             DocumentRows(
                 document=document,
                 digest=digest,
@@ -209,6 +238,47 @@ class Index:
             )
             for (document, digest), tree, (vectors, sentence_vectors) in zip(batch, trees, embedded, strict=True)
         ]
+        if self.manifest.slices is None:
+            return rows
+        return [replace(row, slices=own) for row, own in zip(rows, self._sliced(rows), strict=True)]
+
+    # -- the slice view
+
+    def build_slices(self, settings: Mapping[str, object], progress: Progress | None = None) -> None:
+        """Give every document that stands its slice view, in batches, each of them atomically."""
+        from mergewise.store.lance import LanceStore
+
+        assert isinstance(self.store, LanceStore)  # an index in memory has no views to add
+        self.store.begin_slices(settings)
+        self.manifest = self.store.manifest
+        done = 0
+        while True:
+            missing = self.store.missing_slices()
+            for first in range(0, len(missing), _DOCUMENTS_SLICED):
+                rows = self.store.reader().stored(missing[first : first + _DOCUMENTS_SLICED])
+                sliced = [(x.document.id, x.digest, own) for x, own in zip(rows, self._sliced(rows), strict=True)]
+                self.store.write_slices(sliced)
+                done += len(rows)
+                if progress is not None and rows:
+                    progress(done, max(done, len(missing)), rows[-1].document.id)
+            if self.store.finish_slices():
+                break
+        self.manifest = self.store.manifest
+
+    def _sliced(self, rows: Sequence[DocumentRows]) -> list[SliceRows]:
+        """The slice view of documents whose ids may be final."""
+        assert self.manifest.slices is not None
+        settings = SliceSettings.from_dict(self.manifest.slices)
+        built = build_slices(rows, count_tokens, settings, self._summarise if self.chat is not None else None)
+        return built if self.embedder is None else embed_slices(self.embedder, built, settings)
+
+    def _summarise(self, texts: Sequence[str]) -> list[str | None]:
+        from mergewise.index.summaries import summaries
+        from mergewise.models.cache import CachedChat
+
+        assert self.chat is not None
+        chat = self.chat if self.directory is None else CachedChat(self.chat, self.directory / _SUMMARIES)
+        return summaries(texts, chat, count_tokens)
 
     # -- questions
 
@@ -286,8 +356,9 @@ class Index:
     ) -> Context:
         """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
         _check_question(question, budget, hops)
-        reader = HybridReader(stored, self.embedder, where, self.search)
-        models = strategies.Models(self.tokens, self.chat, self.reranker, self.scorer, self.tokens is count_tokens)
+        reranker = None if self.reranker is None else RememberingReranker(self.reranker)
+        reader = HybridReader(stored, self.embedder, where, self.search, reranker)
+        models = strategies.Models(self.tokens, self.chat, reranker, self.scorer, self.tokens is count_tokens)
         if budget == "auto":
             budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
         room = budget if then is None else strategies.room_for(then, budget)

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from mergewise.types import (
     AddReport,
+    Chunk,
+    ChunkPlace,
     Document,
     DocumentInfo,
     DocumentRows,
@@ -21,6 +23,7 @@ from mergewise.types import (
     Problem,
     Reply,
     Section,
+    SliceHit,
 )
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
@@ -143,6 +146,22 @@ class IndexReader(Protocol):
         """Where each of these names is defined, among the documents that the question is about."""
         ...
 
+    def slices(self, question: str, k: int) -> list[SliceHit]:
+        """The `k` best slices by hybrid search, best first. UsageError for an index without the slice view."""
+        ...
+
+    def rank_chunks(self, question: str, k: int, view: str) -> list[tuple[int, float]]:
+        """Chunk ids and scores by hybrid search of the chunks' own vectors ("chunk") or their summaries' ("summary")."""
+        ...
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks with these ids, in one call to the store. A missing id is missing in the result."""
+        ...
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        """Where the chunks with these ids stand, without a call to the store."""
+        ...
+
 
 class StoreReader(Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
@@ -159,16 +178,38 @@ class StoreReader(Protocol):
         """Everything that is stored of these documents, with final ids, as it is: what `check` looks at."""
         ...
 
+    @property
+    def views(self) -> Sequence[str]:
+        """The views that are whole."""
+        ...
+
+    @property
+    def vector_views(self) -> Sequence[str]:
+        """What has vectors in the slice view: slice, chunk, summary."""
+        ...
+
+    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
+        """These slices, without scores."""
+        ...
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]: ...
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
+
     def row_counts(self) -> dict[str, int]:
         """Rows by table: documents, leaf, section."""
         ...
 
-    def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
-        """Leaf ids by BM25 over title, headings and text, best first; only scores above zero."""
+    def text_search(
+        self, question: str, k: int, where: str | None = None, view: str = "leaf"
+    ) -> list[tuple[int, float]]:
+        """Ids of leaves, slices or chunks by BM25 over title, headings and text, best first; only scores above zero."""
         ...
 
-    def vector_search(self, vector: FloatArray, k: int, where: str | None = None) -> list[tuple[int, float]]:
-        """Leaf ids by cosine, best first."""
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, view: str = "leaf"
+    ) -> list[tuple[int, float]]:
+        """Ids by cosine, best first: of leaves, of slices, or of chunks by their own vectors or their summaries'."""
         ...
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]: ...

@@ -189,6 +189,100 @@ class Hit:
     cosine: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of whole sentences, overlapping the next one (MacRAG section 3.1.1), with its summary.
+
+    Ids follow document order: `id - 1` and `id + 1` are the neighbours, where they have the same `doc_id`. `parts` are the
+    spans (start, end) of the sentences that an extractive summary consists of; a model's summary has none.
+    """
+
+    id: int
+    doc_id: str
+    title: str
+    headings: tuple[str, ...]
+    ordinal: int
+    start: int
+    end: int
+    first_leaf: int
+    leaf_count: int  # leaves that the chunk touches
+    tokens: int
+    text: str  # document.text[start:end]
+    summary: str
+    parts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
+
+
+SLICE_GAP = " "
+"""Stands between the parts of a slice that do not touch in the document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A piece of a chunk's summary (MacRAG section 3.1.3), the finest thing that is searched.
+
+    `parts` are spans (start, end) of the document: exactly the slice's text, joined by `SLICE_GAP`, or the whole
+    chunk where a model wrote the summary.
+    """
+
+    id: int
+    doc_id: str
+    chunk: int
+    parts: tuple[tuple[int, int], ...]
+    title: str
+    headings: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SliceHit:
+    """A slice that a search found, without its text; `score` as in `Hit`, `parts` as in `Slice`."""
+
+    id: int
+    doc_id: str
+    chunk: int
+    parts: tuple[tuple[int, int], ...]
+    score: float = 0.0
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPlace:
+    """Where a chunk stands: what neighbours are merged by. `document` is the number of its document."""
+
+    id: int
+    document: int
+    start: int
+    end: int
+    first_leaf: int
+    leaf_count: int
+    tokens: int
+
+    @property
+    def leaves(self) -> range:
+        return range(self.first_leaf, self.first_leaf + self.leaf_count)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRows:
+    """The slice view of one document. Vectors have one row a slice, and one a chunk where the settings ask for them.
+
+    Ids count from 0, chunks before slices, and `first_leaf` from the document's first leaf.
+    """
+
+    chunks: tuple[Chunk, ...]
+    slices: tuple[Slice, ...]
+    vectors: npt.NDArray[np.float32] | None = None
+    chunk_vectors: npt.NDArray[np.float32] | None = None
+    summary_vectors: npt.NDArray[np.float32] | None = None
+
+
 GAP = " …\n"
 """Stands between the parts of a passage that do not touch in the document."""
 
@@ -394,6 +488,7 @@ class DocumentRows:
     names: tuple[Name, ...] = ()
     vectors: npt.NDArray[np.float32] | None = None
     sentence_vectors: tuple[npt.NDArray[np.int8], ...] | None = None
+    slices: SliceRows | None = None  # None where the index has no slice view
 
 
 @dataclass(frozen=True, slots=True)

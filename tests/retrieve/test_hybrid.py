@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
 from tests.support import HashEmbedder, memory_store
 
+from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.types import Document
 
@@ -35,3 +40,22 @@ def test_without_an_embedder_the_text_decides() -> None:
     assert [hit.row.doc_id for hit in hits] == ["d1", "d0"]
     assert hits[0].score == 1.0 and hits[0].cosine is None
     assert HybridReader(store, None).search("unknownword", 10) == []
+
+
+def test_a_reranker_orders_what_was_found() -> None:
+    class Longest:
+        spec = "longest"
+
+        def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+            self.asked = (question, list(texts))
+            return np.array([len(text) / 1000 for text in texts], np.float32)
+
+    documents = [Document(f"d{i}", "Cats eat fish. " * (i + 1), f"T{i}") for i in range(3)]
+    store, longest = memory_store(documents), Longest()
+    hits = HybridReader(store, None, reranker=longest).search("cats", 10)
+    plain = HybridReader(store, None).search("cats", 10)
+    assert {hit.row.id for hit in hits} == {hit.row.id for hit in plain}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits[0].score == pytest.approx(max(map(len, longest.asked[1])) / 1000)
+    assert longest.asked[0] == "cats" and longest.asked[1][0].startswith("T")
+    assert HybridReader(store, None, reranker=longest).search("nothing", 10) == []

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from tests.support import HashEmbedder, rows_of
 
+from mergewise.index.slices import SliceSettings, build_slices, embed_slices
+from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest
 from mergewise.store.memory import MemoryStore
-from mergewise.types import AddReport, Document, Heading, Page
+from mergewise.types import AddReport, Document, DocumentRows, Heading, Page
 
 EMBEDDER = HashEmbedder()
 CATS = Document(
@@ -149,3 +151,84 @@ def test_ids_are_never_used_again(store: Store) -> None:
     store.remove(["cats"])
     store.write(rows_of([CATS], EMBEDDER))
     assert min(leaf.id for leaf in store.reader().stored(["cats"])[0].leaves) > last
+
+
+# -- the slice view
+
+SLICES = SliceSettings(chunk=160, overlap=40, slice=80, slice_overlap=40, vectors=("slice", "chunk", "summary"))
+TALE = Document("tale", "The cat of Rome ate a fish. A dog of Brook barked at noon. " * 12, "Tale")
+
+
+def sliced(documents: list[Document], digest: str = "1") -> list[DocumentRows]:
+    rows = rows_of(documents, EMBEDDER, digest=digest)
+    built = embed_slices(EMBEDDER, build_slices(rows, count_tokens, SLICES), SLICES)
+    return [replace(row, slices=own) for row, own in zip(rows, built, strict=True)]
+
+
+@pytest.fixture(params=["memory", "lance"])
+def slicing(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    if request.param == "memory":
+        return MemoryStore(EMBEDDER.dimension)
+    manifest = Manifest(
+        embedder="hash", dimension=EMBEDDER.dimension, views=("leaf", "slice"), sizes={}, slices=SLICES.as_dict()
+    )
+    return LanceStore.create(tmp_path / "index", manifest)
+
+
+def test_slices_come_back_whole_and_are_found(slicing: Store) -> None:
+    rows = sliced([CATS, TALE, DOGS])
+    slicing.write(rows)
+    reader = slicing.reader()
+    assert slicing.check() == []
+    for given, stored in zip(rows, reader.stored([row.document.id for row in rows]), strict=True):
+        assert given.slices is not None and stored.slices is not None
+        assert [x.text for x in stored.slices.slices] == [x.text for x in given.slices.slices]
+        assert [x.parts for x in stored.slices.slices] == [x.parts for x in given.slices.slices]
+        assert [x.summary for x in stored.slices.chunks] == [x.summary for x in given.slices.chunks]
+        assert stored.slices.chunks[0].first_leaf == stored.leaves[0].id
+        assert stored.slices.vectors is not None and given.slices.vectors is not None
+        assert np.allclose(stored.slices.vectors, given.slices.vectors, atol=0.01)
+    counts = reader.row_counts()
+    own = [row.slices for row in rows if row.slices is not None]
+    assert counts["slice"] == sum(len(x.slices) for x in own) and counts["chunk"] == sum(len(x.chunks) for x in own)
+    for view in ("slice", "chunk", "summary"):
+        for found in (
+            reader.text_search("barked at noon", 3, view=view),
+            reader.vector_search(EMBEDDER.embed_queries(["dog barked at noon"])[0], 3, view=view),
+        ):
+            assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
+            chunk = reader.slices([found[0][0]])[found[0][0]].chunk if view == "slice" else found[0][0]
+            assert reader.chunks([chunk])[chunk].doc_id == "tale"
+            place, whole = reader.chunk_places([chunk, -1])[chunk], reader.chunks([chunk])[chunk]
+            assert (place.start, place.end, place.first_leaf) == (whole.start, whole.end, whole.first_leaf)
+    assert reader.chunk_places([10**9]) == {} and reader.chunks([10**9]) == {} and reader.slices([10**9]) == {}
+
+
+def test_replacing_and_removing_take_the_slices_along(slicing: Store) -> None:
+    slicing.write(sliced([CATS, TALE]))
+    slicing.write(sliced([Document("tale", "A short tale.", "Tale")], digest="2"))
+    assert slicing.check() == []
+    assert not slicing.reader().text_search("barked", 5, view="slice")
+    assert len(slicing.reader().text_search("short", 5, view="slice")) == 1
+    slicing.remove(["tale", "cats"])
+    assert slicing.check() == []
+    assert set(slicing.reader().row_counts().values()) == {0}
+
+
+def test_a_broken_slice_view_is_found(slicing: Store) -> None:
+    (rows,) = sliced([TALE])
+    assert rows.slices is not None
+    own = rows.slices
+    broken = [
+        replace(own, chunks=own.chunks[1:]),
+        replace(own, chunks=(replace(own.chunks[0], text="x"), *own.chunks[1:])),
+        replace(own, slices=(replace(own.slices[0], text="x"), *own.slices[1:])),
+        replace(own, slices=(replace(own.slices[0], parts=((0, 10**6),)), *own.slices[1:])),
+        replace(own, chunks=(replace(own.chunks[0], first_leaf=10**6), *own.chunks[1:])),
+    ]
+    for damage in broken:
+        if len(damage.chunks) == len(own.chunks):
+            slicing.write([replace(rows, slices=damage)], force=True)
+            assert {problem.doc_id for problem in slicing.check()} == {"tale"}
+    slicing.write([rows], force=True)
+    assert slicing.check() == []

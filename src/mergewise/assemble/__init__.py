@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from mergewise.assemble import auto_merge, mergerag, sentence, topk, weave
+from mergewise.assemble import auto_merge, longrag, macrag, mergerag, sentence, topk, weave
 from mergewise.assemble.budget import Models
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
@@ -27,6 +27,7 @@ class Strategy:
     parameters: Any
     summary: str
     merge: Callable[[Context, int, Models, Any, str], Context] | None = None
+    views: tuple[str, ...] = ()  # that an index must have besides the leaves
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -34,6 +35,12 @@ STRATEGIES: dict[str, Strategy] = {
         auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
     ),
     "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "longrag": Strategy(
+        longrag.assemble, longrag.LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",)
+    ),
+    "macrag": Strategy(
+        macrag.assemble, macrag.MacRAG(), "slices, their chunks, the best documents' neighbourhoods", views=("slice",)
+    ),
     "mergerag-asym": Strategy(
         mergerag.assemble,
         mergerag.MergeRAG(pairs="asymmetric"),

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from mergewise.cli.options import STRATEGY, EmbedderOption
+from mergewise.cli.options import RERANKER, STRATEGY, EmbedderOption, RerankerOption
 from mergewise.cli.output import progress, say
 from mergewise.errors import UsageError
 
@@ -22,6 +22,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first N questions.")] = None,
     half: Annotated[str, typer.Option(help="first (for tuning), second (for reporting) or all.")] = "all",
     embedder: EmbedderOption = None,
+    reranker: RerankerOption = RERANKER,
     index_dir: Annotated[
         Path | None,
         typer.Option("--index", help="Keep the indexes in this folder, one a set, and use them again."),
@@ -32,13 +33,14 @@ def evaluate(
     import mergewise
     from mergewise.assemble import resolve, split_specs
     from mergewise.evaluate import run, tasks
+    from mergewise.models import load_reranker
 
     specs = split_specs(strategies)
-    for spec in specs:
-        resolve(spec)
+    views = list(dict.fromkeys(view for spec in specs for view in ("leaf", *resolve(spec)[0].views)))
     if half not in ("first", "second", "all"):
         raise UsageError(f"unknown half {half!r}", "one of: first, second, all")
     sizes = _numbers(budgets)
+    model = load_reranker(reranker)
     rows = []
     say(
         f"{'dataset':16} {'strategy':28} {'B':>5} {'answer':>7} {'evidence':>9} {'all':>6} {'density':>8} {'tokens':>7} {'ms':>6}"
@@ -47,8 +49,10 @@ def evaluate(
         folder = index_dir or Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-eval-")))
         for path in tasks.find_tasks(bench):
             task = tasks.load_task(path)
-            opened = mergewise.open(folder / task.name, embedder=embedder)
             with progress(f"Indexing {task.name}") as advance:
+                opened = mergewise.open(
+                    folder / task.name, views=views, embedder=embedder, reranker=model or RERANKER, progress=advance
+                )
                 opened.add(task.documents, progress=advance)
             with progress("Evaluating") as advance:
                 for row in run.evaluate(opened, task, specs, sizes, half, limit, advance):  # type: ignore[arg-type]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
+from mergewise.cli.options import CHAT, DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
 from mergewise.cli.output import progress, say, say_error, say_json
 from mergewise.types import AddReport
+
+if TYPE_CHECKING:
+    from mergewise.index.slices import SliceSettings
 
 
 def index(
@@ -17,13 +20,19 @@ def index(
     index_dir: IndexOption = DEFAULT_INDEX,
     embedder: EmbedderOption = None,
     views: Annotated[str, typer.Option(help="Views to build, separated by commas.")] = "leaf",
+    chat: Annotated[
+        str, typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries: extractive, or openai:MODEL.")
+    ] = CHAT,
     as_json: JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
 
-    opened = mergewise.open(index_dir, views=[view.strip() for view in views.split(",")], embedder=embedder)
+    wanted = [view.strip() for view in views.split(",")]
     with progress("Indexing") as advance:
+        opened = mergewise.open(
+            index_dir, views=wanted, slices=_slices(wanted, chat), embedder=embedder, chat=chat, progress=advance
+        )
         report = opened.add(*paths, progress=advance)
     if as_json:
         say_json(report_json(report))
@@ -31,6 +40,13 @@ def index(
         say_report(report, len(opened), index_dir)
     if report.failed and not report.added + report.replaced + report.unchanged:
         raise typer.Exit(1)
+
+
+def _slices(views: list[str], chat: str) -> SliceSettings | None:
+    """Summaries by the chat model where one is named, and else the settings that stand."""
+    from mergewise.index.slices import SliceSettings
+
+    return SliceSettings(summary="abstractive") if "slice" in views and chat != CHAT else None
 
 
 def say_report(report: AddReport, total: int, index_dir: Path) -> None:

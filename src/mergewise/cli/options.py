@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import UsageError
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
@@ -90,6 +90,11 @@ PriceOutOption = Annotated[
     float, typer.Option(envvar="MERGEWISE_PRICE_OUT", help="Price of a million tokens written.", min=0)
 ]
 
+RerankerOption = Annotated[
+    str,
+    typer.Option(envvar="MERGEWISE_RERANKER", help="Who orders chunks: none, cross-encoder:PATH_OR_NAME or http:URL."),
+]
+
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "SCORER", "STRATEGY"]
+__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "SCORER", "STRATEGY"]

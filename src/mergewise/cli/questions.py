@@ -14,6 +14,7 @@ from mergewise.cli.options import (
     CHAT,
     DEFAULT_INDEX,
     MAX_TOKENS,
+    RERANKER,
     SCORER,
     STRATEGY,
     BudgetOption,
@@ -26,6 +27,7 @@ from mergewise.cli.options import (
     ModeOption,
     PriceInOption,
     PriceOutOption,
+    RerankerOption,
     ScorerOption,
     StrategyOption,
     ThenOption,
@@ -62,11 +64,12 @@ def ask(
     stream: Annotated[
         bool | None, typer.Option(help="Show a chat model's answer as it is written. [default: on a terminal]")
     ] = None,
+    reranker: RerankerOption = RERANKER,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model."""
-    opened = _open(index_dir, tokenizer, chat, window, cache, scorer)
+    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     shown = _Shown()
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
     show = shown.add if streams else None
@@ -123,6 +126,7 @@ def context(
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
     hops: HopsOption = 1,
+    reranker: RerankerOption = RERANKER,
     then: ThenOption = None,
     scorer: ScorerOption = SCORER,
     chat: ChatOption = CHAT,
@@ -133,7 +137,7 @@ def context(
     as_json: JsonOption = False,
 ) -> None:
     """The context that a model would be given."""
-    opened = _open(index_dir, tokenizer, chat, window, cache, scorer)
+    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops, then=then)
     if as_json:
         say_json(context_json(assembled))
@@ -153,6 +157,7 @@ def compare(
     index_dir: IndexOption = DEFAULT_INDEX,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
+    reranker: RerankerOption = RERANKER,
     scorer: ScorerOption = SCORER,
     chat: ChatOption = CHAT,
     window: WindowOption = None,
@@ -163,7 +168,7 @@ def compare(
     """The contexts of several strategies, side by side."""
     from mergewise.assemble import split_specs
 
-    opened = _open(index_dir, tokenizer, chat, window, cache, scorer)
+    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     contexts: list[tuple[Context, float]] = []
     opened.context(question, strategy="topk", budget=1, where=where)  # so that no strategy pays for loading the model
     for spec in split_specs(strategies):
@@ -197,6 +202,7 @@ def _open(
     window: int | None = None,
     cache: Path | None = None,
     scorer: str = SCORER,
+    reranker: str = RERANKER,
 ) -> Index:
     import mergewise
     from mergewise.models import load_chat
@@ -204,4 +210,6 @@ def _open(
 
     model = load_chat(chat, window)
     counter = count_tokens if tokenizer is None else counter_from_file(tokenizer)
-    return mergewise.open(index_dir, tokens=counter, chat=model or CHAT, scorer=scorer, cache=cache, create=False)
+    return mergewise.open(
+        index_dir, tokens=counter, chat=model or CHAT, scorer=scorer, reranker=reranker, cache=cache, create=False
+    )

@@ -57,6 +57,18 @@ def _openai_scorer(name: str) -> NLLScorer:
     return OpenAIScorer(name)
 
 
+def _cross_encoder(name: str) -> Reranker:
+    from mergewise.models.cross_encoder import load_cross_encoder
+
+    return load_cross_encoder(name)
+
+
+def _rerank_http(name: str) -> Reranker:
+    from mergewise.models.rerank_http import HTTPReranker
+
+    return HTTPReranker(name)
+
+
 # The forms of a spec. What stands after the colon is handed on.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _minilm,
@@ -69,7 +81,11 @@ CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
     "extractive": _extractive,
     "openai:MODEL": _openai_chat,
 }
-RERANKERS: dict[str, Callable[[str], Reranker | None]] = {"none": _none}
+RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
+    "cross-encoder:PATH_OR_NAME": _cross_encoder,
+    "http:URL": _rerank_http,
+    "none": _none,
+}
 SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
     "hf:PATH": _causal_scorer,
     "lm": _none,
@@ -94,6 +110,7 @@ def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
 
 def load_reranker(spec: str) -> Reranker | None:
     """The reranker that `spec` names, or None for `none`: the order of the search."""
+    spec = f"http:{spec}" if spec.startswith(("http://", "https://")) else spec
     load, name = _find(spec, RERANKERS, "reranker")
     return load(name)
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from mergewise.protocols import Embedder, FloatArray, StoreReader
+from mergewise.errors import UsageError
+from mergewise.protocols import Embedder, FloatArray, Reranker, StoreReader
 from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
-from mergewise.types import Hit, Leaf, LeafSentences, Place, Section
+from mergewise.text.keys import search_key
+from mergewise.types import Chunk, ChunkPlace, Hit, Leaf, LeafSentences, Place, Section, SliceHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +39,27 @@ class HybridReader:
         embedder: Embedder | None,
         where: str | None = None,
         settings: SearchSettings = SearchSettings(),
+        reranker: Reranker | None = None,
     ) -> None:
         self._store = store
         self._embedder = embedder
         self._where = where
         self._settings = settings
+        self._reranker = reranker
         self._questions: dict[str, FloatArray] = {}
 
     def search(self, question: str, k: int) -> list[Hit]:
-        """The `k` best leaves, best first. Without an embedder the ranking is that of the full text."""
+        """The `k` best leaves, best first. Without an embedder the ranking is that of the full text.
+
+        A reranker puts those found into its own order, with its scores.
+        """
         text, vector = self._both_searches(question, max(k, self._settings.depth))
         fused = self._fuse(text, vector)
         best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
         leaves = self._store.leaves(best)
         bm25, cosine = dict(text), dict(vector)
-        return [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
+        hits = [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
+        return hits if self._reranker is None else _reranked(question, hits, self._reranker)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         text, vector = self._both_searches(question, max(k, self._settings.depth))
@@ -65,13 +73,41 @@ class HybridReader:
             self._questions[question] = self._embedder.embed_queries([question])[0]
         return self._questions[question]
 
-    def _both_searches(self, question: str, depth: int) -> tuple[Ranking, Ranking]:
+    def slices(self, question: str, k: int) -> list[SliceHit]:
+        self._demand_slices()
+        text, vector = self._both_searches(question, max(k, self._settings.depth), "slice")
+        fused = self._fuse(text, vector)
+        best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
+        found = self._store.slices(best)
+        return [replace(found[row], score=fused[row]) for row in best if row in found]
+
+    def rank_chunks(self, question: str, k: int, view: str) -> list[tuple[int, float]]:
+        self._demand_slices()
+        if view not in self._store.vector_views:
+            raise UsageError(
+                f"this index has no vectors of its {view} view",
+                "make one with open(..., slices=SliceSettings(vectors=('slice', 'chunk', 'summary')))",
+            )
+        fused = self._fuse(*self._both_searches(question, max(k, self._settings.depth), view))
+        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        return self._store.chunks(ids)
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        return self._store.chunk_places(ids)
+
+    def _demand_slices(self) -> None:
+        if "slice" not in self._store.views:
+            raise UsageError("this index has no slice view", "build it: mergewise index PATH... --views leaf,slice")
+
+    def _both_searches(self, question: str, depth: int, view: str = "leaf") -> tuple[Ranking, Ranking]:
         if self._embedder is None:
-            return self._store.text_search(question, depth, self._where), []
-        text = _threads().submit(self._store.text_search, question, depth, self._where)
+            return self._store.text_search(question, depth, self._where, view), []
+        text = _threads().submit(self._store.text_search, question, depth, self._where, view)
         query = self.question_vector(question)
         assert query is not None  # there is an embedder
-        vector = self._store.vector_search(query, depth, self._where)
+        vector = self._store.vector_search(query, depth, self._where, view)
         return text.result(), vector
 
     def _fuse(self, text: Ranking, vector: Ranking) -> dict[int, float]:
@@ -95,3 +131,10 @@ class HybridReader:
 
     def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
         return self._store.places(names, self._where)
+
+
+def _reranked(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
+    texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
+    scores = reranker.score(question, texts) if hits else ()
+    scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
+    return sorted(scored, key=lambda hit: (-hit.score, hit.row.id))

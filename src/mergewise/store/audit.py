@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from mergewise.protocols import StoreReader
-from mergewise.types import DocumentRows, Leaf, Problem, Section
+from mergewise.types import SLICE_GAP, Chunk, DocumentRows, Leaf, Problem, Section, Slice, SliceRows
 
 _DOCUMENTS_AT_ONCE = 64
 _UNIT = 0.01  # how far a stored float16 vector's length may be from 1
@@ -25,6 +25,11 @@ def audit(reader: StoreReader, dimension: int) -> list[Problem]:
         for rows in reader.stored(unique[first : first + _DOCUMENTS_AT_ONCE]):
             seen.update(documents=1, leaf=len(rows.leaves), section=len(rows.sections), name=len(rows.names))
             problems += [Problem(what, rows.document.id) for what in document_problems(rows, dimension)]
+            if rows.slices is not None:
+                seen.update(chunk=len(rows.slices.chunks), slice=len(rows.slices.slices))
+                problems += [Problem(what, rows.document.id) for what in slice_problems(rows, rows.slices, dimension)]
+            elif "slice" in reader.views:
+                problems.append(Problem("has no slices", rows.document.id))
     problems += [
         Problem(f"{count - seen[table]} rows of the table {table!r} belong to no document")
         for table, count in reader.row_counts().items()
@@ -104,3 +109,47 @@ def _vector_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
         yield "vectors are missing or of the wrong dimension"
     elif not np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=_UNIT):
         yield "a vector is not of unit length"
+
+
+def slice_problems(rows: DocumentRows, own: SliceRows, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's slice view: gaps, tails, texts that are not those of their spans, parents."""
+    text, chunks = rows.document.text, own.chunks
+    ids = [x.id for x in chunks] + [x.id for x in own.slices]
+    if ids != list(range(ids[0], ids[0] + len(ids))):
+        yield "ids of chunks and slices are not consecutive"
+    if chunks[0].start != 0 or chunks[-1].end != len(text) or any(a.end < b.start for a, b in pairwise(chunks)):
+        yield "the chunks do not cover the document"
+    if any(text[x.start : x.end] != x.text for x in chunks):
+        yield "a chunk's text is not the text of its span"
+    leaves = {leaf.id: leaf for leaf in rows.leaves}
+    if any(x.first_leaf not in leaves or x.first_leaf + x.leaf_count - 1 not in leaves for x in chunks):
+        yield "a chunk names leaves of another document"
+    by_id = {x.id: x for x in chunks}
+    for piece in own.slices:
+        parent = by_id.get(piece.chunk)
+        if parent is None or any(not parent.start <= a < b <= parent.end for a, b in piece.parts):
+            yield "a slice is not in its chunk"
+            break
+        if parent.parts and SLICE_GAP.join(text[a:b] for a, b in piece.parts) != piece.text:
+            yield "a slice's text is not the text of its spans"
+            break
+    if any(not _is_sliced(chunk, [x for x in own.slices if x.chunk == chunk.id]) for chunk in chunks):
+        yield "the slices do not add up to the summaries"
+    for vectors, count in (
+        (own.vectors, len(own.slices)),
+        (own.chunk_vectors, len(chunks)),
+        (own.summary_vectors, len(chunks)),
+    ):
+        if vectors is not None and vectors.shape != (count, dimension):
+            yield "vectors of slices are missing or of the wrong dimension"
+    if dimension and own.vectors is None:
+        yield "slices have no vectors"
+
+
+def _is_sliced(chunk: Chunk, own: Sequence[Slice]) -> bool:
+    """Whether the slices hold every character of a verbatim summary, or are there for one that a model wrote."""
+    if not chunk.parts:
+        return bool(own) or not chunk.summary.strip()
+    held = {at for piece in own for start, end in piece.parts for at in range(start, end)}
+    said = (at for start, end in chunk.parts for at in range(start, end))
+    return all(at in held or chunk.text[at - chunk.start].isspace() for at in said)

@@ -8,7 +8,7 @@ to the versions that the manifest names. One process writes at a time, held by a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
-from mergewise.errors import CorruptIndex, IndexBusy, UsageError
+from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.store import schema as s
 from mergewise.store.audit import audit
 from mergewise.store.lance_reader import LanceReader, connect, scan, sql_numbers, sql_strings
 from mergewise.store.manifest import Manifest, read_manifest, write_manifest
-from mergewise.store.rows import moved, with_checked_metadata
+from mergewise.store.rows import moved_slices, placed, with_checked_metadata
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import AddReport, DocumentRows, Failure, Problem
+from mergewise.types import AddReport, DocumentRows, Failure, Problem, SliceRows
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -34,6 +34,7 @@ log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
 VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/vectors.py)
+SLICE_INDEX_ROWS = 8_000  # for slices sooner: `macrag` has more to do after its search (benchmarks/slices.py)
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
@@ -84,6 +85,8 @@ class LanceStore:
         with self._writing() as change:
             standing = change.reader.digests([r.document.id for r in rows])
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
+            if change.manifest.slices is not None and any(r.slices is None for r in fresh):
+                raise StoreError(f"{self.directory} got a slice view from another process", "open the index again")
             good, failed = change.checked(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
             if good:
@@ -98,6 +101,47 @@ class LanceStore:
             change.remove(standing)
             change.commit()
             return len(standing)
+
+    # -- the slice view
+
+    def begin_slices(self, settings: Mapping[str, Any]) -> None:
+        """From now on every document that is written brings its slice view; `missing_slices` are those that stand without."""
+        with self._writing() as change:
+            if change.manifest.slices is None:
+                change.manifest = replace(change.manifest, slices=dict(settings))
+                change.commit()
+
+    def missing_slices(self) -> list[str]:
+        """The documents without a slice view, in the order in which they were added; none once the view is whole."""
+        manifest = self.manifest
+        return [] if "slice" in manifest.views else self.reader().unsliced()
+
+    def write_slices(self, rows: Sequence[tuple[str, str, SliceRows]]) -> None:
+        """Slice views by document and digest. One whose document is gone, changed or served by now is left out."""
+        with self._writing() as change:
+            numbers = change.reader.numbers_of([doc_id for doc_id, _, _ in rows])
+            lacking = set(change.reader.unsliced())
+            good = []
+            for doc_id, digest, own in rows:
+                number, first_leaf, standing = numbers.get(doc_id, (0, 0, None))
+                if standing == digest and doc_id in lacking:
+                    good.append((number, moved_slices(own, change.manifest.next_id, first_leaf)))
+                    taken = len(own.chunks) + len(own.slices)
+                    change.manifest = replace(change.manifest, next_id=change.manifest.next_id + taken)
+            if good:
+                change.append_slices(good)
+                change.commit()
+
+    def finish_slices(self) -> bool:
+        """Add the view to those that the index has, if every document has its slices."""
+        with self._writing() as change:
+            if change.reader.unsliced():
+                return False
+            views = tuple(dict.fromkeys((*change.manifest.views, "slice")))
+            change.manifest = replace(change.manifest, views=views)
+            change.build_indexes()
+            change.commit()
+            return True
 
     def optimize(self) -> None:
         with self._writing() as change:
@@ -157,6 +201,8 @@ class _Change:
                 s.LEAF: s.leaf_schema(self.manifest.dimension),
                 s.SECTION: s.SECTION_SCHEMA,
                 s.NAME: s.NAME_SCHEMA,
+                s.CHUNK: s.chunk_schema(self.manifest.dimension, (self.manifest.slices or {}).get("vectors", ())),
+                s.SLICE: s.slice_schema(self.manifest.dimension),
             }
             database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
             created: Table = database.create_table(name, schema=schemas[name])
@@ -174,7 +220,7 @@ class _Change:
         documents = self.table(s.DOCUMENTS)
         condition = f"id in ({sql_strings(doc_ids)})"
         numbers = scan(documents, ["_number"], condition)["_number"].to_pylist()
-        for name in s.OF_DOCUMENTS:
+        for name in self._owned():
             self.table(name).delete(f"doc in ({sql_numbers(numbers)})")
         documents.delete(condition)
 
@@ -193,33 +239,48 @@ class _Change:
         documents = self.table(s.DOCUMENTS)
         numbered = []
         for row in rows:
-            numbered.append((self.manifest.next_number, moved(row, self.manifest.next_id)))
-            self.manifest = replace(
-                self.manifest,
-                next_id=self.manifest.next_id + len(row.leaves) + len(row.sections),
-                next_number=self.manifest.next_number + 1,
-            )
+            own, next_id = placed(row, self.manifest.next_id)
+            numbered.append((self.manifest.next_number, own))
+            self.manifest = replace(self.manifest, next_id=next_id, next_number=self.manifest.next_number + 1)
         documents.add(s.document_table(numbered, documents.schema))
         self.table(s.LEAF).add(s.leaf_table(numbered, self.manifest.dimension))
         self.table(s.SECTION).add(s.section_table(numbered))
         self.table(s.NAME).add(s.name_table(numbered))
         if not _has_index(self.table(s.LEAF), "key"):
-            self._index_text()
+            self._index_text(s.LEAF)
+        if self.manifest.slices is not None:
+            self.append_slices([(number, row.slices) for number, row in numbered if row.slices is not None])
 
-    def _index_text(self) -> None:
+    def append_slices(self, rows: Sequence[tuple[int, SliceRows]]) -> None:
+        """Slice views of numbered documents, whose ids are final."""
+        dimension, vectors = self.manifest.dimension, (self.manifest.slices or {})["vectors"]
+        self.table(s.CHUNK).add(s.chunk_table(rows, dimension, vectors))
+        self.table(s.SLICE).add(s.slice_table(rows, dimension))
+        for name in self._searched():
+            if not _has_index(self.table(name), "key"):
+                self._index_text(name)
+
+    def _searched(self) -> list[str]:
+        """The tables whose text is searched."""
+        if self.manifest.slices is None:
+            return [s.LEAF]
+        return [s.LEAF, s.SLICE, *([s.CHUNK] if set(self.manifest.slices["vectors"]) - {"slice"} else [])]
+
+    def _owned(self) -> list[str]:
+        """The tables whose rows belong to documents."""
+        return [*s.OF_DOCUMENTS, *(s.OF_SLICES if self.manifest.slices is not None else ())]
+
+    def _index_text(self, name: str) -> None:
         from lancedb.index import FTS
 
         config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-        self.table(s.LEAF).create_index("key", config=config)
+        self.table(name).create_index("key", config=config)
 
     def needs_indexing(self) -> bool:
         """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
         if not self.manifest.tables:
             return False
-        leaf = self.table(s.LEAF)
-        stats = leaf.index_stats("key_idx")
-        outside = leaf.count_rows() if stats is None else stats.num_unindexed_rows
-        return outside > FEW_ROWS or _fragments(leaf) > MANY_FRAGMENTS
+        return any(_is_behind(self.table(name)) for name in self._searched())
 
     def build_indexes(self) -> None:
         """Full text, vectors (where there are enough) and ids: made once, then brought up to date."""
@@ -227,17 +288,24 @@ class _Change:
 
         if not self.manifest.tables:
             return
-        for name in (s.DOCUMENTS, *s.OF_DOCUMENTS):
+        for name in (s.DOCUMENTS, *self._owned()):
             self.table(name).optimize(cleanup_older_than=timedelta(days=36500))
-        leaf = self.table(s.LEAF)
-        if not _has_index(leaf, "key"):
-            self._index_text()
-        for name, column in ((s.LEAF, "id"), (s.LEAF, "doc"), (s.SECTION, "id"), (s.DOCUMENTS, "id")):
+        for name in self._searched():
+            if not _has_index(self.table(name), "key"):
+                self._index_text(name)
+        keys = [(s.LEAF, "id"), (s.LEAF, "doc"), (s.SECTION, "id"), (s.DOCUMENTS, "id")]
+        if self.manifest.slices is not None:
+            keys += [(name, column) for name in s.OF_SLICES for column in ("id", "doc")]
+        for name, column in keys:
             table = self.table(name)
             if not _has_index(table, column) and table.count_rows():
                 table.create_index(column, config=BTree())
-        if self.manifest.dimension and leaf.count_rows() >= VECTOR_INDEX_ROWS and not _has_index(leaf, "vector"):
-            leaf.create_index("vector", config=IvfRq(distance_type="dot", num_bits=4))
+        for name, column in dict.fromkeys(s.VECTOR_COLUMNS.values()):
+            if name not in (s.LEAF, *self._owned()) or column not in self.table(name).schema.names:
+                continue
+            enough = VECTOR_INDEX_ROWS if name == s.LEAF else SLICE_INDEX_ROWS
+            if self.table(name).count_rows() >= enough and not _has_index(self.table(name), column):
+                self.table(name).create_index(column, config=IvfRq(distance_type="dot", num_bits=4))
 
     def drop_old_versions(self) -> None:
         for table in self._tables.values():
@@ -247,7 +315,7 @@ class _Change:
         if not self.manifest.tables:
             return
         numbers = scan(self.table(s.DOCUMENTS), ["_number"], None)["_number"]
-        for name in s.OF_DOCUMENTS:
+        for name in self._owned():
             table = self.table(name)
             docs = pa.chunked_array([scan(table, ["doc"], None)["doc"].unique()])
             orphans = set(docs.to_pylist()) - set(numbers.to_pylist())
@@ -259,6 +327,12 @@ class _Change:
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
         write_manifest(self.directory, committed)
         self.manifest = committed
+
+
+def _is_behind(table: Table) -> bool:
+    stats = table.index_stats("key_idx")
+    outside = table.count_rows() if stats is None else stats.num_unindexed_rows
+    return outside > FEW_ROWS or _fragments(table) > MANY_FRAGMENTS
 
 
 def _fragments(table: Table) -> int:

@@ -16,7 +16,18 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store import schema as s
 from mergewise.store.manifest import Manifest
-from mergewise.types import Document, DocumentInfo, DocumentRows, Leaf, LeafSentences, Place, Section
+from mergewise.types import (
+    Chunk,
+    ChunkPlace,
+    Document,
+    DocumentInfo,
+    DocumentRows,
+    Leaf,
+    LeafSentences,
+    Place,
+    Section,
+    SliceHit,
+)
 
 if TYPE_CHECKING:
     from lancedb.table import Table
@@ -38,6 +49,8 @@ class LanceReader:
         self._tables: dict[str, Table | None] = {}
         self._filters: dict[str, str] = {}
         self._names: _NameTable | None = None
+        self._slices: dict[int, SliceHit] = {}  # the last ones found
+        self._places: _PlaceTable | None = None
         self._all_addresses: tuple[IntArray, IntArray] | None = None
         self._addresses: dict[int, int] = {}  # of leaves that a search found: reading them by address is twice as fast
 
@@ -101,28 +114,39 @@ class LanceReader:
             s.SECTION: [*s.SECTION_COLUMNS, "doc"],
             s.NAME: s.NAME_SCHEMA.names,
         }
+        if self.manifest.slices is not None and s.CHUNK in self.manifest.tables:
+            columns |= {name: self._all_columns(name) for name in s.OF_SLICES}
         tables = {name: self._read(name, wanted, condition) for name, wanted in columns.items()}
         return [s.rows_from(row, tables) for row in rows]
 
     def row_counts(self) -> dict[str, int]:
-        tables = {name: self._table(name) for name in (s.DOCUMENTS, *s.OF_DOCUMENTS)}
+        of_slices = s.OF_SLICES if self.manifest.slices is not None else ()
+        tables = {name: self._table(name) for name in (s.DOCUMENTS, *s.OF_DOCUMENTS, *of_slices)}
         return {name: 0 if table is None else table.count_rows() for name, table in tables.items()}
 
-    def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
-        table = self._table(s.LEAF)
+    def text_search(
+        self, question: str, k: int, where: str | None = None, view: str = "leaf"
+    ) -> list[tuple[int, float]]:
+        name, _ = s.VECTOR_COLUMNS[view]
+        table = self._table(name)
         if table is None or not question.strip():
             return []
-        search = table.search(question, query_type="fts", fts_columns="key").select(["id", "_score"])
-        found = self._found(search, where, k)
+        columns = [*(s.HIT_COLUMNS if name == s.SLICE else ["id"]), "_score"]
+        search = table.search(question, query_type="fts", fts_columns="key").select(columns)
+        found = self._found(search, where, k, name)
         return _best(found["id"].to_pylist(), found["_score"].to_pylist())
 
-    def vector_search(self, vector: FloatArray, k: int, where: str | None = None) -> list[tuple[int, float]]:
-        table = self._table(s.LEAF)
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, view: str = "leaf"
+    ) -> list[tuple[int, float]]:
+        name, column = s.VECTOR_COLUMNS[view]
+        table = self._table(name)
         if table is None or not self.manifest.dimension:
             return []
-        search: Any = table.search(vector.astype(np.float16), query_type="vector", vector_column_name="vector")
-        search = search.distance_type("dot").nprobes(NPROBES).refine_factor(REFINE).select(["id", "_distance"])
-        found = self._found(search, where, k)
+        columns = [*(s.HIT_COLUMNS if name == s.SLICE else ["id"]), "_distance"]
+        search: Any = table.search(vector.astype(np.float16), query_type="vector", vector_column_name=column)
+        search = search.distance_type("dot").nprobes(NPROBES).refine_factor(REFINE).select(columns)
+        found = self._found(search, where, k, name)
         return _best(found["id"].to_pylist(), [1.0 - d for d in found["_distance"].to_pylist()])
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
@@ -186,9 +210,62 @@ class LanceReader:
         found = self._rows(s.LEAF, ["id", "vector"], ids) if self.manifest.dimension else None
         return {} if found is None else s.vectors_from(found)
 
-    def _found(self, search: Any, where: str | None, k: int) -> pa.Table:
+    # -- the slice view
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        return self.manifest.views
+
+    @property
+    def vector_views(self) -> tuple[str, ...]:
+        """What has vectors of its own in the slice view."""
+        return tuple((self.manifest.slices or {}).get("vectors", ()))
+
+    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
+        """Those that a search has just found come without another query."""
+        slices = {i: self._slices[i] for i in ids if i in self._slices}
+        rest = self._rows(s.SLICE, s.HIT_COLUMNS, [i for i in ids if i not in slices])
+        return slices if rest is None else slices | s.slice_hits_from(rest)
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        if self._places is None:
+            self._places = _PlaceTable(self._read(s.CHUNK, s.PLACE_COLUMNS, None))
+        return self._places.find(ids)
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        found = self._rows(s.CHUNK, s.CHUNK_COLUMNS, ids)
+        return {} if found is None else s.chunks_from(found)
+
+    def unsliced(self) -> list[str]:
+        """Ids of the documents that have no slice view, in the order in which they were added."""
+        table = self._table(s.DOCUMENTS)
+        if table is None:
+            return []
+        served = self._read(s.CHUNK, ["doc"], None)
+        standing = scan(table, ["_number", "id"], None).sort_by("_number")
+        sliced = set() if served is None else set(served["doc"].unique().to_pylist())
+        return [row["id"] for row in standing.to_pylist() if row["_number"] not in sliced]
+
+    def numbers_of(self, doc_ids: Sequence[str]) -> dict[str, tuple[int, int, str]]:
+        """Number, first leaf and digest of these documents."""
+        columns = ["id", "_number", "_first_id", "_digest"]
+        rows = self._read(s.DOCUMENTS, columns, f"id in ({sql_strings(doc_ids)})") if doc_ids else None
+        return {} if rows is None else {r["id"]: (r["_number"], r["_first_id"], r["_digest"]) for r in rows.to_pylist()}
+
+    def _all_columns(self, name: str) -> list[str]:
+        table = self._table(name)
+        return [] if table is None else table.schema.names
+
+    def _found(self, search: Any, where: str | None, k: int, name: str = s.LEAF) -> pa.Table:
         if where is not None:
             search = search.where(self._leaf_filter(where), prefilter=True)
+        if name != s.LEAF:
+            found = search.limit(k).to_arrow()
+            if name == s.SLICE:
+                if len(self._slices) > _REMEMBERED // 50:
+                    self._slices = {}
+                self._slices.update(s.slice_hits_from(found))
+            return found
         found = search.with_row_id(True).limit(k).to_arrow()
         if len(self._addresses) > _REMEMBERED:
             self._addresses = {}
@@ -238,6 +315,21 @@ class _NameTable:
                     Place(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
                 ]
         return found
+
+
+class _PlaceTable:
+    """Where all chunks of one state stand, sorted by id: 48 bytes a chunk, looked up without a query."""
+
+    def __init__(self, table: pa.Table | None) -> None:
+        columns = {name: [] for name in s.PLACE_COLUMNS} if table is None else table.sort_by("id")
+        self._columns = [np.asarray(columns[name], np.int64) for name in s.PLACE_COLUMNS]
+
+    def find(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        wanted, known = np.asarray(ids, np.int64), self._columns[0]
+        at = np.searchsorted(known, wanted)
+        at = at[(at < len(known)) & (known[np.minimum(at, len(known) - 1)] == wanted)] if len(known) else at[:0]
+        rows = zip(*(column[at].tolist() for column in self._columns), strict=True)
+        return {row[0]: ChunkPlace(*row) for row in rows}
 
 
 def connect(directory: Path) -> Any:

@@ -6,6 +6,7 @@ import json
 import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 
@@ -25,6 +26,9 @@ class Manifest:
     next_id: int = 0
     next_number: int = 0
     format: int = FORMAT
+    slices: dict[str, Any] | None = (
+        None  # settings of the slice view, once it was asked for; `views` has it when it is whole
+    )
 
 
 def read_manifest(directory: Path) -> Manifest | None:

@@ -12,10 +12,12 @@ import numpy as np
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray
 from mergewise.store.audit import audit
-from mergewise.store.rows import moved, with_checked_metadata
+from mergewise.store.rows import placed, with_checked_metadata
 from mergewise.text.keys import search_key
 from mergewise.types import (
     AddReport,
+    Chunk,
+    ChunkPlace,
     Document,
     DocumentInfo,
     DocumentRows,
@@ -24,6 +26,9 @@ from mergewise.types import (
     Place,
     Problem,
     Section,
+    Slice,
+    SliceHit,
+    SliceRows,
 )
 
 K1, B = 1.2, 0.75
@@ -53,8 +58,7 @@ class MemoryStore:
                 continue
             added, replaced = added + (standing is None), replaced + (standing is not None)
             self._rows.pop(row.document.id, None)
-            self._rows[row.document.id] = moved(row, self._next_id)
-            self._next_id += len(row.leaves) + len(row.sections)
+            self._rows[row.document.id], self._next_id = placed(row, self._next_id)
         return AddReport(added, replaced, len(good) - added - replaced, tuple(failed))
 
     def remove(self, doc_ids: Sequence[str]) -> int:
@@ -88,17 +92,22 @@ class MemoryStore:
         return [self._rows[doc_id] for doc_id in doc_ids if doc_id in self._rows]
 
     def row_counts(self) -> dict[str, int]:
+        own = [rows.slices for rows in self._rows.values() if rows.slices is not None]
+        of_slices = {"chunk": sum(len(x.chunks) for x in own), "slice": sum(len(x.slices) for x in own)}
         return {
             "documents": len(self._rows),
             "leaf": sum(len(rows.leaves) for rows in self._rows.values()),
             "section": sum(len(rows.sections) for rows in self._rows.values()),
             "name": sum(len(rows.names) for rows in self._rows.values()),
+            **(of_slices if own else {}),
         }
 
-    def text_search(self, question: str, k: int, where: str | None = None) -> list[tuple[int, float]]:
+    def text_search(
+        self, question: str, k: int, where: str | None = None, view: str = "leaf"
+    ) -> list[tuple[int, float]]:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
         _refuse(where)
-        texts = {leaf.id: _words(search_key(leaf.title, leaf.headings, leaf.text)) for leaf in self._leaves()}
+        texts = {row.id: _words(search_key(row.title, row.headings, row.text)) for row in self._searched(view)}
         average = sum(map(len, texts.values())) / max(1, len(texts))
         holding = Counter(word for words in texts.values() for word in set(words))
         scores = {}
@@ -112,9 +121,61 @@ class MemoryStore:
             )  # fmt: skip
         return _top({i: score for i, score in scores.items() if score > 0}, k)
 
-    def vector_search(self, vector: FloatArray, k: int, where: str | None = None) -> list[tuple[int, float]]:
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, view: str = "leaf"
+    ) -> list[tuple[int, float]]:
         _refuse(where)
-        return _top({i: float(vector @ row) for i, row in self._vectors().items()}, k)
+        rows = self._vectors() if view == "leaf" else self._slice_vectors(view)
+        return _top({i: float(vector @ row) for i, row in rows.items()}, k)
+
+    # -- the slice view
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        sliced = bool(self._rows) and all(rows.slices is not None for rows in self._rows.values())
+        return ("leaf", "slice") if sliced else ("leaf",)
+
+    @property
+    def vector_views(self) -> tuple[str, ...]:
+        columns = {"slice": "vectors", "chunk": "chunk_vectors", "summary": "summary_vectors"}
+        return tuple(
+            view
+            for view, column in columns.items()
+            if any(getattr(rows, column) is not None for rows in self._sliced())
+        )
+
+    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
+        found = [x for rows in self._sliced() for x in rows.slices if x.id in set(ids)]
+        return {x.id: SliceHit(x.id, x.doc_id, x.chunk, x.parts) for x in found}
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        return {
+            x.id: ChunkPlace(x.id, number, x.start, x.end, x.first_leaf, x.leaf_count, x.tokens)
+            for number, rows in enumerate(self._sliced())
+            for x in rows.chunks
+            if x.id in set(ids)
+        }
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        return {x.id: x for rows in self._sliced() for x in rows.chunks if x.id in set(ids)}
+
+    def _sliced(self) -> list[SliceRows]:
+        return [rows.slices for rows in self._rows.values() if rows.slices is not None]
+
+    def _searched(self, view: str) -> Sequence[Leaf | Chunk | Slice]:
+        if view == "leaf":
+            return self._leaves()
+        return [x for rows in self._sliced() for x in (rows.slices if view == "slice" else rows.chunks)]
+
+    def _slice_vectors(self, view: str) -> dict[int, FloatArray]:
+        column = {"slice": "vectors", "chunk": "chunk_vectors", "summary": "summary_vectors"}[view]
+        found: dict[int, FloatArray] = {}
+        for rows in self._sliced():
+            vectors: FloatArray | None = getattr(rows, column)
+            if vectors is not None:
+                ids = [x.id for x in rows.slices] if view == "slice" else [x.id for x in rows.chunks]
+                found |= zip(ids, vectors.astype(np.float32), strict=True)
+        return found
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
         return {leaf.id: leaf for leaf in self._leaves() if leaf.id in set(ids)}

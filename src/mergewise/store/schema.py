@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from mergewise.protocols import FloatArray
 from mergewise.text.keys import search_key, split_key
 from mergewise.types import (
+    Chunk,
     Document,
     DocumentInfo,
     DocumentRows,
@@ -27,10 +28,15 @@ from mergewise.types import (
     Page,
     Section,
     Sentence,
+    Slice,
+    SliceHit,
+    SliceRows,
 )
 
 DOCUMENTS, LEAF, SECTION, NAME = "documents", "leaf", "section", "name"
 OF_DOCUMENTS = (LEAF, SECTION, NAME)  # tables whose rows belong to a document, by its number in `doc`
+CHUNK, SLICE = "chunk", "slice"
+OF_SLICES = (CHUNK, SLICE)  # the tables of the slice view, which an index has when it was asked for
 SECTION_COLUMNS = [f.name for f in fields(Section)]
 
 # Columns that begin with "_" are ours; the others can be named in a `where` condition, and metadata adds to them.
@@ -287,7 +293,7 @@ def document_from(row: Mapping[str, Any]) -> Document:
 
 def rows_from(row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> DocumentRows:
     """One document's rows out of tables that hold those of several."""
-    own = {name: table.filter(pc.field("doc") == row["_number"]) for name, table in tables.items()}
+    own = {name: tables[name].filter(pc.field("doc") == row["_number"]) for name in OF_DOCUMENTS}
     own_leaves, own_sections = own[LEAF].sort_by("id"), own[SECTION].sort_by("id")
     embedded = "vector" in own_leaves.column_names
     vectors = list(vectors_from(own_leaves).values()) if embedded else []
@@ -304,7 +310,167 @@ def rows_from(row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Documen
         sentence_vectors=None
         if None in packed
         else tuple(np.frombuffer(x, np.int8).reshape(-1, dimension) for x in packed if x is not None),
+        slices=slice_rows_from(row["_number"], tables),
     )
+
+
+# -- the slice view
+
+CHUNK_COLUMNS = [
+    "id", "doc_id", "ordinal", "start", "end", "first_leaf", "leaf_count", "tokens", "key", "summary", "parts"
+]  # fmt: skip
+PLACE_COLUMNS = ["id", "doc", "start", "end", "first_leaf", "leaf_count", "tokens"]
+HIT_COLUMNS = ["id", "doc_id", "chunk", "parts"]
+SLICE_COLUMNS = [*HIT_COLUMNS, "key"]
+
+
+def chunk_schema(dimension: int, vectors: Sequence[str]) -> pa.Schema:
+    """`parts` has two numbers a sentence of an extractive summary: start and end. `vectors` as in `SliceSettings`."""
+    fields = [
+        pa.field("doc", pa.int64(), nullable=False),
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("ordinal", pa.int32(), nullable=False),
+        pa.field("start", pa.int64(), nullable=False),
+        pa.field("end", pa.int64(), nullable=False),
+        pa.field("first_leaf", pa.int64(), nullable=False),
+        pa.field("leaf_count", pa.int32(), nullable=False),
+        pa.field("tokens", pa.int32(), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("summary", pa.string(), nullable=False),
+        pa.field("parts", pa.list_(pa.int64()), nullable=False),
+    ]
+    columns = [VECTOR_COLUMNS[view][1] for view in vectors if VECTOR_COLUMNS[view][0] == CHUNK]
+    return pa.schema([*fields, *(_vector_field(column, dimension) for column in columns if dimension)])
+
+
+def slice_schema(dimension: int) -> pa.Schema:
+    fields = [
+        pa.field("doc", pa.int64(), nullable=False),
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("doc_id", pa.string(), nullable=False),
+        pa.field("chunk", pa.int64(), nullable=False),
+        pa.field("parts", pa.list_(pa.int64()), nullable=False),
+        pa.field("key", pa.string(), nullable=False),
+    ]
+    return pa.schema([*fields, _vector_field("vector", dimension)] if dimension else fields)
+
+
+def _vector_field(column: str, dimension: int) -> pa.Field:
+    return pa.field(column, pa.list_(pa.float16(), dimension), nullable=False)
+
+
+# Where the vectors of a view are: table and column.
+VECTOR_COLUMNS = {
+    "leaf": (LEAF, "vector"),
+    "slice": (SLICE, "vector"),
+    "chunk": (CHUNK, "vector"),
+    "summary": (CHUNK, "summary_vector"),
+}
+
+
+def chunk_table(rows: Sequence[tuple[int, SliceRows]], dimension: int, vectors: Sequence[str]) -> pa.Table:
+    schema = chunk_schema(dimension, vectors)
+    columns: list[pa.Array] = []
+    records = [
+        {
+            **{name: getattr(chunk, name) for name in CHUNK_COLUMNS if name not in {"key", "parts"}},
+            "doc": number,
+            "key": search_key(chunk.title, chunk.headings, chunk.text),
+            "parts": [at for part in chunk.parts for at in part],
+        }
+        for number, own in rows
+        for chunk in own.chunks
+    ]
+    columns = _columns(records, schema)
+    if dimension and "chunk" in vectors:
+        columns.append(_flat_vectors([own.chunk_vectors for _, own in rows], len(records), dimension))
+    if dimension and "summary" in vectors:
+        columns.append(_flat_vectors([own.summary_vectors for _, own in rows], len(records), dimension))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def slice_table(rows: Sequence[tuple[int, SliceRows]], dimension: int) -> pa.Table:
+    schema = slice_schema(dimension)
+    records = [
+        {
+            "doc": number,
+            "id": piece.id,
+            "doc_id": piece.doc_id,
+            "chunk": piece.chunk,
+            "parts": [at for part in piece.parts for at in part],
+            "key": search_key(piece.title, piece.headings, piece.text),
+        }
+        for number, own in rows
+        for piece in own.slices
+    ]
+    columns = _columns(records, schema)
+    if dimension:
+        columns.append(_flat_vectors([own.vectors for _, own in rows], len(records), dimension))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _columns(records: Sequence[Mapping[str, Any]], schema: pa.Schema) -> list[pa.Array]:
+    plain = [field for field in schema if not pa.types.is_fixed_size_list(field.type)]
+    return [pa.array([record[field.name] for record in records], field.type) for field in plain]
+
+
+def _flat_vectors(vectors: Sequence[FloatArray | None], rows: int, dimension: int) -> pa.Array:
+    given = [own for own in vectors if own is not None]
+    flat = np.concatenate(given).astype(np.float16) if given else np.empty((0, dimension), np.float16)
+    if flat.shape != (rows, dimension):
+        raise ValueError(f"vectors of shape {flat.shape} for {rows} rows of dimension {dimension}")
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), dimension)
+
+
+def chunks_from(table: pa.Table) -> dict[int, Chunk]:
+    return {row["id"]: _chunk(row) for row in table.select(CHUNK_COLUMNS).to_pylist()}
+
+
+def _chunk(row: Mapping[str, Any]) -> Chunk:
+    title, headings, text = split_key(row["key"])
+    own = {name: value for name, value in row.items() if name not in {"key", "parts"}}
+    return Chunk(**own, title=title, headings=headings, text=text, parts=_parts(row["parts"]))
+
+
+def slices_from(table: pa.Table) -> dict[int, Slice]:
+    found = {}
+    for row in table.select(SLICE_COLUMNS).to_pylist():
+        title, headings, text = split_key(row["key"])
+        found[row["id"]] = Slice(row["id"], row["doc_id"], row["chunk"], _parts(row["parts"]), title, headings, text)
+    return found
+
+
+def slice_hits_from(table: pa.Table) -> dict[int, SliceHit]:
+    """Rows with `HIT_COLUMNS`."""
+    ids, docs, chunks, parts = (table[column].to_pylist() for column in HIT_COLUMNS)
+    rows = zip(ids, docs, chunks, parts, strict=True)
+    return {i: SliceHit(i, doc_id, chunk, _parts(numbers)) for i, doc_id, chunk, numbers in rows}
+
+
+def _parts(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def slice_rows_from(number: int, tables: Mapping[str, pa.Table]) -> SliceRows | None:
+    """One document's slice view out of tables that hold those of several; None where it has none."""
+    own = {name: tables[name].filter(pc.field("doc") == number).sort_by("id") for name in OF_SLICES if name in tables}
+    if not own or not len(own[CHUNK]):
+        return None
+    return SliceRows(
+        tuple(chunks_from(own[CHUNK]).values()),
+        tuple(slices_from(own[SLICE]).values()),
+        vectors=_stacked(own[SLICE], "vector"),
+        chunk_vectors=_stacked(own[CHUNK], "vector"),
+        summary_vectors=_stacked(own[CHUNK], "summary_vector"),
+    )
+
+
+def _stacked(table: pa.Table, column: str) -> FloatArray | None:
+    if column not in table.column_names:
+        return None
+    flat = table[column].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    return np.asarray(flat.reshape(len(table), -1), np.float32)
 
 
 def info_from(row: Mapping[str, Any]) -> DocumentInfo:

@@ -1,0 +1,110 @@
+"""Cross-encoders: `cross-encoder:PATH_OR_NAME`, a model that reads question and text together and says how well they fit.
+
+A folder with an ONNX file (`model.onnx`, also in `onnx/`) and its `tokenizer.json` is run by onnxruntime, which comes with
+the package. Anything else is given to sentence-transformers, by a folder or by a name on the hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mergewise.errors import MissingExtra, ModelError
+from mergewise.models.scores import logistic, unit_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from mergewise.protocols import FloatArray, Reranker
+
+BATCH_PAIRS = 32
+MAX_TOKENS = 512
+_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
+
+
+def load_cross_encoder(name: str) -> Reranker:
+    folder = Path(name)
+    for file in _FILES:
+        if (folder / file).is_file() and (folder / "tokenizer.json").is_file():
+            return ONNXCrossEncoder(folder, folder / file)
+    return SentenceTransformersCrossEncoder(name)
+
+
+class ONNXCrossEncoder:
+    """A `Reranker` over an exported sequence classifier with one label, or two of which the second is "relevant"."""
+
+    def __init__(self, folder: Path, file: Path) -> None:
+        import onnxruntime
+        from tokenizers import Tokenizer
+
+        self.spec = f"cross-encoder:{folder}"
+        try:
+            self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            self._session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        except Exception as error:  # both libraries raise bare exceptions
+            reason = str(error).partition("\n")[0]
+            raise ModelError(f"{file} cannot be loaded: {reason}", "export the model to ONNX again") from error
+        self._inputs = {given.name for given in self._session.get_inputs()}
+        self._tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
+        self._tokenizer.enable_padding()
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        import numpy as np
+
+        parts = [self._batch(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
+        return np.concatenate(parts).astype(np.float32) if parts else np.empty(0, np.float32)
+
+    def _batch(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+        import numpy as np
+
+        encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
+        columns = {
+            "input_ids": [e.ids for e in encoded],
+            "attention_mask": [e.attention_mask for e in encoded],
+            "token_type_ids": [e.type_ids for e in encoded],
+        }
+        feed = {name: np.array(rows, np.int64) for name, rows in columns.items() if name in self._inputs}
+        try:
+            answer = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)
+        except Exception as error:  # onnxruntime raises bare exceptions
+            raise ModelError(f"{self.spec} failed: {str(error)[:200]}", "is it a sequence classifier?") from error
+        if answer.shape[1] > 2:
+            raise ModelError(f"{self.spec} gives {answer.shape[1]} scores a pair", "a cross-encoder gives one")
+        # of two labels the softmax of the second is the logistic function of the difference
+        return logistic(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
+
+
+class SentenceTransformersCrossEncoder:
+    """A `Reranker`. The model is loaded at once, so that a wrong name fails before a long job begins."""
+
+    def __init__(self, name: str) -> None:
+        self.spec = f"cross-encoder:{name}"
+        self._model = load(name)
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        import numpy as np
+
+        if not texts:
+            return np.empty(0, np.float32)
+        pairs = [(question, text) for text in texts]
+        scores = np.asarray(self._model.predict(pairs, batch_size=BATCH_PAIRS, show_progress_bar=False), np.float64)
+        if scores.ndim == 2 and scores.shape[1] == 2:
+            scores = logistic(scores[:, 1] - scores[:, 0])
+        if scores.shape != (len(texts),):
+            raise ModelError(f"{self.spec} gives several scores a pair", "a cross-encoder gives one")
+        return unit_interval(scores.tolist())
+
+
+def load(name: str) -> Any:
+    try:
+        from sentence_transformers import CrossEncoder
+    except ImportError as error:
+        raise MissingExtra("sentence-transformers", "st") from error
+    try:
+        return CrossEncoder(name, max_length=MAX_TOKENS)
+    except (OSError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        hint = "give the path of a model's folder, or check the name"
+        raise ModelError(f"sentence-transformers cannot load {name!r}: {reason}", hint) from error

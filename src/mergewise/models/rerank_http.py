@@ -1,0 +1,139 @@
+"""A rerank endpoint over HTTP: `http:URL`, as Cohere, Jina, vLLM and text-embeddings-inference (TEI) serve one.
+
+`http:https://host/v1/rerank#MODEL` names the model too, for endpoints that have several. The key, where one is wanted,
+comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share; an endpoint that refuses it with
+400 or 422 gets TEI's, and its own shape from then on. Connections, 408, 429 and 5xx are tried again, with growing pauses
+or those that the server asks for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.models.scores import unit_interval
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from mergewise.protocols import FloatArray
+
+BATCH_TEXTS = 64
+RETRIES = 4
+TIMEOUT = 60.0
+_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+_AGAIN = {408, 429, 500, 502, 503, 504}
+
+
+class HTTPReranker:
+    """A `Reranker`. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        key: str | None = None,
+        batch_texts: int = BATCH_TEXTS,
+        retries: int = RETRIES,
+        timeout: float = TIMEOUT,
+        pause: float = _PAUSE,
+    ) -> None:
+        self.spec = f"http:{url}"
+        self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
+        if not self._url.startswith(("http://", "https://")):
+            raise UsageError(f"{url!r} is not an address", "write --reranker http:https://host/v1/rerank")
+        self._batch_texts = batch_texts
+        self._retries = retries
+        self._pause = pause
+        self._texts_shape = False  # TEI's
+        key = key or os.environ.get("RERANK_API_KEY")
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._client = _package().Client(timeout=timeout, headers=headers)
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        scores: list[float] = []
+        for first in range(0, len(texts), self._batch_texts):
+            scores += self._batch(question, texts[first : first + self._batch_texts])
+        return unit_interval(scores)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _batch(self, question: str, texts: Sequence[str]) -> list[float]:
+        answer = self._post(self._body(question, texts))
+        if answer.status_code in (400, 422) and not self._texts_shape:
+            self._texts_shape = True
+            retried = self._post(self._body(question, texts))
+            if retried.status_code >= 400:  # neither shape: what it said of the first is what counts
+                self._texts_shape = False
+            else:
+                answer = retried
+        if answer.status_code >= 400:
+            raise ModelError(f"{self.spec} answered {answer.status_code}: {answer.text[:200]}", self._hint(answer))
+        return self._scores(answer, len(texts))
+
+    def _body(self, question: str, texts: Sequence[str]) -> dict[str, object]:
+        if self._texts_shape:
+            return {"query": question, "texts": list(texts), "truncate": True}
+        named = {"model": self._model} if self._model else {}
+        return {**named, "query": question, "documents": list(texts), "top_n": len(texts)}
+
+    def _post(self, body: Mapping[str, object]) -> httpx2.Response:
+        import httpx2
+
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
+            try:
+                answer: httpx2.Response = self._client.post(self._url, json=body)
+            except httpx2.TransportError as error:
+                if last:
+                    reason = str(error) or type(error).__name__
+                    raise ModelError(f"{self.spec} failed: {reason}", f"is {self._url} up?") from error
+                time.sleep(min(self._pause * 2**attempt, _LONGEST_PAUSE))
+                continue
+            if last or answer.status_code not in _AGAIN:
+                return answer
+            time.sleep(self._wait(answer, attempt))
+        raise AssertionError("the loop returns")
+
+    def _wait(self, answer: httpx2.Response, attempt: int) -> float:
+        try:
+            asked = float(answer.headers.get("Retry-After", ""))
+        except ValueError:  # absent, or a date
+            asked = self._pause * 2**attempt
+        return min(max(asked, 0.0), _LONGEST_PAUSE)
+
+    def _scores(self, answer: httpx2.Response, count: int) -> list[float]:
+        """One score a text, whichever of the shapes they came in."""
+        try:
+            body: Any = answer.json()
+            rows = body["results"] if isinstance(body, dict) else body
+            found = {int(row["index"]): float(row.get("relevance_score", row.get("score"))) for row in rows}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise self._nonsense(f"no list of scores ({type(error).__name__})") from error
+        if sorted(found) != list(range(count)):
+            raise self._nonsense(f"{len(found)} scores for {count} texts")
+        return [found[i] for i in range(count)]
+
+    def _nonsense(self, what: str) -> ModelError:
+        return ModelError(f"{self.spec} answered with {what}", f"check that {self._url} is a rerank endpoint")
+
+    def _hint(self, answer: httpx2.Response) -> str:
+        if answer.status_code in (401, 403):
+            return "check RERANK_API_KEY"
+        if answer.status_code == 404:
+            return "check the path: /rerank, /v1/rerank or /v2/rerank, and the model after '#'"
+        if answer.status_code == 429:
+            return "the endpoint asks for a pause: wait, or raise the quota"
+        return f"check that {self._url} is a rerank endpoint"
+
+
+def _package() -> Any:
+    try:
+        import httpx2
+    except ImportError as error:
+        raise MissingExtra("httpx2", "rerank") from error
+    return httpx2

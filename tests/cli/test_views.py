@@ -1,0 +1,60 @@
+"""The slice view from the command line: built, shown, searched, and opened by `eval` because a strategy needs it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from mergewise.cli.main import app
+from mergewise.errors import UsageError
+
+TEXT = (
+    "# Towers\n\n" + "The tower of Arden was built in 1514 by a mason from Brook. The river floods it in spring. " * 20
+)
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_the_view_is_built_shown_and_searched(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(TEXT)
+    index = str(tmp_path / "index")
+    run("index", str(tmp_path / "a.md"), "--index", index, "--embedder", "none")
+    with pytest.raises(UsageError, match="--views leaf,slice"):
+        run("context", "Which tower?", "--index", index, "--strategy", "macrag")
+    run("index", str(tmp_path / "a.md"), "--index", index, "--views", "leaf,slice")
+    views = json.loads(run("info", "--index", index, "--json"))["views"]
+    assert views["chunk"] >= 2 and views["slice"] > views["chunk"]
+    found = json.loads(run("context", "Who built the tower?", "--index", index, "--strategy", "macrag", "--json"))
+    assert "mason from Brook" in found["text"]
+    run("check", "--index", index)
+    with pytest.raises(UsageError, match="unknown reranker"):
+        run("context", "Who?", "--index", index, "--reranker", "nonsense")
+
+
+def test_eval_opens_the_views_that_its_strategies_need(tmp_path: Path) -> None:
+    rows = {
+        "corpus": {"id": "d", "title": "T", "text": TEXT},
+        "questions": {
+            "id": "q",
+            "question": "Who built the tower of Arden?",
+            "answers": ["mason"],
+            "evidence": [{"doc": "d", "start": 10, "end": 20, "text": TEXT[10:20]}],
+        },
+    }
+    for name, row in rows.items():
+        with gzip.open(tmp_path / f"{name}.jsonl.gz", "wt") as file:
+            file.write(json.dumps(row) + "\n")
+    done = run(
+        "eval", str(tmp_path), "--strategies", "topk,macrag,longrag", "--budgets", "100", "--embedder", "none",
+        "--json", str(tmp_path / "rows.json"),
+    )  # fmt: skip
+    assert "macrag" in done
+    assert [row["answer"] for row in json.loads((tmp_path / "rows.json").read_text())] == [1.0, 1.0, 1.0]

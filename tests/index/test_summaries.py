@@ -1,0 +1,79 @@
+"""Summaries by a chat model over real HTTP: side by side, kept, and asked again only where nothing came."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+import mergewise
+from mergewise.concurrency import run
+from mergewise.errors import ModelError
+from mergewise.index.slices import SliceSettings
+from mergewise.index.summaries import INSTRUCTIONS, MAX_TOKENS, estimate, summaries
+from mergewise.models.cache import CachedChat
+from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Document
+
+TEXT = "The cat ate the fish in Rome. It was a fine day in the town. " * 40
+
+
+def test_what_it_will_cost() -> None:
+    cost = estimate(["Cats eat fish."] * 3, count_tokens)
+    assert cost.calls == 3 and cost.output_tokens == 3 * MAX_TOKENS
+    assert cost.input_tokens == 3 * (count_tokens([INSTRUCTIONS])[0] + count_tokens(["Cats eat fish."])[0])
+
+
+def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFixture) -> None:
+    chat = ScriptedChat(lambda messages: Turn("S: " + messages[-1].text[:6]))
+    with caplog.at_level(logging.WARNING, logger="mergewise"):
+        assert summaries(["First.", "Second"], chat, count_tokens) == ["S: First.", "S: Second"]
+    assert "2 summaries by scripted" in caplog.text and f"at most {2 * MAX_TOKENS} to write" in caplog.text
+
+
+def test_an_empty_answer_is_asked_for_once_more() -> None:
+    def answer(messages: object) -> Turn:
+        asked = messages[-1].text  # type: ignore[index]
+        return Turn("Short." if "shorter" in asked and "good" in asked else "")
+
+    assert summaries(["good", "bad"], ScriptedChat(answer), count_tokens) == ["Short.", None]
+
+
+def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
+    pytest.importorskip("openai")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    with ChatServer(lambda messages: Turn("A cat in Rome. It ate.", pause=0.1)) as server:
+        chat = openai_chat.OpenAIChat("m", base_url=server.base_url)
+        settings = SliceSettings(chunk=160, overlap=40, summary="abstractive")
+        index = mergewise.open(tmp_path / "i", embedder="none", slices=settings, chat=chat)
+        index.add(Document("d", TEXT, "T"))
+        chunks = index.store.reader().row_counts()["chunk"]
+        assert len(server.asked) == chunks > 3 and server.most_at_once > 1
+        assert index.check() == []
+        assert "Rome" in index.context("Who ate in Rome?", strategy="macrag", budget=200).text
+        index.remove(["d"])
+        index.add(Document("d", TEXT, "T"))
+        run(chat.aclose())
+        assert len(server.asked) == chunks, "what was summarised before is not paid for again"
+
+
+def test_a_model_that_fails_leaves_what_came_before(tmp_path: Path) -> None:
+    served: list[str] = []
+
+    class Failing(ScriptedChat):
+        async def complete(self, messages, *, max_tokens=1024, schema=None):  # type: ignore[no-untyped-def]
+            if len(served) >= 2:
+                raise ModelError("down", "wait")
+            served.append(messages[-1].text)
+            return await super().complete(messages, max_tokens=max_tokens, schema=schema)
+
+    failing = CachedChat(Failing(lambda messages: Turn("S")), tmp_path)
+    with pytest.raises(ModelError, match="down"):
+        summaries(["a", "b", "c", "d"], failing, count_tokens)
+    healthy = ScriptedChat(lambda messages: Turn("S"))
+    again = CachedChat(healthy, tmp_path)
+    assert summaries(["a", "b", "c", "d"], again, count_tokens) == ["S"] * 4
+    assert len(healthy.asked) == 2

@@ -1,0 +1,297 @@
+"""Rerankers: an endpoint over real HTTP in both of its shapes, tiny random cross-encoders, and a memory for a question."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.models import load_reranker
+from mergewise.models.scores import RememberingReranker, unit_interval
+
+pytest.importorskip("httpx2")
+from mergewise.models.rerank_http import HTTPReranker
+
+Answer = tuple[int, Any, dict[str, str]]
+QUESTION, TEXTS = "What do cats eat?", [f"Text {i} about fish." for i in range(5)]
+
+
+class Endpoint(ThreadingHTTPServer):
+    """Answers as `script` says and keeps what it was asked; `script` gets the number of the request and its body."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Callable[[int, dict[str, Any]], Answer]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script = script
+        self.asked: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        self.url = f"http://127.0.0.1:{self.server_port}/v1/rerank"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Endpoint
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append(body)
+        self.server.keys.append(self.headers["Authorization"])
+        status, answer, headers = self.server.script(len(self.server.asked), body)
+        if status == 0:
+            self.close_connection = True
+            return
+        content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+def mark(text: str) -> float:
+    return int(text.split()[1]) / 10
+
+
+def cohere(number: int, body: dict[str, Any]) -> Answer:
+    rows = [{"index": i, "relevance_score": mark(text)} for i, text in enumerate(body["documents"])]
+    return 200, {"results": rows[::-1]}, {}
+
+
+def tei(number: int, body: dict[str, Any]) -> Answer:
+    if "texts" not in body:
+        return 422, {"error": "missing field `texts`"}, {}
+    return 200, [{"index": i, "score": mark(text)} for i, text in enumerate(body["texts"])][::-1], {}
+
+
+Serve = Callable[..., tuple[Endpoint, HTTPReranker]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    open_ones: list[tuple[Endpoint, Thread, HTTPReranker]] = []
+
+    def start(
+        script: Callable[[int, dict[str, Any]], Answer], suffix: str = "", **options: Any
+    ) -> tuple[Endpoint, HTTPReranker]:
+        endpoint = Endpoint(script)
+        thread = Thread(target=endpoint.serve_forever, daemon=True)
+        thread.start()
+        reranker = HTTPReranker(endpoint.url + suffix, **{"retries": 2, "pause": 0.01, **options})
+        open_ones.append((endpoint, thread, reranker))
+        return endpoint, reranker
+
+    yield start
+    for endpoint, thread, reranker in open_ones:
+        reranker.close()
+        endpoint.shutdown()
+        thread.join()
+        endpoint.server_close()
+
+
+def test_scores_in_the_order_of_the_texts_in_batches(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RERANK_API_KEY", "secret")
+    endpoint, reranker = serve(cohere, "#small", batch_texts=2)
+    assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert [len(body["documents"]) for body in endpoint.asked] == [2, 2, 1], "the remainder of the batches too"
+    assert endpoint.asked[0] == {"model": "small", "query": QUESTION, "documents": TEXTS[:2], "top_n": 2}
+    assert endpoint.keys[0] == "Bearer secret"
+    assert reranker.score(QUESTION, []).shape == (0,)
+
+
+def test_the_other_shape_is_found_out_and_kept(serve: Serve) -> None:
+    endpoint, reranker = serve(tei, batch_texts=3)
+    assert reranker.score(QUESTION, TEXTS) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
+    assert ["texts" in body for body in endpoint.asked] == [False, True, True]
+
+
+def test_logits_become_shares_in_the_same_order(serve: Serve) -> None:
+    _, reranker = serve(
+        lambda n, body: (
+            200,
+            {"results": [{"index": 0, "relevance_score": -8.0}, {"index": 1, "relevance_score": 3.0}]},
+            {},
+        )
+    )
+    low, high = reranker.score(QUESTION, TEXTS[:2])
+    assert 0 < low < 0.01 and 0.9 < high < 1
+
+
+@pytest.mark.parametrize("status", [429, 503, 0])
+def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
+    def script(number: int, body: dict[str, Any]) -> Answer:
+        return (status, {}, {"Retry-After": "0"}) if number < 3 else cohere(number, body)
+
+    endpoint, reranker = serve(script)
+    assert len(reranker.score(QUESTION, TEXTS)) == 5
+    assert len(endpoint.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        ((429, {}, {"Retry-After": "0"}), "quota"),
+        ((401, {}, {}), "RERANK_API_KEY"),
+        ((404, {}, {}), "path"),
+        ((0, {}, {}), "up?"),
+        ((200, b"<html>", {}), "rerank endpoint"),
+        ((200, {"results": [{"index": 0}]}, {}), "rerank endpoint"),
+        ((200, {"results": [{"index": 0, "relevance_score": 1}]}, {}), "rerank endpoint"),
+        ((422, {"error": "no"}, {}), "rerank endpoint"),
+    ],
+)
+def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: Answer, hint: str) -> None:
+    _, reranker = serve(lambda number, body: answer)
+    with pytest.raises(ModelError) as caught:
+        reranker.score(QUESTION, TEXTS)
+    assert hint in caught.value.hint
+
+
+def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint, _ = serve(cohere)
+    for spec in (f"http:{endpoint.url}", endpoint.url):
+        reranker = load_reranker(spec)
+        assert isinstance(reranker, HTTPReranker)
+        assert len(reranker.score(QUESTION, TEXTS)) == 5
+        reranker.close()
+    assert load_reranker("none") is None
+    with pytest.raises(UsageError, match="not an address"):
+        load_reranker("http:host/rerank")
+    with pytest.raises(UsageError, match="cross-encoder:PATH_OR_NAME"):
+        load_reranker("nonsense")
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    with pytest.raises(MissingExtra, match=r"mergewise\[rerank\]"):
+        load_reranker("http:http://127.0.0.1:1/rerank")
+
+
+# -- shared
+
+
+def test_scores_of_no_number_are_refused() -> None:
+    assert unit_interval([0.0, 1.0, 0.25]) == pytest.approx([0, 1, 0.25])
+    with pytest.raises(ModelError):
+        unit_interval([0.5, float("nan")])
+
+
+def test_a_pair_is_scored_once_a_question() -> None:
+    class Counting:
+        spec = "counting"
+
+        def __init__(self) -> None:
+            self.asked: list[tuple[str, list[str]]] = []
+
+        def score(self, question: str, texts: Any) -> Any:
+            self.asked.append((question, list(texts)))
+            return np.array([len(text) / 100 for text in texts], np.float32)
+
+    inner = Counting()
+    memory = RememberingReranker(inner)
+    assert memory.spec == "counting"
+    assert memory.score("q", ["a", "bb", "a"]) == pytest.approx([0.01, 0.02, 0.01])
+    assert memory.score("q", ["ccc", "bb"]) == pytest.approx([0.03, 0.02])
+    assert memory.score("other", ["a"]) == pytest.approx([0.01])
+    assert inner.asked == [("q", ["a", "bb"]), ("q", ["ccc"]), ("other", ["a"])]
+
+
+# -- cross-encoders
+
+
+def write_tokenizer(folder: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "cats", "eat", "fish", "what", "do", "dogs", "bark"]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize("labels", [1, 2])
+def test_an_onnx_model_from_a_folder(tmp_path: Path, labels: int) -> None:
+    """The model counts the word "fish" of the second text: logit = 2 * count - 1, of the second label where there are two."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper
+
+    write_tokenizer(tmp_path)
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["b", "t"])
+    types = helper.make_tensor_value_info("token_type_ids", TensorProto.INT64, ["b", "t"])
+    out = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["b", labels])
+    scale = helper.make_tensor("scale", TensorProto.FLOAT, [1, labels], [2.0] if labels == 1 else [0.0, 2.0])
+    shift = helper.make_tensor("shift", TensorProto.FLOAT, [1, labels], [-1.0] if labels == 1 else [0.0, -1.0])
+    nodes = [
+        helper.make_node("Equal", ["input_ids", "fish"], ["is_fish"]),
+        helper.make_node("Cast", ["is_fish"], ["one"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["token_type_ids"], ["second"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["one", "second"], ["both"]),
+        helper.make_node("ReduceSum", ["both", "axes"], ["count"], keepdims=1),
+        helper.make_node("Mul", ["count", "scale"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "shift"], ["logits"]),
+    ]
+    fish = helper.make_tensor("fish", TensorProto.INT64, [1], [6])
+    axes = helper.make_tensor("axes", TensorProto.INT64, [1], [1])
+    graph = helper.make_graph(nodes, "g", [ids, types], [out], [scale, shift, fish, axes])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "model.onnx")
+
+    reranker = load_reranker(f"cross-encoder:{tmp_path}")
+    assert reranker is not None
+    texts = ["cats eat fish", "dogs bark", "fish fish"] * 15
+    expected = [1 / (1 + np.exp(-x)) for x in (1.0, -1.0, 3.0)] * 15
+    assert reranker.score("what do fish eat", texts) == pytest.approx(expected, abs=1e-5)
+    assert reranker.score("q", []).shape == (0,)
+    (tmp_path / "model.onnx").write_bytes(b"nonsense")
+    with pytest.raises(ModelError, match="cannot be loaded"):
+        load_reranker(f"cross-encoder:{tmp_path}")
+
+
+def test_a_model_of_sentence_transformers(tmp_path: Path) -> None:
+    pytest.importorskip("sentence_transformers")
+    transformers = pytest.importorskip("transformers")
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cats", "eat", "fish", "dogs"]))
+    tokenizer = transformers.BertTokenizerFast(str(vocabulary))
+    config = transformers.BertConfig(
+        vocab_size=9, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16, num_labels=1
+    )
+    transformers.BertForSequenceClassification(config).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+
+    reranker = load_reranker(f"cross-encoder:{tmp_path}")
+    assert reranker is not None
+    scores = reranker.score("cats eat", ["fish", "dogs", "cats eat fish", "fish"])
+    assert scores.shape == (4,) and ((scores >= 0) & (scores <= 1)).all()
+    assert scores[0] == pytest.approx(scores[3]) and len(set(scores.tolist())) > 1
+    alone = [float(reranker.score("cats eat", [text])[0]) for text in ("fish", "dogs", "cats eat fish")]
+    assert scores[:3] == pytest.approx(alone, abs=1e-5)
+    assert reranker.score("q", []).shape == (0,)
+
+
+def test_a_cross_encoder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    if "sentence_transformers" in sys.modules or _installed():
+        with pytest.raises(ModelError, match="cannot load"):
+            load_reranker(f"cross-encoder:{tmp_path / 'absent'}")
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtra, match=r"mergewise\[st\]"):
+        load_reranker("cross-encoder:some/name")
+
+
+def _installed() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("sentence_transformers") is not None
