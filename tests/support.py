@@ -12,7 +12,7 @@ from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.store.memory import MemoryStore
-from mergewise.types import Document, DocumentRows, Hit, Leaf, LeafSentences, Place, Section
+from mergewise.types import ChunkPlace, Document, DocumentRows, Hit, Leaf, LeafSentences, Place, Section, SliceHit
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
@@ -84,6 +84,15 @@ class ScriptedReader:
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         return sorted(self.scores, key=lambda s: -s[1])[:k]
+
+    def has(self, view: str) -> bool:
+        return view in self.store.views
+
+    def slices(self, question: str, k: int) -> list[SliceHit]:
+        return []
+
+    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+        return self.store.chunk_places(ids)
 
     def question_vector(self, question: str) -> FloatArray | None:
         return None

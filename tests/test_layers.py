@@ -14,7 +14,7 @@ LEVELS = [
     {"types", "errors", "defaults", "concurrency"},
     {"protocols"},
     {"text", "readers", "models", "store"},
-    {"index", "retrieve", "assemble", "generate"},
+    {"index", "retrieve", "assemble", "generate", "items"},
     {"engine"},
     {"train", "evaluate", "scale"},
     {"server", "cli"},

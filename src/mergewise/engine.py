@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -20,11 +18,11 @@ from mergewise.index.names import names_of
 from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.index.vectors import embed_trees
+from mergewise.items import Source, items_of
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
-from mergewise.readers import find_files, read
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.store.manifest import Manifest, read_manifest
 from mergewise.types import (
@@ -43,7 +41,6 @@ VIEWS = ("leaf", "slice")
 DEFAULT_VIEWS = ("leaf",)
 _SUMMARIES = ".summaries"  # in the index's directory: what a chat model wrote
 
-Source: TypeAlias = str | os.PathLike[str] | Document
 Budget: TypeAlias = int | Literal["auto"]
 """Most tokens that a context may hold; "auto" lets weave decide."""
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -54,8 +51,6 @@ _BATCH_CHARACTERS = 1_000_000
 _BATCH_DOCUMENTS = 512
 _NAMES_AT_ONCE = 1000
 _DOCUMENTS_SLICED = 64
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def open(
@@ -186,7 +181,7 @@ class Index:
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
         """
-        items = _items(sources)
+        items = items_of(sources)
         standing = self._digests([item.name for item in items])
         report = AddReport()
         batch: list[tuple[Document, str]] = []
@@ -404,53 +399,3 @@ def _check_question(question: str, budget: Budget, hops: int) -> None:
 
 def _is_full(batch: Sequence[tuple[Document, str]]) -> bool:
     return len(batch) >= _BATCH_DOCUMENTS or sum(len(document.text) for document, _ in batch) >= _BATCH_CHARACTERS
-
-
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """Something to index: a file, or a document that the caller made."""
-
-    name: str
-    source: Path | Document
-
-    def digest(self) -> str:
-        if isinstance(self.source, Document):
-            d = self.source
-            parts: object = (d.text, d.title, sorted(d.metadata.items()), d.outline, d.pages)
-            return _digest(repr(parts).encode("utf-8", "surrogatepass"))
-        try:
-            return _digest(self.source.read_bytes())
-        except OSError:
-            return ""  # `document` will say why it cannot be read
-
-    def document(self) -> Document:
-        document = self.source if isinstance(self.source, Document) else read(self.source, id=self.name)
-        if not document.text.strip():
-            raise ReadError("empty")
-        if _SURROGATE.search(document.id + document.title + document.text):
-            raise ReadError("not valid Unicode: it holds half a surrogate pair")
-        return document
-
-
-def _items(sources: Iterable[Source | Iterable[Source]]) -> list[_Item]:
-    """Each thing once, folders opened."""
-    items: dict[str, _Item] = {}
-    for source in _flat(sources):
-        if isinstance(source, Document):
-            items.setdefault(source.id, _Item(source.id, source))
-        else:
-            for file in find_files([Path(os.path.normpath(source))]):
-                items.setdefault(file.as_posix(), _Item(file.as_posix(), file))
-    return list(items.values())
-
-
-def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
-    for source in sources:
-        if isinstance(source, str | os.PathLike | Document):
-            yield source
-        else:
-            yield from source
-
-
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()

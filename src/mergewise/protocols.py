@@ -146,6 +146,10 @@ class IndexReader(Protocol):
         """Where each of these names is defined, among the documents that the question is about."""
         ...
 
+    def has(self, view: str) -> bool:
+        """Whether the index has this view, whole."""
+        ...
+
     def slices(self, question: str, k: int) -> list[SliceHit]:
         """The `k` best slices by hybrid search, best first. UsageError for an index without the slice view."""
         ...

@@ -21,7 +21,7 @@ STORE = memory_store(
 
 def test_every_strategy_answers_under_its_name() -> None:
     reader = ScriptedReader(STORE, {0: 0.5, 1: 0.9})
-    for name in STRATEGIES:
+    for name in (name for name, strategy in STRATEGIES.items() if not strategy.views):
         context = assemble(name, "q", reader, 100, Models(count_tokens))
         assert context.strategy == name and context.question == "q" and context.budget == 100
         assert "First here" in context.text and "second" in context.text

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import HashEmbedder, memory_store, rows_of
 
+import mergewise
 from mergewise.assemble import Models, assemble
 from mergewise.assemble.evidence import FEATURES, WEIGHTS, Asked, Pool
 from mergewise.assemble.hops import Follower, named_places
@@ -265,3 +266,13 @@ def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
             twin.sentences,
         )
         np.testing.assert_allclose(own.vectors, twin.vectors, atol=2e-3)
+
+
+def test_slices_join_where_the_index_has_them(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path / "index", views=("leaf", "slice"), embedder="none")
+    index.add(FILMS, MANUAL)
+    found = index.context("alarm pressure", parameters={"slices": 8, "k": 1}, budget=200)
+    alone = index.context("alarm pressure", parameters={"slices": 0, "k": 1, "hops": 0}, budget=200)
+    assert len(found.text) > len(alone.text) and "knurled ring" in found.text
+    for passage in found.passages:
+        assert all(index.document(s.doc_id).text[s.start : s.end] == text for s, text in passage.parts())

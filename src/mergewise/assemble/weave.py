@@ -9,7 +9,7 @@ the budget (`submodular`). Deterministic, milliseconds.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,7 @@ from mergewise.assemble.hops import Follower, by_place, leaves_of, named_places,
 from mergewise.assemble.render import heading_line
 from mergewise.assemble.submodular import Objective, Selection, maximise
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.types import GAP, Context, Step
+from mergewise.types import GAP, ChunkPlace, Context, LeafSentences, SliceHit, Step
 
 POOL = 100  # the most relevant candidates, among which is selected
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
@@ -33,14 +33,16 @@ SURE = 0.05  # relevance from which a sentence covers the terms that it holds in
 
 @dataclass(frozen=True, slots=True)
 class Weave:
-    """`k`: leaves from the search. `hops`: how often evidence leads on (0 to 3). `beam`: candidates that lead on.
+    """`k`: leaves from the search. `slices`: slices from the search, where the index has them.
 
-    `coverage`: weight of the question's aspects against relevance. `redundancy`: whether near-duplicates gain nothing.
-    `lean`: whether a sentence that leans on the one before brings it along. `stop`: share of the first gain per token
-    below which selection ends; 0 fills the budget.
+    `hops`: how often evidence leads on (0 to 3). `beam`: candidates that lead on. `coverage`: weight of the question's
+    aspects against relevance. `redundancy`: whether near-duplicates gain nothing. `lean`: whether a sentence that leans
+    on the one before brings it along. `stop`: share of the first gain per token below which selection ends; 0 fills the
+    budget.
     """
 
     k: int = 80
+    slices: int = 0
     hops: int = 2
     beam: int = 12
     coverage: float = 0.2
@@ -65,7 +67,13 @@ def gather(question: str, reader: IndexReader, parameters: Weave, trace: list[St
     pool = Pool(Asked.of(question, reader.question_vector(question)), scores)
     asked_names, known = named_places(pool, reader)
     named = [place for mention in asked_names for place in known[mention.name]]
-    pool.add(reader.sentences([*scores, *leaves_of(named, scores)]).values())
+    wanted = [*scores, *leaves_of(named, scores)]
+    sliced = slices_found(question, reader, parameters)
+    around = [leaf for place, _ in sliced for leaf in place.leaves]
+    found = reader.sentences(list(dict.fromkeys([*wanted, *around])))
+    for _, hit in sliced:
+        raise_scores(scores, hit, found)
+    pool.add(found[leaf] for leaf in dict.fromkeys([*wanted, *scores]) if leaf in found)
     pool.named = {
         pool.leaves[place.first_leaf]: mention.name
         for mention in asked_names
@@ -89,6 +97,20 @@ def gather(question: str, reader: IndexReader, parameters: Weave, trace: list[St
         if settled:
             break
     return pool
+
+
+def slices_found(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkPlace, SliceHit]]:
+    """The best slices with where their chunks stand, in an index that has the slice view."""
+    hits = reader.slices(question, parameters.slices) if parameters.slices and reader.has("slice") else []
+    places = reader.chunk_places([hit.chunk for hit in hits])
+    return [(places[hit.chunk], hit) for hit in hits if hit.chunk in places]
+
+
+def raise_scores(scores: dict[int, float], hit: SliceHit, leaves: Mapping[int, LeafSentences]) -> None:
+    """A leaf that a found slice comes from has at least the slice's score."""
+    for leaf in leaves.values():
+        if any(leaf.span.overlaps(span) for span in hit.spans):
+            scores[leaf.id] = max(hit.score, scores.get(leaf.id, 0.0))
 
 
 def leaves_leant_on(pool: Pool, count: int) -> list[int]:

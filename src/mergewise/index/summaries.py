@@ -48,18 +48,22 @@ def summaries(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter)
 
 
 async def _all(texts: Sequence[str], chat: ChatModel) -> list[str | None]:
+    """After a failure no call is begun, and those on their way are waited for: they are paid, and the cache keeps them."""
     gate = asyncio.Semaphore(AT_ONCE)
+    failed: list[ModelError] = []
 
     async def one(text: str) -> str | None:
         async with gate:
-            return await _summary(text, chat)
+            try:
+                return None if failed else await _summary(text, chat)
+            except ModelError as error:
+                failed.append(error)
+                return None
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(text)) for text in texts]
-    except ExceptionGroup as failed:
-        raise next((error for error in failed.exceptions if isinstance(error, ModelError)), failed) from None
-    return [task.result() for task in tasks]
+    found = await asyncio.gather(*map(one, texts))
+    if failed:
+        raise failed[0]
+    return found
 
 
 async def _summary(text: str, chat: ChatModel) -> str | None:

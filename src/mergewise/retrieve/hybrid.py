@@ -62,6 +62,8 @@ class HybridReader:
         return hits if self._reranker is None else _reranked(question, hits, self._reranker)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        if self._reranker is not None:
+            return [(hit.row.id, hit.score) for hit in self.search(question, k)]
         text, vector = self._both_searches(question, max(k, self._settings.depth))
         fused = self._fuse(text, vector)
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
@@ -97,8 +99,11 @@ class HybridReader:
     def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
         return self._store.chunk_places(ids)
 
+    def has(self, view: str) -> bool:
+        return view in self._store.views
+
     def _demand_slices(self) -> None:
-        if "slice" not in self._store.views:
+        if not self.has("slice"):
             raise UsageError("this index has no slice view", "build it: mergewise index PATH... --views leaf,slice")
 
     def _both_searches(self, question: str, depth: int, view: str = "leaf") -> tuple[Ranking, Ranking]:

@@ -1,0 +1,69 @@
+"""What there is to index: files and documents, each once, with a digest that says whether it changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeAlias
+
+from mergewise.errors import ReadError
+from mergewise.readers import find_files, read
+from mergewise.types import Document
+
+Source: TypeAlias = str | os.PathLike[str] | Document
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Something to index: a file, or a document that the caller made."""
+
+    name: str
+    source: Path | Document
+
+    def digest(self) -> str:
+        if isinstance(self.source, Document):
+            d = self.source
+            parts: object = (d.text, d.title, sorted(d.metadata.items()), d.outline, d.pages)
+            return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+        try:
+            return _digest(self.source.read_bytes())
+        except OSError:
+            return ""  # `document` will say why it cannot be read
+
+    def document(self) -> Document:
+        document = self.source if isinstance(self.source, Document) else read(self.source, id=self.name)
+        if not document.text.strip():
+            raise ReadError("empty")
+        if _SURROGATE.search(document.id + document.title + document.text):
+            raise ReadError("not valid Unicode: it holds half a surrogate pair")
+        return document
+
+
+def items_of(sources: Iterable[Source | Iterable[Source]]) -> list[Item]:
+    """Each thing once, folders opened."""
+    items: dict[str, Item] = {}
+    for source in _flat(sources):
+        if isinstance(source, Document):
+            items.setdefault(source.id, Item(source.id, source))
+        else:
+            for file in find_files([Path(os.path.normpath(source))]):
+                items.setdefault(file.as_posix(), Item(file.as_posix(), file))
+    return list(items.values())
+
+
+def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
+    for source in sources:
+        if isinstance(source, str | os.PathLike | Document):
+            yield source
+        else:
+            yield from source
+
+
+def _digest(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
