@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.terms import TermFinder, content_terms
+from mergewise.text.terms import TermFinder, content_terms, spelled_terms
 
 
 def test_stop_words_go_and_inflections_meet() -> None:
@@ -30,3 +30,11 @@ def test_the_finder_finds_the_inflections_of_real_words(bench: Path) -> None:
     terms = content_terms(" ".join(words))
     finder = TermFinder(terms)
     assert all(finder.find(word) == content_terms(word) for word in words[::7])
+
+
+def test_terms_are_spelled_as_the_text_spells_them_first() -> None:
+    assert spelled_terms("Does the Handler handle it?") == {"handler": "Handler", "handl": "handle"}
+    assert (
+        spelled_terms("Runs, running").keys() == content_terms("Runs, running")
+        and spelled_terms("Runs, running")["run"] == "Runs"
+    )

@@ -21,6 +21,7 @@ from mergewise.assemble.hops import Follower, by_place, leaves_of, named_places,
 from mergewise.assemble.render import heading_line
 from mergewise.assemble.submodular import Objective, Selection, maximise
 from mergewise.protocols import FloatArray, IndexReader
+from mergewise.text.terms import spelled_terms
 from mergewise.types import GAP, ChunkPlace, Context, LeafSentences, SliceHit, Step
 
 POOL = 100  # the most relevant candidates, among which is selected
@@ -231,5 +232,6 @@ def _why(pool: Pool, item: Item) -> str:
     if links := pool.links.get(item.place):
         reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
     if item.terms:
-        reasons.append("it holds " + ", ".join(sorted(item.terms)))
+        words = spelled_terms(pool.asked.text)
+        reasons.append("it holds " + ", ".join(sorted(words[term] for term in item.terms)))
     return "; ".join(reasons) or "its leaf was found"

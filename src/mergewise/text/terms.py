@@ -22,6 +22,12 @@ def content_terms(text: str) -> frozenset[str]:
     return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
+def spelled_terms(text: str) -> dict[str, str]:
+    """The content terms, each with the first word of the text that it is the stem of."""
+    words = [word for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
+    return {_stem(word.lower()): word for word in reversed(words)}
+
+
 class TermFinder:
     """Which of some terms a text holds: the same as `terms & content_terms(text)`, several times as fast.
 
