@@ -59,7 +59,8 @@ def measure_indexing(directory: Path, leaves: int, embedder: str) -> dict[str, A
         timed(LanceStore, "optimize", "compact, full text, vector and id indexes"),
     ):
         if index.embedder is not None:
-            with timed(type(index.embedder), "embed_documents", "embed"):
+            embed = "embed_parts" if hasattr(index.embedder, "embed_parts") else "embed_documents"
+            with timed(type(index.embedder), embed, "embed"):
                 index.add(corpus)
         else:
             index.add(corpus)
@@ -88,6 +89,7 @@ def measure_queries(directory: Path, strategy: str, count: int = 300, warm_up: i
         timed(LanceReader, "text_search", "of these: full text"),
         timed(LanceReader, "vector_search", "of these: vectors"),
         timed(LanceReader, "leaves", "read leaves"),
+        timed(LanceReader, "sentences", "read leaves with sentences"),
         timed(LanceReader, "sections", "read sections"),
     ):
         for question in asked[warm_up:]:
@@ -140,7 +142,7 @@ def main() -> None:
         report: dict[str, Any] = {"embedder": options.embedder}
         if not (directory / "manifest.json").exists():
             report["indexing"] = measure_indexing(directory, options.leaves, options.embedder)
-        report["queries"] = [measure_queries(directory, strategy) for strategy in ("topk", "auto-merge")]
+        report["queries"] = [measure_queries(directory, strategy) for strategy in ("topk", "auto-merge", "weave")]
         report["cold"] = measure_cold(directory)
     finally:
         if options.keep is None:

@@ -112,6 +112,8 @@ def _covered(pool: Pool, chosen: Sequence[int], gold: mergewise.Span) -> bool:
 def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
     """Logistic regression, then each weight up and down while more evidence is held; links as the last fit made them."""
     found = [list(cases(*opened(name, cache), limit)) for name in sets]
+    standing = np.array([evidence.WEIGHTS[name] for name in ("bias", *FEATURES)])
+    print(f"the weights as they stand: {held(found, standing):.4f}", flush=True)
     weights = logistic(found)
     best = held(found, weights)
     print(f"logistic regression: {best:.4f}", flush=True)

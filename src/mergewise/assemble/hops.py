@@ -15,6 +15,7 @@ from mergewise.types import Place
 
 LEAVES = 6  # of a place that are read
 PLACES = 16  # that one hop reads
+FAINT = 0.05  # strength of a link below which its place is not read
 BESIDE = 4  # words around a name in which a word of the question counts as beside it
 EVEN = 0.8  # what the best sentence of a named place counts for, as a share of the best of all
 
@@ -97,10 +98,10 @@ class Follower:
 
 
 def strongest(reached: Mapping[Place, Sequence[Link]]) -> list[Place]:
-    """The places that a hop reads, those with the strongest links first."""
-    return sorted(reached, key=lambda place: (-max(link.strength for link in reached[place]), place.first_leaf))[
-        :PLACES
-    ]
+    """The places that a hop reads, those with the strongest links first, without those of faint ones."""
+    strength = {place: max(link.strength for link in links) for place, links in reached.items()}
+    worth = [place for place in reached if strength[place] >= FAINT]
+    return sorted(worth, key=lambda place: (-strength[place], place.first_leaf))[:PLACES]
 
 
 def by_place(pool: Pool, reached: Mapping[Place, Sequence[Link]]) -> dict[PlaceKey, list[Link]]:

@@ -176,10 +176,9 @@ def _leaf(row: Mapping[str, Any]) -> Leaf:
     )
 
 
-def sentences_from(row: Mapping[str, Any]) -> tuple[Sentence, ...]:
-    numbers, shift = row["sentences"], row["start"]
+def sentences_from(start: int, numbers: Sequence[int]) -> tuple[Sentence, ...]:
     return tuple(
-        Sentence(shift + numbers[i], shift + numbers[i + 1], numbers[i + 2]) for i in range(0, len(numbers), 3)
+        Sentence(start + numbers[i], start + numbers[i + 1], numbers[i + 2]) for i in range(0, len(numbers), 3)
     )
 
 
@@ -188,21 +187,23 @@ LEAF_SENTENCE_COLUMNS = ["id", "doc", "doc_id", "start", "body", "key", "sentenc
 
 def leaf_sentences_from(table: pa.Table, dimension: int) -> dict[int, LeafSentences]:
     """Where a leaf has no vectors of sentences, `vectors` is None."""
+    embedded = "sentence_vectors" in table.column_names
+    packed = table["sentence_vectors"].to_pylist() if embedded else [None] * len(table)
     found = {}
-    for row in table.to_pylist():
-        title, headings, text = split_key(row["key"])
-        packed = row.get("sentence_vectors")
-        found[row["id"]] = LeafSentences(
-            id=row["id"],
-            document=row["doc"],
-            doc_id=row["doc_id"],
+    for row in zip(*(table[name].to_pylist() for name in LEAF_SENTENCE_COLUMNS), packed, strict=True):
+        leaf, number, doc_id, start, body, key, bounds, own = row
+        title, headings, text = split_key(key)
+        found[leaf] = LeafSentences(
+            id=leaf,
+            document=number,
+            doc_id=doc_id,
             title=title,
             headings=headings,
-            start=row["start"],
-            body=row["body"],
+            start=start,
+            body=body,
             text=text,
-            sentences=sentences_from(row),
-            vectors=None if packed is None else unit_rows(np.frombuffer(packed, np.int8).reshape(-1, dimension)),
+            sentences=sentences_from(start, bounds),
+            vectors=None if own is None else unit_rows(np.frombuffer(own, np.int8).reshape(-1, dimension)),
         )
     return found
 
@@ -304,7 +305,7 @@ def rows_from(row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Documen
         digest=row["_digest"],
         leaves=tuple(leaves_from(own_leaves).values()),
         sections=tuple(sections_from(own_sections).values()),
-        sentences=tuple(sentences_from(leaf) for leaf in own_leaves.to_pylist()),
+        sentences=tuple(sentences_from(leaf["start"], leaf["sentences"]) for leaf in own_leaves.to_pylist()),
         names=tuple(Name(name["name"], name["first_leaf"], name["leaf_count"]) for name in own[NAME].to_pylist()),
         vectors=np.stack(vectors) if vectors else None,
         sentence_vectors=None
