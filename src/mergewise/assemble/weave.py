@@ -42,7 +42,7 @@ class Weave:
     budget.
     """
 
-    k: int = 80
+    k: int = 60
     slices: int = 0
     hops: int = 2
     beam: int = 12

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
+from typing import Any
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_]+(?:['’][^\W_]+)*")
 STOP_WORDS = frozenset(
@@ -55,12 +56,13 @@ class TermFinder:
 
 
 @cache
-def _stemmer() -> object:
-    import snowballstemmer
+def _stemmer() -> Any:
+    """In C: it holds the interpreter's lock for a word, so that threads may share it, which one in Python could not be."""
+    import Stemmer
 
-    return snowballstemmer.stemmer("english")
+    return Stemmer.Stemmer("english", 0)
 
 
 @lru_cache(100_000)
 def _stem(word: str) -> str:
-    return str(_stemmer().stemWord(word.replace("’", "'")))  # type: ignore[attr-defined]
+    return str(_stemmer().stemWord(word.replace("’", "'")))
