@@ -57,7 +57,7 @@ def test_every_command_and_strategy_is_documented() -> None:
         assert f"`{name}`" in README, name
 
 
-@pytest.mark.parametrize("strategy", ["auto-merge", "mergerag-sym", "weave"])
+@pytest.mark.parametrize("strategy", ["auto-merge", "macrag", "mergerag-sym", "weave"])
 def test_every_parameter_of_a_strategy_is_documented_with_its_default(strategy: str) -> None:
     parameters = STRATEGIES[strategy].parameters
     section = GUIDE[GUIDE.index(f"| `{strategy}` | default |") :].partition("\n\n")[0]
