@@ -37,20 +37,20 @@ FEATURES = (
     "rest",  # the same, times the share of the question's terms that the chain lacks and the sentence has
 )
 WEIGHTS: Mapping[str, float] = {
-    "bias": -6.81,
-    "cosine": 7.36,
-    "leaf": 1.92,
-    "terms": 1.14,
-    "path_terms": 2.58,
-    "document": 0.72,
-    "elsewhere": 0.74,
-    "first": 1.49,
-    "named": 3.25,
-    "length": 0.59,
-    "offers": 0.60,
-    "link": 4.04,
-    "near": 2.39,
-    "rest": 14.91,
+    "bias": -7.02,
+    "cosine": 8.30,
+    "leaf": 2.30,
+    "terms": 1.03,
+    "path_terms": 2.45,
+    "document": 0.64,
+    "elsewhere": 0.75,
+    "first": 1.44,
+    "named": 2.07,
+    "length": 0.55,
+    "offers": 0.58,
+    "link": 3.23,
+    "near": 3.65,
+    "rest": 15.70,
 }
 
 COMMON = 8  # a name that more places define tells nothing
