@@ -170,7 +170,8 @@ def compare(
 
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     contexts: list[tuple[Context, float]] = []
-    opened.context(question, strategy="topk", budget=1, where=where)  # so that no strategy pays for loading the model
+    # so that no strategy pays for what is loaded once
+    opened.context(question, strategy="weave", budget=1, where=where)
     for spec in split_specs(strategies):
         started = perf_counter()
         contexts.append((opened.context(question, strategy=spec, budget=budget, where=where), perf_counter() - started))
