@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -47,6 +47,7 @@ class LanceReader:
         self.directory = directory
         self.manifest = manifest
         self._tables: dict[str, Table | None] = {}
+        self._numbers: dict[str, frozenset[int]] = {}  # of the documents that meet a condition
         self._filters: dict[str, str] = {}
         self._names: _NameTable | None = None
         self._slices: dict[int, SliceHit] = {}  # the last ones found
@@ -185,7 +186,8 @@ class LanceReader:
         """Row addresses of leaves: all of them are read once a state, unless the table is very large."""
         if self._all_addresses is None and any(leaf not in self._addresses for leaf in ids):
             self._all_addresses = self._read_addresses()
-        known = {leaf: self._addresses[leaf] for leaf in ids if leaf in self._addresses}
+        remembered = self._addresses  # another thread may begin a new one meanwhile
+        known = {leaf: remembered[leaf] for leaf in ids if leaf in remembered}
         rest = [leaf for leaf in ids if leaf not in known]
         if rest and self._all_addresses is not None and len(self._all_addresses[0]):
             stored, addresses = self._all_addresses
@@ -223,7 +225,8 @@ class LanceReader:
 
     def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
         """Those that a search has just found come without another query."""
-        slices = {i: self._slices[i] for i in ids if i in self._slices}
+        remembered = self._slices  # another thread may begin a new one meanwhile
+        slices = {i: remembered[i] for i in ids if i in remembered}
         rest = self._rows(s.SLICE, s.HIT_COLUMNS, [i for i in ids if i not in slices])
         return slices if rest is None else slices | s.slice_hits_from(rest)
 
@@ -275,15 +278,20 @@ class LanceReader:
     def _leaf_filter(self, where: str) -> str:
         """A condition on documents, as a condition on leaves: the numbers of the documents that meet it."""
         if where not in self._filters:
-            self._filters[where] = within(self._numbers_where(where))
+            self._filters[where] = within(sorted(self._numbers_where(where)))
         return self._filters[where]
 
-    def _numbers_where(self, where: str) -> list[int]:
+    def _numbers_where(self, where: str) -> frozenset[int]:
+        if where not in self._numbers:
+            self._numbers[where] = self._read_numbers(where)
+        return self._numbers[where]
+
+    def _read_numbers(self, where: str) -> frozenset[int]:
         table = self._table(s.DOCUMENTS)
         if table is None:
-            return []
+            return frozenset()
         try:
-            return sorted(scan(table, ["_number"], where)["_number"].to_pylist())
+            return frozenset(scan(table, ["_number"], where)["_number"].to_pylist())
         except (ValueError, RuntimeError, OSError) as error:
             named = ", ".join(c for c in table.schema.names if not c.startswith("_"))
             raise UsageError(
@@ -302,14 +310,13 @@ class _NameTable:
             table[column].to_numpy() for column in ("hash", "doc", "first_leaf", "leaf_count")
         )
 
-    def places(self, names: Sequence[str], numbers: Sequence[int] | None) -> dict[str, list[Place]]:
+    def places(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Place]]:
         """The places of those names that have some, in the documents with these numbers."""
         wanted = np.array([s.name_hash(name) for name in names], np.int64)
         starts, ends = (np.searchsorted(self._hashes, wanted, side) for side in ("left", "right"))
-        allowed = None if numbers is None else np.isin(self._docs, numbers)
         found = {}
         for i in np.flatnonzero(starts < ends).tolist():
-            rows = [row for row in range(starts[i], ends[i]) if allowed is None or allowed[row]]
+            rows = [row for row in range(starts[i], ends[i]) if numbers is None or int(self._docs[row]) in numbers]
             if rows:
                 found[names[i]] = [
                     Place(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
