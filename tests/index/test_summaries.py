@@ -45,7 +45,7 @@ def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytes
     openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    with ChatServer(lambda messages: Turn("A cat in Rome. It ate.", pause=0.1)) as server:
+    with ChatServer(lambda messages: Turn("A cat in Rome. It ate.", together=2)) as server:
         chat = openai_chat.OpenAIChat("m", base_url=server.base_url)
         settings = SliceSettings(chunk=160, overlap=40, summary="abstractive")
         index = mergewise.open(tmp_path / "i", embedder="none", slices=settings, chat=chat)

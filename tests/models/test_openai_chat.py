@@ -259,10 +259,11 @@ def test_calls_run_together_up_to_the_limit(connect: Connect) -> None:
     async def ask(chat: ChatModel) -> list[Reply]:
         return await asyncio.gather(*(chat.complete([Message("user", str(i))]) for i in range(6)))
 
-    def echo(messages: Any) -> Turn:
-        return Turn(messages[-1].text, pause=0.1)
-
     for limit in (1, 3, 6):
+
+        def echo(messages: Any, limit: int = limit) -> Turn:
+            return Turn(messages[-1].text, pause=0.02, together=limit)
+
         server, chat = connect(echo, concurrency=limit)
         assert [reply.text for reply in run(ask(chat))] == list("012345")
         assert server.most_at_once == limit

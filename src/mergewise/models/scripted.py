@@ -32,7 +32,8 @@ class Turn:
     """One answer. A `status` other than 200 answers with an error; `headers` may hold Retry-After.
 
     `fault`: "disconnect" closes the connection without a word, "truncate" after half of the answer, "nonsense" answers
-    200 with what is no completion. Pauses are in seconds: before the answer, and for each of its tokens.
+    200 with what is no completion. Pauses are in seconds: before the answer, and for each of its tokens. The answer
+    waits until `together` calls have been under way at once, five seconds at most.
     """
 
     text: str = ""
@@ -41,6 +42,7 @@ class Turn:
     fault: Fault = "none"
     pause: float = 0.0
     pause_per_token: float = 0.0
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Asked:
         """All messages as one text."""
         return "\n\n".join(message.text for message in self.messages)
 
+
+COMPANY_SECONDS = 5.0
 
 Script: TypeAlias = Sequence[str | Turn] | Callable[[Sequence[Message]], str | Turn]
 
@@ -85,6 +89,10 @@ class Transcript:
         finally:
             with self._lock:
                 self._under_way -= 1
+
+    def waits(self, turn: Turn, since: float) -> bool:
+        """Whether the answer waits for company, `since` being when it came."""
+        return self.most_at_once < turn.together and time.monotonic() < since + COMPANY_SECONDS
 
     def _next(self, messages: Sequence[Message]) -> Turn:
         script = self._script
@@ -124,6 +132,9 @@ class ScriptedChat:
     ) -> Reply:
         with self.transcript.turn(Asked(tuple(messages), max_tokens, schema, streamed)) as turn:
             text, complete = shortened(turn.text, max_tokens)
+            since = time.monotonic()
+            while self.transcript.waits(turn, since):
+                await asyncio.sleep(0.002)
             await asyncio.sleep(turn.pause + turn.pause_per_token * count_tokens([text])[0])
         if turn.status != 200 or turn.fault != "none":
             raise ModelError(f"{self.spec} failed, as its script says", "look at the script")
@@ -195,6 +206,9 @@ class _Handler(BaseHTTPRequestHandler):
         asked = Asked(messages, _limit(body), _schema(body), streamed, body)
         with self.server.transcript.turn(asked) as turn:
             text, complete = shortened(turn.text, asked.max_tokens)
+            since = time.monotonic()
+            while self.server.transcript.waits(turn, since):
+                time.sleep(0.002)
             time.sleep(turn.pause)
             fails = turn.status != 200 or turn.fault in ("disconnect", "nonsense")
             if streamed and not fails:
