@@ -322,7 +322,7 @@ class Index:
         stored = self.store.reader()
         if chosen == "closed-book":
             _check_question(question, budget, hops)
-            context = Context(question, strategy, 0, "", 0, ())
+            context = Context(question, strategy, AUTO_BUDGET if budget == "auto" else budget, "", 0, ())
         else:
             context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
         if self.chat is None or chosen is None:

@@ -14,6 +14,7 @@ import mergewise
 from mergewise.assemble import Models, assemble
 from mergewise.assemble.evidence import FEATURES, WEIGHTS, Asked, Pool
 from mergewise.assemble.hops import Follower, named_places
+from mergewise.errors import UsageError
 from mergewise.index.tree import TreeSettings
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
@@ -276,3 +277,9 @@ def test_slices_join_where_the_index_has_them(tmp_path: Path) -> None:
     assert len(found.text) > len(alone.text) and "knurled ring" in found.text
     for passage in found.passages:
         assert all(index.document(s.doc_id).text[s.start : s.end] == text for s, text in passage.parts())
+
+
+def test_more_hops_than_three_are_refused() -> None:
+    with pytest.raises(UsageError, match="hops cannot be 4"):
+        weave("Who directed Silent Rain?", FILMS, spec="weave(hops=4)")
+    assert weave("Who directed Silent Rain?", FILMS, spec="weave(hops=3)").passages

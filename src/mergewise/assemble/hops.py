@@ -105,11 +105,12 @@ def strongest(reached: Mapping[Place, Sequence[Link]]) -> list[Place]:
 
 
 def by_place(pool: Pool, reached: Mapping[Place, Sequence[Link]]) -> dict[PlaceKey, list[Link]]:
-    """The links by what the pool calls a place."""
+    """The links by what the pool calls a place; one that was not read, or says nothing, leads nowhere."""
     links: dict[PlaceKey, list[Link]] = {}
     for place, found in reached.items():
-        if place.first_leaf in pool.leaves:
-            links.setdefault(pool.leaves[place.first_leaf], []).extend(found)
+        key = pool.leaves.get(place.first_leaf)
+        if key is not None and pool.members[key]:
+            links.setdefault(key, []).extend(found)
     return links
 
 

@@ -20,10 +20,12 @@ from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.hops import Follower, by_place, leaves_of, named_places, strongest
 from mergewise.assemble.render import heading_line
 from mergewise.assemble.submodular import Objective, Selection, maximise
+from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.terms import spelled_terms
 from mergewise.types import GAP, ChunkPlace, Context, LeafSentences, SliceHit, Step
 
+MOST_HOPS = 3
 POOL = 100  # the most relevant candidates, among which is selected
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
 ALIKE = 0.95  # cosine above which two sentences begin to say the same
@@ -53,6 +55,8 @@ class Weave:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Weave, name: str) -> Context:
+    if parameters.hops > MOST_HOPS:
+        raise UsageError(f"weave: hops cannot be {parameters.hops}", f"0 to {MOST_HOPS}")
     trace: list[Step] = []
     pool = gather(question, reader, parameters, trace)
     if not pool.items:
