@@ -12,7 +12,7 @@ from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.store.memory import MemoryStore
-from mergewise.types import ChunkPlace, Document, DocumentRows, Hit, Leaf, LeafSentences, Place, Section, SliceHit
+from mergewise.types import ChunkBounds, Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, SliceHit
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
@@ -91,8 +91,8 @@ class ScriptedReader:
     def slices(self, question: str, k: int) -> list[SliceHit]:
         return []
 
-    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
-        return self.store.chunk_places(ids)
+    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
+        return self.store.chunk_bounds(ids)
 
     def question_vector(self, question: str) -> FloatArray | None:
         return None
@@ -101,5 +101,5 @@ class ScriptedReader:
         self.calls.append("sentences")
         return self.store.sentences(ids)
 
-    def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
-        return self.store.places(names)
+    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
+        return self.store.definitions(names)

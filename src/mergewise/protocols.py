@@ -11,7 +11,8 @@ import numpy.typing as npt
 from mergewise.types import (
     AddReport,
     Chunk,
-    ChunkPlace,
+    ChunkBounds,
+    Definition,
     Document,
     DocumentInfo,
     DocumentRows,
@@ -19,7 +20,6 @@ from mergewise.types import (
     Leaf,
     LeafSentences,
     Message,
-    Place,
     Problem,
     Reply,
     Section,
@@ -142,7 +142,7 @@ class IndexReader(Protocol):
         """These leaves with their sentences and the sentences' vectors, in one call to the store."""
         ...
 
-    def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
+    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         """Where each of these names is defined, among the documents that the question is about."""
         ...
 
@@ -162,7 +162,7 @@ class IndexReader(Protocol):
         """The chunks with these ids, in one call to the store. A missing id is missing in the result."""
         ...
 
-    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
         """Where the chunks with these ids stand, without a call to the store."""
         ...
 
@@ -196,7 +196,7 @@ class StoreReader(Protocol):
         """These slices, without scores."""
         ...
 
-    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]: ...
+    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]: ...
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
 
@@ -226,7 +226,7 @@ class StoreReader(Protocol):
         """These leaves with their sentences and the sentences' vectors."""
         ...
 
-    def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
+    def definitions(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Definition]]:
         """Where each of these names is defined, in document order; a name that nothing defines is missing."""
         ...
 

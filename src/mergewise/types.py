@@ -127,7 +127,7 @@ class Sentence(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Definition:
     """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any.
 
     `document` is the number of their document.
@@ -253,7 +253,7 @@ class SliceHit:
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkPlace:
+class ChunkBounds:
     """Where a chunk stands: what neighbours are merged by. `document` is the number of its document."""
 
     id: int

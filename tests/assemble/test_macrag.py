@@ -24,7 +24,7 @@ from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.memory import MemoryStore
 from mergewise.text.terms import content_terms
-from mergewise.types import ChunkPlace, Context, Document, SliceHit, Step
+from mergewise.types import ChunkBounds, Context, Document, SliceHit, Step
 
 EMBEDDER = HashEmbedder()
 SETTINGS = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45)
@@ -163,7 +163,7 @@ places = st.lists(st.tuples(st.integers(0, 80), st.integers(1, 30)), min_size=1,
 
 @given(places)
 def test_merged_chunks_hold_each_character_once(pairs: list[tuple[int, int]]) -> None:
-    members = [ChunkPlace(i, 1, a, a + n, a // 5, n // 5 + 1, n) for i, (a, n) in enumerate(sorted(pairs))]
+    members = [ChunkBounds(i, 1, a, a + n, a // 5, n // 5 + 1, n) for i, (a, n) in enumerate(sorted(pairs))]
     merged = merge("d", members, 0.5, 0.7)
     assert {i for a, b in merged.parts for i in range(a, b)} == {i for c in members for i in range(c.start, c.end)}
     assert all(left[1] < right[0] for left, right in pairwise(merged.parts))

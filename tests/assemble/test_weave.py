@@ -251,9 +251,9 @@ def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
     for store in (lance, memory):
         store.write(rows)
     names = ["ada moor", "snow", "nobody", "pump manual"]
-    assert lance.reader().places(names) == {
+    assert lance.reader().definitions(names) == {
         name: [p.__class__(p.document, p.first_leaf, p.leaf_count) for p in places]
-        for name, places in memory.places(names).items()
+        for name, places in memory.definitions(names).items()
     }
     ids = list(range(12))
     ours, theirs = lance.reader().sentences(ids), memory.sentences(ids)

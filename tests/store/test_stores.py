@@ -199,9 +199,9 @@ def test_slices_come_back_whole_and_are_found(slicing: Store) -> None:
             assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
             chunk = reader.slices([found[0][0]])[found[0][0]].chunk if view == "slice" else found[0][0]
             assert reader.chunks([chunk])[chunk].doc_id == "tale"
-            place, whole = reader.chunk_places([chunk, -1])[chunk], reader.chunks([chunk])[chunk]
+            place, whole = reader.chunk_bounds([chunk, -1])[chunk], reader.chunks([chunk])[chunk]
             assert (place.start, place.end, place.first_leaf) == (whole.start, whole.end, whole.first_leaf)
-    assert reader.chunk_places([10**9]) == {} and reader.chunks([10**9]) == {} and reader.slices([10**9]) == {}
+    assert reader.chunk_bounds([10**9]) == {} and reader.chunks([10**9]) == {} and reader.slices([10**9]) == {}
 
 
 def test_replacing_and_removing_take_the_slices_along(slicing: Store) -> None:

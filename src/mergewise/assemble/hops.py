@@ -11,7 +11,7 @@ import numpy as np
 from mergewise.assemble.evidence import COMMON, PREFIX, Item, Link, PlaceKey, Pool
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
-from mergewise.types import Place
+from mergewise.types import Definition
 
 LEAVES = 6  # of a place that are read
 PLACES = 16  # that one hop reads
@@ -20,10 +20,10 @@ BESIDE = 4  # words around a name in which a word of the question counts as besi
 EVEN = 0.8  # what the best sentence of a named place counts for, as a share of the best of all
 
 
-def named_places(pool: Pool, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Place]]]:
+def named_places(pool: Pool, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
     """The names in the question, and the places that define them."""
     possible = possible_names(pool.asked.words)
-    known = reader.places(list(dict.fromkeys(mention.name for mention in possible)))
+    known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))
     known = {name: places for name, places in known.items() if len(places) <= COMMON}
     return mentions(possible, known), known
 
@@ -55,15 +55,15 @@ class Follower:
         self._relations = pool.asked.relations(asked_names)
         self._words: dict[int, Words] = {}
         self._possible: dict[int, list[Mention]] = {}
-        self._places: dict[str, list[Place]] = {}
+        self._places: dict[str, list[Definition]] = {}
 
-    def follow(self) -> dict[Place, list[Link]]:
+    def follow(self) -> dict[Definition, list[Link]]:
         """The places that the `beam` strongest candidates name, with the links that lead there."""
         pool = self.pool
         strength = strengths(pool)
         evidence = np.argsort(-strength, kind="stable")[: self.beam].tolist()
         self._look_up(evidence)
-        links: dict[Place, list[Link]] = defaultdict(list)
+        links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
             for mention in mentions(self._possible[i], self._places):
                 if mention.name in self._skip:
@@ -81,9 +81,9 @@ class Follower:
             self._words[i] = words_of(self.pool.items[i].text)
             self._possible[i] = possible_names(self._words[i])
         names = dict.fromkeys(mention.name for i in fresh for mention in self._possible[i])
-        self._places |= self.reader.places(list(names)) if names else {}
+        self._places |= self.reader.definitions(list(names)) if names else {}
 
-    def _targets(self, item: Item, places: Sequence[Place]) -> list[Place]:
+    def _targets(self, item: Item, places: Sequence[Definition]) -> list[Definition]:
         """Those of the same document where there are some; none where the name leads everywhere, or back."""
         if any(item.leaf.id in place.leaves for place in places):
             return []
@@ -97,14 +97,14 @@ class Follower:
         return any(word[:PREFIX] in self._relations for word in before + after)
 
 
-def strongest(reached: Mapping[Place, Sequence[Link]]) -> list[Place]:
+def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
     """The places that a hop reads, those with the strongest links first, without those of faint ones."""
     strength = {place: max(link.strength for link in links) for place, links in reached.items()}
     worth = [place for place in reached if strength[place] >= FAINT]
     return sorted(worth, key=lambda place: (-strength[place], place.first_leaf))[:PLACES]
 
 
-def by_place(pool: Pool, reached: Mapping[Place, Sequence[Link]]) -> dict[PlaceKey, list[Link]]:
+def by_place(pool: Pool, reached: Mapping[Definition, Sequence[Link]]) -> dict[PlaceKey, list[Link]]:
     """The links by what the pool calls a place; one that was not read, or says nothing, leads nowhere."""
     links: dict[PlaceKey, list[Link]] = {}
     for place, found in reached.items():
@@ -114,7 +114,7 @@ def by_place(pool: Pool, reached: Mapping[Place, Sequence[Link]]) -> dict[PlaceK
     return links
 
 
-def leaves_of(places: Iterable[Place], known: Mapping[int, object]) -> list[int]:
+def leaves_of(places: Iterable[Definition], known: Mapping[int, object]) -> list[int]:
     """The first leaves of the places, without those that are known."""
     wanted = (leaf for place in places for leaf in place.leaves[:LEAVES])
     return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]

@@ -23,7 +23,7 @@ from mergewise.assemble.ranked_sentences import Piece, ranked_pieces, sentences_
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
-from mergewise.types import Chunk, ChunkPlace, Context, SliceHit, Span, Step, Usage
+from mergewise.types import Chunk, ChunkBounds, Context, SliceHit, Span, Step, Usage
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
@@ -176,7 +176,7 @@ def merge_neighbours(
 ) -> list[Merged]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
-    near = reader.chunk_places(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
+    near = reader.chunk_bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
     final = []
     for doc_id in documents:
         own = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
@@ -197,7 +197,7 @@ def neighbourhood(chunk: int, h: int) -> range:
     return range(chunk - h, chunk + h + 1)
 
 
-def merge(doc_id: str, members: Sequence[ChunkPlace], score: float, rank: float) -> Merged:
+def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> Merged:
     """The chunks as spans: overlaps once, neighbours in one piece."""
     parts: list[tuple[int, int]] = []
     for chunk in members:

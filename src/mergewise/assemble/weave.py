@@ -23,7 +23,7 @@ from mergewise.assemble.submodular import Objective, Selection, maximise
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.terms import spelled_terms
-from mergewise.types import GAP, ChunkPlace, Context, LeafSentences, SliceHit, Step
+from mergewise.types import GAP, ChunkBounds, Context, LeafSentences, SliceHit, Step
 
 MOST_HOPS = 3
 POOL = 100  # the most relevant candidates, among which is selected
@@ -104,10 +104,10 @@ def gather(question: str, reader: IndexReader, parameters: Weave, trace: list[St
     return pool
 
 
-def slices_found(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkPlace, SliceHit]]:
+def slices_found(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkBounds, SliceHit]]:
     """The best slices with where their chunks stand, in an index that has the slice view."""
     hits = reader.slices(question, parameters.slices) if parameters.slices and reader.has("slice") else []
-    places = reader.chunk_places([hit.chunk for hit in hits])
+    places = reader.chunk_bounds([hit.chunk for hit in hits])
     return [(places[hit.chunk], hit) for hit in hits if hit.chunk in places]
 
 

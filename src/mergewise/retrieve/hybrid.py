@@ -12,7 +12,7 @@ from mergewise.errors import UsageError
 from mergewise.protocols import Embedder, FloatArray, Reranker, StoreReader
 from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
 from mergewise.text.keys import search_key
-from mergewise.types import Chunk, ChunkPlace, Hit, Leaf, LeafSentences, Place, Section, SliceHit
+from mergewise.types import Chunk, ChunkBounds, Definition, Hit, Leaf, LeafSentences, Section, SliceHit
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class HybridReader:
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
         return self._store.chunks(ids)
 
-    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
-        return self._store.chunk_places(ids)
+    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
+        return self._store.chunk_bounds(ids)
 
     def has(self, view: str) -> bool:
         return view in self._store.views
@@ -134,8 +134,8 @@ class HybridReader:
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         return self._store.sentences(ids)
 
-    def places(self, names: Sequence[str]) -> dict[str, list[Place]]:
-        return self._store.places(names, self._where)
+    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
+        return self._store.definitions(names, self._where)
 
 
 def _reranked(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:

@@ -18,13 +18,13 @@ from mergewise.store import schema as s
 from mergewise.store.manifest import Manifest
 from mergewise.types import (
     Chunk,
-    ChunkPlace,
+    ChunkBounds,
+    Definition,
     Document,
     DocumentInfo,
     DocumentRows,
     Leaf,
     LeafSentences,
-    Place,
     Section,
     SliceHit,
 )
@@ -51,7 +51,7 @@ class LanceReader:
         self._filters: dict[str, str] = {}
         self._names: _NameTable | None = None
         self._slices: dict[int, SliceHit] = {}  # the last ones found
-        self._places: _PlaceTable | None = None
+        self._places: _BoundsTable | None = None
         self._all_addresses: tuple[IntArray, IntArray] | None = None
         self._addresses: dict[int, int] = {}  # of leaves that a search found: reading them by address is twice as fast
 
@@ -164,10 +164,10 @@ class LanceReader:
             found[leaf] = replace(found[leaf], vectors=np.repeat(vector[None], len(found[leaf].sentences), axis=0))
         return found
 
-    def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
+    def definitions(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Definition]]:
         if self._names is None:
             self._names = _NameTable(self._read(s.NAME, ["hash", "doc", "first_leaf", "leaf_count"], None))
-        return self._names.places(names, None if where is None else self._numbers_where(where))
+        return self._names.definitions(names, None if where is None else self._numbers_where(where))
 
     def _leaf_rows(self, columns: Sequence[str], ids: Sequence[int]) -> Iterator[pa.Table]:
         """The rows of these leaves, by address where it is known."""
@@ -230,9 +230,9 @@ class LanceReader:
         rest = self._rows(s.SLICE, s.HIT_COLUMNS, [i for i in ids if i not in slices])
         return slices if rest is None else slices | s.slice_hits_from(rest)
 
-    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
         if self._places is None:
-            self._places = _PlaceTable(self._read(s.CHUNK, s.PLACE_COLUMNS, None))
+            self._places = _BoundsTable(self._read(s.CHUNK, s.BOUNDS_COLUMNS, None))
         return self._places.find(ids)
 
     def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
@@ -310,7 +310,7 @@ class _NameTable:
             table[column].to_numpy() for column in ("hash", "doc", "first_leaf", "leaf_count")
         )
 
-    def places(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Place]]:
+    def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
         """The places of those names that have some, in the documents with these numbers."""
         wanted = np.array([s.name_hash(name) for name in names], np.int64)
         starts, ends = (np.searchsorted(self._hashes, wanted, side) for side in ("left", "right"))
@@ -319,24 +319,24 @@ class _NameTable:
             rows = [row for row in range(starts[i], ends[i]) if numbers is None or int(self._docs[row]) in numbers]
             if rows:
                 found[names[i]] = [
-                    Place(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
+                    Definition(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
                 ]
         return found
 
 
-class _PlaceTable:
+class _BoundsTable:
     """Where all chunks of one state stand, sorted by id: 48 bytes a chunk, looked up without a query."""
 
     def __init__(self, table: pa.Table | None) -> None:
-        columns = {name: [] for name in s.PLACE_COLUMNS} if table is None else table.sort_by("id")
-        self._columns = [np.asarray(columns[name], np.int64) for name in s.PLACE_COLUMNS]
+        columns = {name: [] for name in s.BOUNDS_COLUMNS} if table is None else table.sort_by("id")
+        self._columns = [np.asarray(columns[name], np.int64) for name in s.BOUNDS_COLUMNS]
 
-    def find(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+    def find(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
         wanted, known = np.asarray(ids, np.int64), self._columns[0]
         at = np.searchsorted(known, wanted)
         at = at[(at < len(known)) & (known[np.minimum(at, len(known) - 1)] == wanted)] if len(known) else at[:0]
         rows = zip(*(column[at].tolist() for column in self._columns), strict=True)
-        return {row[0]: ChunkPlace(*row) for row in rows}
+        return {row[0]: ChunkBounds(*row) for row in rows}
 
 
 def connect(directory: Path) -> Any:

@@ -17,13 +17,13 @@ from mergewise.text.keys import search_key
 from mergewise.types import (
     AddReport,
     Chunk,
-    ChunkPlace,
+    ChunkBounds,
+    Definition,
     Document,
     DocumentInfo,
     DocumentRows,
     Leaf,
     LeafSentences,
-    Place,
     Problem,
     Section,
     Slice,
@@ -148,9 +148,9 @@ class MemoryStore:
         found = [x for rows in self._sliced() for x in rows.slices if x.id in set(ids)]
         return {x.id: SliceHit(x.id, x.doc_id, x.chunk, x.parts) for x in found}
 
-    def chunk_places(self, ids: Sequence[int]) -> dict[int, ChunkPlace]:
+    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
         return {
-            x.id: ChunkPlace(x.id, number, x.start, x.end, x.first_leaf, x.leaf_count, x.tokens)
+            x.id: ChunkBounds(x.id, number, x.start, x.end, x.first_leaf, x.leaf_count, x.tokens)
             for number, rows in enumerate(self._sliced())
             for x in rows.chunks
             if x.id in set(ids)
@@ -205,13 +205,13 @@ class MemoryStore:
                     )
         return found
 
-    def places(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Place]]:
+    def definitions(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Definition]]:
         _refuse(where)
-        found: dict[str, list[Place]] = {}
+        found: dict[str, list[Definition]] = {}
         for number, rows in enumerate(self._rows.values()):
             for name in rows.names:
                 if name.name in set(names):
-                    found.setdefault(name.name, []).append(Place(number, name.first_leaf, name.leaf_count))
+                    found.setdefault(name.name, []).append(Definition(number, name.first_leaf, name.leaf_count))
         return {name: sorted(places, key=lambda place: place.first_leaf) for name, places in found.items()}
 
     def _leaves(self) -> list[Leaf]:

@@ -320,7 +320,7 @@ def rows_from(row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> Documen
 CHUNK_COLUMNS = [
     "id", "doc_id", "ordinal", "start", "end", "first_leaf", "leaf_count", "tokens", "key", "summary", "parts"
 ]  # fmt: skip
-PLACE_COLUMNS = ["id", "doc", "start", "end", "first_leaf", "leaf_count", "tokens"]
+BOUNDS_COLUMNS = ["id", "doc", "start", "end", "first_leaf", "leaf_count", "tokens"]
 HIT_COLUMNS = ["id", "doc_id", "chunk", "parts"]
 SLICE_COLUMNS = [*HIT_COLUMNS, "key"]
 

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 PATH_MARK = " › "
 
 
+def heading_path(title: str, headings: Sequence[str]) -> str:
+    """Where a text stands, for people and models: title and headings from the outermost in; empty ones are left out."""
+    return PATH_MARK.join(part for part in (title, *headings) if part)
+
+
 def search_key(title: str, headings: Sequence[str], text: str) -> str:
     """One string that holds title, headings and text, and from which `split_key` gets them back."""
     return PATH_MARK.join(_flat(part) for part in (title, *headings)) + "\n" + text
