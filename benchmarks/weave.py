@@ -60,7 +60,7 @@ class Case:
 
 def cases(task: Task, index: Index, limit: int) -> Iterator[Case]:
     for question in chosen_questions(task, "first", limit):
-        reader = HybridReader(index.store.reader(), index.embedder, None, index.search)
+        reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
         pool = weave.gather(question.text, reader, weave.Weave(), [])
         if pool.items:
             gold = [any(_mostly(item.span, span) for span, _ in question.evidence) for item in pool.items]

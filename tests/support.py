@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from mergewise.index.names import names_of
-from mergewise.index.tree import TreeSettings, build_trees
+from mergewise.index import VIEWS
+from mergewise.index.pipeline import rows_of as made
+from mergewise.index.tree import TreeSettings
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import FloatArray
+from mergewise.protocols import Embedder, FloatArray, Store
+from mergewise.retrieve.hybrid import HybridReader
+from mergewise.store.lance import LanceStore
+from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.memory import MemoryStore
-from mergewise.types import ChunkBounds, Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, SliceHit
+from mergewise.store.views import Makers, Registry
+from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
@@ -21,7 +28,7 @@ class HashEmbedder:
     """Bags of words hashed into unit vectors: deterministic between runs, and it records what it was asked."""
 
     spec = "hash"
-    dimension = 32
+    dimension = 64
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -40,66 +47,83 @@ class HashEmbedder:
 
 def rows_of(
     documents: Sequence[Document],
-    embedder: HashEmbedder | None = None,
+    embedder: Embedder | None = None,
     settings: TreeSettings = SMALL,
     digest: str = "1",
+    **views: Any,
 ) -> list[DocumentRows]:
-    rows = []
-    for document, tree in zip(documents, build_trees(documents, count_tokens, settings), strict=True):
-        vectors = None if embedder is None else embedder.embed_documents([leaf.text for leaf in tree.leaves])
-        names = names_of(document, tree)
-        rows.append(DocumentRows(document, digest, tree.leaves, tree.sections, tree.sentences, names, vectors))
-    return rows
+    """The rows of the tree, and of further views by their settings."""
+    stored = {name: VIEWS[name].dump(own) for name, own in {"leaf": settings, **views}.items()}
+    return made([(document, digest) for document in documents], VIEWS, stored, Makers(count_tokens, embedder))
 
 
-def memory_store(documents: Sequence[Document], embedder: HashEmbedder | None = None) -> MemoryStore:
-    store = MemoryStore(0 if embedder is None else embedder.dimension)
-    store.write(rows_of(documents, embedder))
+def memory_store(documents: Sequence[Document], embedder: Embedder | None = None, **views: Any) -> MemoryStore:
+    stored = {name: VIEWS[name].dump(own) for name, own in {"leaf": SMALL, **views}.items()}
+    store = MemoryStore(VIEWS, 0 if embedder is None else embedder.dimension, stored)
+    store.write(rows_of(documents, embedder, **views))
     return store
+
+
+def new_store(
+    kind: str,
+    directory: Path,
+    registry: Registry = VIEWS,
+    embedder: Embedder | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Store:
+    """An empty store, "memory" or "lance", with the views of these settings; the tree with the default ones if not said."""
+    dimension = 0 if embedder is None else embedder.dimension
+    stored = {name: registry[name].dump(own) for name, own in (settings or {"leaf": SMALL}).items()}
+    if kind == "memory":
+        return MemoryStore(registry, dimension, stored)
+    views = {name: ViewState(own) for name, own in stored.items()}
+    manifest = Manifest(embedder="none" if embedder is None else embedder.spec, dimension=dimension, views=views)
+    return LanceStore.create(directory, manifest, registry)
+
+
+def reader_of(store: Store, embedder: Embedder | None = None, where: str | None = None) -> HybridReader:
+    return HybridReader(store.reader(), embedder, where)
 
 
 class ScriptedReader:
     """An `IndexReader` over a store in memory whose searches return given leaves at given scores; it counts its calls."""
 
     def __init__(self, store: MemoryStore, scores: dict[int, float] | Sequence[tuple[int, float]]) -> None:
-        self.store = store
+        self.reader = reader_of(store)
         self.scores = list(scores.items() if isinstance(scores, dict) else scores)
         self.calls: list[str] = []
         self.lost: set[int] = set()  # sections that the index does not have
 
     def search(self, question: str, k: int) -> list[Hit]:
-        leaves = self.store.leaves([leaf for leaf, _ in self.scores])
+        leaves = self.reader.leaves([leaf for leaf, _ in self.scores])
         return [Hit(leaves[i], score) for i, score in sorted(self.scores, key=lambda s: -s[1])[:k]]
 
     def sections(self, ids: Sequence[int]) -> dict[int, Section]:
         self.calls.append("sections")
-        return {i: s for i, s in self.store.sections(ids).items() if i not in self.lost}
+        return {i: s for i, s in self.reader.sections(ids).items() if i not in self.lost}
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
         self.calls.append("leaves")
-        return self.store.leaves(ids)
+        return self.reader.leaves(ids)
 
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
-        return self.store.vectors(ids)
+        return self.reader.vectors(ids)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         return sorted(self.scores, key=lambda s: -s[1])[:k]
 
     def has(self, view: str) -> bool:
-        return view in self.store.views
+        return self.reader.has(view)
 
-    def slices(self, question: str, k: int) -> list[SliceHit]:
-        return []
-
-    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
-        return self.store.chunk_bounds(ids)
+    def view(self, name: str) -> Any:
+        return self.reader.view(name)
 
     def question_vector(self, question: str) -> FloatArray | None:
         return None
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         self.calls.append("sentences")
-        return self.store.sentences(ids)
+        return self.reader.sentences(ids)
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
-        return self.store.definitions(names)
+        return self.reader.definitions(names)

@@ -22,10 +22,11 @@ import sys
 import pytest
 
 import mergewise
-from mergewise import engine
+from dataclasses import replace
+from mergewise.index import VIEWS, pipeline
 
-engine._BATCH_DOCUMENTS = 4
-engine._DOCUMENTS_SLICED = 4
+pipeline.BATCH_DOCUMENTS = 4
+VIEWS["slice"] = replace(VIEWS["slice"], batch=4)
 views = ("leaf", "slice") if "slice" in sys.argv else ("leaf",)
 if "later" in sys.argv:
     print("ready", flush=True)
@@ -109,16 +110,16 @@ def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
     mergewise.open(path, embedder="none").add(folder)
     draw = random.Random(1)
     rounds = killed = 0
-    while rounds < KILLS and "slice" not in mergewise.open(path).manifest.views:
+    while rounds < KILLS and "slice" not in mergewise.open(path).manifest.whole:
         killed += kill_while_indexing(path, folder, draw.uniform(1.0, 2.5), "slice", "later")
         rounds += 1
         assert mergewise.open(path).check() == []
     index = mergewise.open(path, views=("leaf", "slice"))
     assert index.check() == []
-    assert "slice" in index.manifest.views and len(index) == DOCUMENTS
-    found = [rows.slices for rows in index.store.reader().stored([info.id for info in index.documents()])]
-    assert all(own is not None for own in found)
+    assert "slice" in index.manifest.whole and len(index) == DOCUMENTS
+    found = [rows["chunk"] for rows in index.store.reader().stored([info.id for info in index.documents()])]
+    assert all(found)
     counts = index.store.reader().row_counts()
-    assert counts["chunk"] == sum(len(own.chunks) for own in found if own is not None)
+    assert counts["chunk"] == sum(map(len, found))
     assert "version 0" in index.context("version 0", strategy="macrag", budget=300).text
     assert killed > 0

@@ -13,8 +13,10 @@ SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"types", "errors", "defaults", "concurrency"},
     {"protocols"},
-    {"text", "readers", "models", "store"},
-    {"index", "retrieve", "assemble", "generate", "items"},
+    {"text", "readers", "models"},
+    {"store", "items"},
+    {"index"},
+    {"retrieve", "assemble", "generate"},
     {"engine"},
     {"train", "evaluate", "scale"},
     {"server", "cli"},

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import mergewise
-from mergewise import engine
 from mergewise.errors import StoreError, UsageError
+from mergewise.index import VIEWS
 from mergewise.index.slices import SliceSettings
 from mergewise.types import Document
+from tests.support import rows_of
 
 DOCUMENTS = [
     Document(f"d{i}", f"The city {i} lies on a river. " * 30 + f"Its tower {i} fell.", f"City {i}") for i in range(9)
@@ -20,25 +22,27 @@ SMALL = SliceSettings(chunk=160, overlap=40)
 
 def texts(index: mergewise.Index) -> list[list[str]]:
     rows = index.store.reader().stored([d.id for d in DOCUMENTS])
-    return [[x.text for x in row.slices.slices] for row in rows if row.slices is not None]
+    return [[x.text for x in row["slice"]] for row in rows if row["slice"]]
 
 
 def test_a_view_added_later_is_the_view_built_at_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_DOCUMENTS_SLICED", 2)
-    first = mergewise.open(tmp_path / "a", embedder="none", slices=SMALL)
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=2))
+    first = mergewise.open(tmp_path / "a", embedder="none", settings={"slice": SMALL})
     first.add(DOCUMENTS)
     later = mergewise.open(tmp_path / "b", embedder="none")
     later.add(DOCUMENTS)
     with pytest.raises(UsageError, match="--views leaf,slice"):
         later.context("Which tower fell?", strategy="macrag")
     seen: list[int] = []
-    later = mergewise.open(tmp_path / "b", slices=SMALL, progress=lambda done, total, name: seen.append(done))
+    later = mergewise.open(
+        tmp_path / "b", settings={"slice": SMALL}, progress=lambda done, total, name: seen.append(done)
+    )
     assert seen == [2, 4, 6, 8, 9]
     assert later.check() == [] == first.check()
     assert texts(later) == texts(first) and len(texts(first)) == 9
     question = "Which tower fell in city 4?"
     assert later.context(question, strategy="macrag").text == first.context(question, strategy="macrag").text
-    assert mergewise.open(tmp_path / "b").manifest.views == ("leaf", "slice")
+    assert mergewise.open(tmp_path / "b").manifest.whole == ("leaf", "slice")
 
 
 def test_documents_that_come_and_go_keep_the_view_whole(tmp_path: Path) -> None:
@@ -49,45 +53,54 @@ def test_documents_that_come_and_go_keep_the_view_whole(tmp_path: Path) -> None:
     plain.remove(["d1"])
     assert index.check() == []
     found = index.store.reader().stored(["d3", "new"])
-    assert [row.slices.slices[0].text for row in found if row.slices] == ["The city has a bridge now.", "A new bridge."]
+    assert [row["slice"][0].text for row in found] == ["The city has a bridge now.", "A new bridge."]
     hits = index.context("bridge", strategy="macrag", budget=100)
     assert {span.doc_id for p in hits.passages for span in p.spans} == {"d3", "new"}
 
 
-def test_a_writer_that_does_not_know_of_the_view_is_stopped(tmp_path: Path) -> None:
+def test_an_index_that_was_opened_before_brings_the_view_too(tmp_path: Path) -> None:
     old = mergewise.open(tmp_path / "i", embedder="none")
+    new = mergewise.open(tmp_path / "i", views=("leaf", "slice"))
+    old.add(DOCUMENTS[0])
+    assert new.check() == [] and new.store.reader().row_counts()["slice"] > 0
+
+
+def test_rows_that_were_made_before_the_view_was_asked_for_are_refused(tmp_path: Path) -> None:
+    old = mergewise.open(tmp_path / "i", embedder="none")
+    rows = rows_of(DOCUMENTS[:1])
     mergewise.open(tmp_path / "i", views=("leaf", "slice"))
-    with pytest.raises(StoreError, match="open the index again"):
-        old.add(DOCUMENTS[0])
+    with pytest.raises(StoreError, match="got a slice view from another process"):
+        old.store.write(rows)
+    assert old.check() == [] and len(old) == 0
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:
-    mergewise.open(tmp_path / "i", embedder="none", slices=SMALL)
-    mergewise.open(tmp_path / "i", slices=SMALL)
+    mergewise.open(tmp_path / "i", embedder="none", settings={"slice": SMALL})
+    mergewise.open(tmp_path / "i", settings={"slice": SMALL})
     with pytest.raises(UsageError, match="other settings"):
-        mergewise.open(tmp_path / "i", slices=SliceSettings())
+        mergewise.open(tmp_path / "i", settings={"slice": SliceSettings()})
     with pytest.raises(UsageError, match="unknown view"):
         mergewise.open(tmp_path / "j", views=("leaf", "nonsense"))
 
 
 def test_a_lost_slice_is_found_and_mended(tmp_path: Path) -> None:
-    index = mergewise.open(tmp_path / "i", embedder="none", slices=SMALL)
+    index = mergewise.open(tmp_path / "i", embedder="none", settings={"slice": SMALL})
     index.add(DOCUMENTS)
     with index.store._writing() as change:  # type: ignore[attr-defined]
         change.table("slice").delete("doc = 2")
         change.table("chunk").delete("doc = 5")
         change.commit()
-    assert {problem.doc_id for problem in index.check()} == {"d2", "d5"} | {None}
+    assert {problem.doc_id for problem in index.check()} == {"d2", "d5"}
     assert index.check(repair=True) == []
 
 
 def test_views_of_chunks_and_summaries(tmp_path: Path) -> None:
     settings = SliceSettings(chunk=160, overlap=40, vectors=("slice", "chunk", "summary"))
-    index = mergewise.open(tmp_path / "i", slices=settings)
+    index = mergewise.open(tmp_path / "i", settings={"slice": settings})
     index.add(DOCUMENTS)
     assert index.check() == []
     context = index.context("Which tower fell in city 4?", strategy="macrag(views=all)", budget=150)
     assert context.passages[0].spans[0].doc_id == "d4"
-    plain = mergewise.open(tmp_path / "j", embedder="none", slices=SMALL)
+    plain = mergewise.open(tmp_path / "j", embedder="none", settings={"slice": SMALL})
     with pytest.raises(UsageError, match="no vectors of its chunk view"):
         plain.context("tower", strategy="macrag(views=all)")

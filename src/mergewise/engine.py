@@ -3,61 +3,43 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mergewise import assemble as strategies
 from mergewise.assemble.iterate import merge
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
-from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
+from mergewise.errors import CorruptIndex, EmbedderMismatch, UsageError
 from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
-from mergewise.index.names import names_of
-from mergewise.index.slices import SliceSettings, build_slices, embed_slices
-from mergewise.index.tree import TreeSettings, build_trees
-from mergewise.index.vectors import embed_trees
+from mergewise.index import VIEWS, pipeline
 from mergewise.items import Source, items_of
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
+from mergewise.models.cache import CachedChat
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
+from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.store.manifest import Manifest, read_manifest
-from mergewise.types import (
-    AddReport,
-    Answer,
-    Context,
-    Document,
-    DocumentInfo,
-    DocumentRows,
-    Failure,
-    Problem,
-    SliceRows,
-)
+from mergewise.store.lance import LanceStore
+from mergewise.store.manifest import Manifest, ViewState, read_manifest
+from mergewise.store.views import Makers, Progress, views_of
+from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Problem
 
-VIEWS = ("leaf", "slice")
 DEFAULT_VIEWS = ("leaf",)
-_SUMMARIES = ".summaries"  # in the index's directory: what a chat model wrote
+_WRITTEN = ".summaries"  # in the index's directory: what a chat model wrote for a view
 
 Budget: TypeAlias = int | Literal["auto"]
 """Most tokens that a context may hold; "auto" lets weave decide."""
-Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with documents done, documents in all, and the name of the last one."""
-
-# One change of the index: what a kill can cost, and what memory holds at once.
-_BATCH_CHARACTERS = 1_000_000
-_BATCH_DOCUMENTS = 512
-_NAMES_AT_ONCE = 1000
-_DOCUMENTS_SLICED = 64
 
 
 def open(
     path: str | os.PathLike[str],
     *,
     views: Sequence[str] = DEFAULT_VIEWS,
-    slices: SliceSettings | None = None,
+    settings: Mapping[str, Any] | None = None,
     embedder: str | None = None,
     chat: str | ChatModel = CHAT,
     reranker: str | Reranker = RERANKER,
@@ -65,95 +47,110 @@ def open(
     progress: Progress | None = None,
     cache: str | os.PathLike[str] | None = None,
     tokens: TokenCounter = count_tokens,
-    search: SearchSettings = SearchSettings(),
+    search_settings: SearchSettings = SearchSettings(),
     create: bool = True,
+    search: SearchSettings | None = None,
+    slices: object = None,
 ) -> Index:
     """The index in the directory `path`, created if absent.
 
     `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL"; an index remembers
     its own and refuses another (`EmbedderMismatch`). `chat`, `reranker` and `scorer` are the models that answer, order
     and compare: specs (see the guide), or objects of the protocols. In the directory `cache` the chat model's answers
-    are kept, so that no call is paid for twice. `tokens` counts tokens for budgets, exactly; give
-    the tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
+    are kept, so that no call is paid for twice. `tokens` counts tokens for budgets, exactly; give the tokenizer of your
+    chat model. With `create=False` a missing index is a `UsageError`.
 
-    `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`, with the settings `slices`. An index
-    that has documents but not yet the view gets it now, in batches, with `progress`; after a kill the next call goes on.
+    `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
+    `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
+    the view gets it now, in batches, with `progress`; after a kill the next call goes on.
+
+    `search` and `slices` are older names of `search_settings` and `settings["slice"]`.
     """
-    from mergewise.store.lance import LanceStore
-
-    directory = Path(path)
-    if "://" in os.fspath(path):
-        raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
-    _check_views(views)
-    manifest = read_manifest(directory)
-    wanted = (slices or SliceSettings()).as_dict() if slices is not None or "slice" in views else None
-    if manifest is None:
+    if search is not None:
+        search_settings = search
+        _warn_of("search", "search_settings")
+    if slices is not None:
+        settings = {**(settings or {}), "slice": slices}
+        _warn_of("slices", "settings={'slice': ...}")
+    wanted = _wanted_views(views, settings or {})
+    directory = _directory(path)
+    store = LanceStore(directory, VIEWS)
+    if read_manifest(directory) is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        views = [*views, *(["slice"] if wanted and "slice" not in views else [])]
-        manifest = _new_manifest(views, embedder or EMBEDDER, wanted)
-        store = LanceStore.create(directory, manifest)
-        manifest = store.manifest
-    else:
-        store = LanceStore(directory, manifest)
-    if embedder is not None and embedder != manifest.embedder:
-        raise EmbedderMismatch(
-            f"{directory} was built with the embedder {manifest.embedder!r}, not {embedder!r}",
-            f"use --embedder {manifest.embedder}, or index into another directory",
-        )
-    if slices is not None and manifest.slices is not None and manifest.slices != wanted:
-        raise UsageError(f"{directory} has a slice view with other settings", "index into another directory")
+        store = LanceStore.create(directory, _new_manifest(embedder or EMBEDDER, wanted), VIEWS)
+    _check_embedder(store, embedder)
     index = Index(
         store=store,
-        manifest=manifest,
         tokens=tokens,
-        search=search,
+        search_settings=search_settings,
         chat=_cached(load_chat(chat) if isinstance(chat, str) else chat, cache),
         reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
-        directory=directory,
     )
-    if wanted is not None and "slice" not in manifest.views:
-        index.build_slices(wanted if manifest.slices is None else manifest.slices, progress)
+    index.add_views(wanted, progress)
     return index
 
 
-def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
-    if chat is None or directory is None:
-        return chat
-    from mergewise.models.cache import CachedChat
-
-    return CachedChat(chat, directory)
+def _directory(path: str | os.PathLike[str]) -> Path:
+    if "://" in os.fspath(path):
+        raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
+    return Path(path)
 
 
-def _check_views(views: Sequence[str]) -> None:
-    for view in views:
-        if view not in VIEWS:
-            raise UsageError(f"unknown view {view!r}", f"one of: {', '.join(VIEWS)}")
+def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
+    """The views that are asked for, with the settings that are asked for, if any, as a manifest keeps them."""
+    wanted = views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings])
+    for view in wanted:
+        if not isinstance(settings.get(view.name, view.settings()), view.settings):
+            raise UsageError(
+                f"the settings of the view {view.name!r} are {view.settings.__name__}", "see docs/guide.md"
+            )
+    return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
 
 
-def _new_manifest(views: Sequence[str], spec: str, slices: dict[str, object] | None) -> Manifest:
+def _new_manifest(spec: str, wanted: Mapping[str, dict[str, Any] | None]) -> Manifest:
     model = load_embedder(spec)
-    dimension = 0 if model is None else model.dimension
-    return Manifest(embedder=spec, dimension=dimension, views=tuple(views), sizes=asdict(TreeSettings()), slices=slices)
+    views = {name: ViewState(VIEWS[name].dump() if own is None else own) for name, own in wanted.items()}
+    return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
+
+
+def _check_embedder(store: LanceStore, embedder: str | None) -> None:
+    own = store.manifest.embedder
+    if embedder is not None and embedder != own:
+        raise EmbedderMismatch(
+            f"{store.directory} was built with the embedder {own!r}, not {embedder!r}",
+            f"use --embedder {own}, or index into another directory",
+        )
+
+
+def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
+    return chat if chat is None or directory is None else CachedChat(chat, directory)
+
+
+def _warn_of(old: str, new: str) -> None:
+    warnings.warn(f"{old} is called {new} now; the old name goes with the next version", DeprecationWarning, 3)
 
 
 @dataclass
 class Index:
     """Documents, searchable. Made by `mergewise.open`; safe to use from several threads."""
 
-    store: Store
-    manifest: Manifest
+    store: LanceStore
     tokens: TokenCounter
-    search: SearchSettings
+    search_settings: SearchSettings
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
-    directory: Path | None = None
     _embedder: Embedder | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return self.store.reader().row_counts()["documents"]
+
+    @property
+    def manifest(self) -> Manifest:
+        """The state of the index: its embedder, its views, its tables."""
+        return self.store.manifest
 
     @property
     def embedder(self) -> Embedder | None:
@@ -181,99 +178,27 @@ class Index:
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
         """
-        items = items_of(sources)
-        standing = self._digests([item.name for item in items])
-        report = AddReport()
-        batch: list[tuple[Document, str]] = []
-        for done, item in enumerate(items, 1):
-            digest = item.digest()
-            if standing.get(item.name) == digest:
-                report += AddReport(unchanged=1)
-            else:
-                try:
-                    batch.append((item.document(), digest))
-                except ReadError as error:
-                    report += AddReport(failed=(Failure(item.name, error.message),))
-            if _is_full(batch):
-                report += self.store.write(self._rows(batch))
-                batch = []
-            if progress is not None:
-                progress(done, len(items), item.name)
-        if batch:
-            report += self.store.write(self._rows(batch))
-        if report.added or report.replaced:
-            self.store.optimize()
-        return report
+        return pipeline.add(items_of(sources), self.store, VIEWS, self._makers(), progress)
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were."""
         return self.store.remove(list(dict.fromkeys(doc_ids)))
 
-    def _digests(self, names: Sequence[str]) -> dict[str, str]:
-        """What the index holds of these documents, asked in large batches."""
-        reader = self.store.reader()
-        found: dict[str, str] = {}
-        for first in range(0, len(names), _NAMES_AT_ONCE):
-            found |= reader.digests(names[first : first + _NAMES_AT_ONCE])
-        return found
+    def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
+        """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default."""
+        for name, own in wanted.items():
+            standing = self.store.settings.get(name)
+            if standing is not None and own is not None and standing != own:
+                raise UsageError(
+                    f"{self.store.directory} has a {name} view with other settings", "index into another directory"
+                )
+            if standing is None:
+                self.store.begin_view(name, VIEWS[name].dump() if own is None else own)
+            if name not in self.manifest.whole:
+                pipeline.add_view(self.store, VIEWS[name], self._makers(), progress)
 
-    def _rows(self, batch: Sequence[tuple[Document, str]]) -> list[DocumentRows]:
-        trees = build_trees([document for document, _ in batch], count_tokens, TreeSettings(**self.manifest.sizes))
-        embedded = [(None, None)] * len(trees) if self.embedder is None else embed_trees(self.embedder, trees)
-        rows = [
-            DocumentRows(
-                document=document,
-                digest=digest,
-                leaves=tree.leaves,
-                sections=tree.sections,
-                sentences=tree.sentences,
-                names=names_of(document, tree),
-                vectors=vectors,
-                sentence_vectors=sentence_vectors,
-            )
-            for (document, digest), tree, (vectors, sentence_vectors) in zip(batch, trees, embedded, strict=True)
-        ]
-        if self.manifest.slices is None:
-            return rows
-        return [replace(row, slices=own) for row, own in zip(rows, self._sliced(rows), strict=True)]
-
-    # -- the slice view
-
-    def build_slices(self, settings: Mapping[str, object], progress: Progress | None = None) -> None:
-        """Give every document that stands its slice view, in batches, each of them atomically."""
-        from mergewise.store.lance import LanceStore
-
-        assert isinstance(self.store, LanceStore)  # an index in memory has no views to add
-        self.store.begin_slices(settings)
-        self.manifest = self.store.manifest
-        done = 0
-        while True:
-            missing = self.store.missing_slices()
-            for first in range(0, len(missing), _DOCUMENTS_SLICED):
-                rows = self.store.reader().stored(missing[first : first + _DOCUMENTS_SLICED])
-                sliced = [(x.document.id, x.digest, own) for x, own in zip(rows, self._sliced(rows), strict=True)]
-                self.store.write_slices(sliced)
-                done += len(rows)
-                if progress is not None and rows:
-                    progress(done, max(done, len(missing)), rows[-1].document.id)
-            if self.store.finish_slices():
-                break
-        self.manifest = self.store.manifest
-
-    def _sliced(self, rows: Sequence[DocumentRows]) -> list[SliceRows]:
-        """The slice view of documents whose ids may be final."""
-        assert self.manifest.slices is not None
-        settings = SliceSettings.from_dict(self.manifest.slices)
-        built = build_slices(rows, count_tokens, settings, self._summarise if self.chat is not None else None)
-        return built if self.embedder is None else embed_slices(self.embedder, built, settings)
-
-    def _summarise(self, texts: Sequence[str]) -> list[str | None]:
-        from mergewise.index.summaries import summaries
-        from mergewise.models.cache import CachedChat
-
-        assert self.chat is not None
-        chat = self.chat if self.directory is None else CachedChat(self.chat, self.directory / _SUMMARIES)
-        return summaries(texts, chat, count_tokens)
+    def _makers(self) -> Makers:
+        return Makers(count_tokens, self.embedder, _cached(self.chat, self.store.directory / _WRITTEN))
 
     # -- questions
 
@@ -352,7 +277,7 @@ class Index:
         """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
         _check_question(question, budget, hops)
         reranker = None if self.reranker is None else RememberingReranker(self.reranker)
-        reader = HybridReader(stored, self.embedder, where, self.search, reranker)
+        reader = HybridReader(stored, self.embedder, where, self.search_settings, reranker)
         models = strategies.Models(self.tokens, self.chat, reranker, self.scorer, self.tokens is count_tokens)
         if budget == "auto":
             budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
@@ -379,12 +304,8 @@ class Index:
         if not repair:
             return problems
         self.store.repair()
-        reader = self.store.reader()
-        for doc_id in dict.fromkeys(p.doc_id for p in problems if p.doc_id is not None):
-            document = reader.document(doc_id)
-            if document is not None:
-                self.store.write(self._rows([(document, reader.digests([doc_id])[doc_id])]), force=True)
-        self.store.optimize()
+        damaged = dict.fromkeys(problem.doc_id for problem in problems if problem.doc_id is not None)
+        pipeline.rebuild(self.store, VIEWS, self._makers(), list(damaged))
         return self.store.check()
 
 
@@ -395,7 +316,3 @@ def _check_question(question: str, budget: Budget, hops: int) -> None:
         raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
     if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
         raise UsageError(f"the number of hops is {hops!r}", "give 1 or more")
-
-
-def _is_full(batch: Sequence[tuple[Document, str]]) -> bool:
-    return len(batch) >= _BATCH_DOCUMENTS or sum(len(document.text) for document, _ in batch) >= _BATCH_CHARACTERS

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Protocol, TypeAlias, runtime_checkable
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from mergewise.types import (
     AddReport,
-    Chunk,
-    ChunkBounds,
     Definition,
     Document,
     DocumentInfo,
@@ -23,10 +22,15 @@ from mergewise.types import (
     Problem,
     Reply,
     Section,
-    SliceHit,
 )
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
+
+Ranking: TypeAlias = Sequence[tuple[int, float]]
+"""(id, score), best first, each id once."""
+
+Row = TypeVar("Row")
+Kept = TypeVar("Kept")
 
 TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 """Tokens of each text, without special tokens."""
@@ -111,23 +115,46 @@ class NLLScorer(Protocol):
         ...
 
 
+class RowReader(Protocol):
+    """What the reader of a view has to work with: searches in its tables and rows by id, within the question's condition."""
+
+    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
+        ...
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
+        """These rows as records, in the order of `ids`. A missing id is missing in the result."""
+        ...
+
+    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
+        """A column of vectors of these rows; empty for an index without an embedder."""
+        ...
+
+    def whole(self, table: str, columns: Sequence[str]) -> Any:
+        """These columns of all rows, as a `pyarrow.Table`. Not for each question: see `once`."""
+        ...
+
+    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
+        """What `make` returns, made once for this state of the index. `name` is unique among all views."""
+        ...
+
+    def numbers(self) -> frozenset[int] | None:
+        """The numbers of the documents that the question is about; None without a condition."""
+        ...
+
+    def settings(self, view: str) -> Mapping[str, Any]:
+        """The settings with which the index has this view."""
+        ...
+
+
 class IndexReader(Protocol):
-    """What a strategy sees of an index, pinned to one state of it for the length of a question."""
+    """What a strategy sees of an index, pinned to one state of it for the length of a question.
+
+    The tree is at hand by methods of its own. What other views can do is the business of their readers: `view("slice")`.
+    """
 
     def search(self, question: str, k: int) -> list[Hit]:
         """The `k` best leaves by hybrid search, best first, each at most once."""
-        ...
-
-    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
-        """The sections with these ids, in one call to the store. A missing id is missing in the result."""
-        ...
-
-    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
-        """The leaves with these ids, in one call to the store. A missing id is missing in the result."""
-        ...
-
-    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
-        """The vectors of these leaves; empty for an index without an embedder."""
         ...
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
@@ -138,8 +165,20 @@ class IndexReader(Protocol):
         """The question's unit vector; None for an index without an embedder."""
         ...
 
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        """The leaves with these ids, in one call to the store. A missing id is missing in the result."""
+        ...
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        """The sections with these ids, in one call to the store. A missing id is missing in the result."""
+        ...
+
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         """These leaves with their sentences and the sentences' vectors, in one call to the store."""
+        ...
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
+        """The vectors of these leaves; empty for an index without an embedder."""
         ...
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
@@ -147,23 +186,11 @@ class IndexReader(Protocol):
         ...
 
     def has(self, view: str) -> bool:
-        """Whether the index has this view, whole."""
+        """Whether every document of the index has this view."""
         ...
 
-    def slices(self, question: str, k: int) -> list[SliceHit]:
-        """The `k` best slices by hybrid search, best first. UsageError for an index without the slice view."""
-        ...
-
-    def rank_chunks(self, question: str, k: int, view: str) -> list[tuple[int, float]]:
-        """Chunk ids and scores by hybrid search of the chunks' own vectors ("chunk") or their summaries' ("summary")."""
-        ...
-
-    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
-        """The chunks with these ids, in one call to the store. A missing id is missing in the result."""
-        ...
-
-    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
-        """Where the chunks with these ids stand, without a call to the store."""
+    def view(self, name: str) -> Any:
+        """The view's own reader. UsageError, with the way to build it, for an index without this view."""
         ...
 
 
@@ -182,57 +209,55 @@ class StoreReader(Protocol):
         """Everything that is stored of these documents, with final ids, as it is: what `check` looks at."""
         ...
 
-    @property
-    def views(self) -> Sequence[str]:
-        """The views that are whole."""
+    def numbers(self, where: str | None = None) -> frozenset[int]:
+        """The numbers of the documents, or of those that meet a condition."""
         ...
 
     @property
-    def vector_views(self) -> Sequence[str]:
-        """What has vectors in the slice view: slice, chunk, summary."""
+    def views(self) -> Mapping[str, Mapping[str, Any]]:
+        """The views that every document has, with their settings."""
         ...
-
-    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
-        """These slices, without scores."""
-        ...
-
-    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]: ...
-
-    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]: ...
 
     def row_counts(self) -> dict[str, int]:
-        """Rows by table: documents, leaf, section."""
+        """Rows by table, the documents first."""
         ...
 
-    def text_search(
-        self, question: str, k: int, where: str | None = None, view: str = "leaf"
-    ) -> list[tuple[int, float]]:
-        """Ids of leaves, slices or chunks by BM25 over title, headings and text, best first; only scores above zero."""
+    def text_search(self, question: str, k: int, where: str | None = None, table: str = "leaf") -> Ranking:
+        """Ids by BM25 over the column of the table that is searched, best first; only scores above zero."""
         ...
 
     def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, view: str = "leaf"
-    ) -> list[tuple[int, float]]:
-        """Ids by cosine, best first: of leaves, of slices, or of chunks by their own vectors or their summaries'."""
+        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+    ) -> Ranking:
+        """Ids by cosine, best first."""
         ...
 
-    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]: ...
-
-    def sections(self, ids: Sequence[int]) -> dict[int, Section]: ...
-
-    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]: ...
-
-    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        """These leaves with their sentences and the sentences' vectors."""
+    def start_text_search(
+        self, question: str, k: int, where: str | None = None, table: str = "leaf"
+    ) -> Future[Ranking]:
+        """The same, meanwhile."""
         ...
 
-    def definitions(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Definition]]:
-        """Where each of these names is defined, in document order; a name that nothing defines is missing."""
-        ...
+    def start_vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+    ) -> Future[Ranking]: ...
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]: ...
+
+    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]: ...
+
+    def whole(self, table: str, columns: Sequence[str]) -> Any: ...
+
+    def once(self, name: str, make: Callable[[], Kept]) -> Kept: ...
 
 
 class Store(Protocol):
     """An index on disk, or in memory. Every change is atomic: readers see all of it or nothing."""
+
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        """The settings of the views that a document must bring when it is written."""
+        ...
 
     def reader(self) -> StoreReader:
         """The state that the last finished change left."""
@@ -248,6 +273,22 @@ class Store(Protocol):
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         """Remove documents with all their rows; how many there were."""
+        ...
+
+    def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
+        """From now on every document that is written brings this view; `missing` are those that stand without."""
+        ...
+
+    def missing(self, view: str) -> list[str]:
+        """The documents that lack the view, in the order in which they were added."""
+        ...
+
+    def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
+        """The view's rows of documents that lack it. One that is gone, changed or served by now is left out."""
+        ...
+
+    def finish_view(self, view: str) -> bool:
+        """Whether every document has the view now; it is then searched by its own indexes."""
         ...
 
     def optimize(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,6 +12,11 @@ if TYPE_CHECKING:
 
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
+
+RowId: TypeAlias = Annotated[int, "row"]
+"""The number of a row of the record's own view. A builder counts from 0; a store moves the rows into a range of their own."""
+LeafId: TypeAlias = Annotated[int, "leaf"]
+"""The number of a leaf in another view's record. A builder counts from the document's first leaf."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -75,43 +80,18 @@ class Section:
     The leaves below a section have the consecutive ids `first_leaf .. first_leaf + leaf_count - 1`.
     """
 
-    id: int
+    id: RowId
     doc_id: str
-    parent: int | None
+    parent: RowId | None
     depth: int
     ordinal: int  # position among the children of `parent`
     children: int  # how many children the node has
     start: int
     end: int
     headings: tuple[str, ...]  # titles from the outermost heading down to this node's own
-    first_leaf: int
+    first_leaf: RowId
     leaf_count: int
     tokens: int  # of its leaves, by the counter that ships with the package
-
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """The smallest node of a document's tree: whole sentences, in one heading's reach. Ids follow document order."""
-
-    id: int
-    doc_id: str
-    title: str  # the document's
-    ancestors: tuple[int, ...]  # section ids, from the document down to the parent
-    ordinal: int  # position among the children of its parent
-    start: int
-    end: int
-    body: int  # offset in the document where the text after leading headings and white space begins
-    headings: tuple[str, ...]
-    text: str  # document.text[start:end]
-    tokens: int
-
-    @property
-    def parent(self) -> int:
-        return self.ancestors[-1]
 
     @property
     def span(self) -> Span:
@@ -124,6 +104,32 @@ class Sentence(NamedTuple):
     start: int
     end: int
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """The smallest node of a document's tree: whole sentences, in one heading's reach. Ids follow document order."""
+
+    id: RowId
+    doc_id: str
+    title: str  # the document's
+    ancestors: tuple[RowId, ...]  # section ids, from the document down to the parent
+    ordinal: int  # position among the children of its parent
+    start: int
+    end: int
+    body: int  # offset in the document where the text after leading headings and white space begins
+    headings: tuple[str, ...]
+    text: str  # document.text[start:end]
+    tokens: int
+    sentences: tuple[Sentence, ...] = ()  # headings left out
+
+    @property
+    def parent(self) -> int:
+        return self.ancestors[-1]
+
+    @property
+    def span(self) -> Span:
+        return Span(self.doc_id, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Name:
     """A name, in folded words, and the leaves that stand under what defines it."""
 
     name: str
-    first_leaf: int
+    first_leaf: RowId
     leaf_count: int
 
 
@@ -187,100 +193,6 @@ class Hit:
     score: float
     bm25: float | None = None
     cosine: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A stretch of whole sentences, overlapping the next one (MacRAG section 3.1.1), with its summary.
-
-    Ids follow document order: `id - 1` and `id + 1` are the neighbours, where they have the same `doc_id`. `parts` are the
-    spans (start, end) of the sentences that an extractive summary consists of; a model's summary has none.
-    """
-
-    id: int
-    doc_id: str
-    title: str
-    headings: tuple[str, ...]
-    ordinal: int
-    start: int
-    end: int
-    first_leaf: int
-    leaf_count: int  # leaves that the chunk touches
-    tokens: int
-    text: str  # document.text[start:end]
-    summary: str
-    parts: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def span(self) -> Span:
-        return Span(self.doc_id, self.start, self.end)
-
-
-SLICE_GAP = " "
-"""Stands between the parts of a slice that do not touch in the document."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A piece of a chunk's summary (MacRAG section 3.1.3), the finest thing that is searched.
-
-    `parts` are spans (start, end) of the document: exactly the slice's text, joined by `SLICE_GAP`, or the whole
-    chunk where a model wrote the summary.
-    """
-
-    id: int
-    doc_id: str
-    chunk: int
-    parts: tuple[tuple[int, int], ...]
-    title: str
-    headings: tuple[str, ...]
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class SliceHit:
-    """A slice that a search found, without its text; `score` as in `Hit`, `parts` as in `Slice`."""
-
-    id: int
-    doc_id: str
-    chunk: int
-    parts: tuple[tuple[int, int], ...]
-    score: float = 0.0
-
-    @property
-    def spans(self) -> tuple[Span, ...]:
-        return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkBounds:
-    """Where a chunk stands: what neighbours are merged by. `document` is the number of its document."""
-
-    id: int
-    document: int
-    start: int
-    end: int
-    first_leaf: int
-    leaf_count: int
-    tokens: int
-
-    @property
-    def leaves(self) -> range:
-        return range(self.first_leaf, self.first_leaf + self.leaf_count)
-
-
-@dataclass(frozen=True, slots=True)
-class SliceRows:
-    """The slice view of one document. Vectors have one row a slice, and one a chunk where the settings ask for them.
-
-    Ids count from 0, chunks before slices, and `first_leaf` from the document's first leaf.
-    """
-
-    chunks: tuple[Chunk, ...]
-    slices: tuple[Slice, ...]
-    vectors: npt.NDArray[np.float32] | None = None
-    chunk_vectors: npt.NDArray[np.float32] | None = None
-    summary_vectors: npt.NDArray[np.float32] | None = None
 
 
 GAP = " …\n"
@@ -473,22 +385,33 @@ class DocumentInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentRows:
-    """Everything an index stores of one document, ready to be written. `vectors` has one row a leaf, or is None.
+class Rows:
+    """Rows of one table and one document: `records`, and `columns` of values beside them, one a record, such as vectors."""
 
-    `sentences` and `sentence_vectors` have one entry a leaf; the vectors are scaled to the range of int8, and None where
-    the embedder gives none. Ids count from 0; the store moves them into a range of their own.
+    records: tuple[Any, ...]
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentRows:
+    """What an index stores of one document: the rows of every view that it has, by table. `rows["leaf"]` are the leaves.
+
+    Ids count from 0 in each view; the store moves them into a range of their own.
     """
 
     document: Document
     digest: str
-    leaves: tuple[Leaf, ...]
-    sections: tuple[Section, ...]
-    sentences: tuple[tuple[Sentence, ...], ...]
-    names: tuple[Name, ...] = ()
-    vectors: npt.NDArray[np.float32] | None = None
-    sentence_vectors: tuple[npt.NDArray[np.int8], ...] | None = None
-    slices: SliceRows | None = None  # None where the index has no slice view
+    tables: Mapping[str, Rows] = field(default_factory=dict)
+
+    def __getitem__(self, table: str) -> tuple[Any, ...]:
+        """The records of this table; none where the document has no rows of it."""
+        rows = self.tables.get(table)
+        return () if rows is None else rows.records
+
+    def column(self, table: str, name: str) -> Any:
+        """Values beside the records; None where there are none."""
+        rows = self.tables.get(table)
+        return None if rows is None else rows.columns.get(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,9 +42,9 @@ def actions(context: Context) -> list[str]:
 
 
 STORE = memory_store([guide(), Document(id="tiny", title="Tiny", text="Only this.")], HashEmbedder())
-LEAVES = STORE.stored(["guide"])[0].leaves
-SECTIONS = {s.id: s for s in STORE.stored(["guide"])[0].sections}
-TINY = STORE.stored(["tiny"])[0].leaves[0]
+LEAVES = STORE.stored(["guide"])[0]["leaf"]
+SECTIONS = {s.id: s for s in STORE.stored(["guide"])[0]["section"]}
+TINY = STORE.stored(["tiny"])[0]["leaf"][0]
 
 scored_leaves = st.dictionaries(
     st.sampled_from([leaf.id for leaf in LEAVES]), st.floats(0.01, 1.0), min_size=1, max_size=len(LEAVES)
@@ -220,7 +220,7 @@ def test_semantic_gathers_what_is_alike() -> None:
         "stocks fell in trading now on the exchange of the city",
     ]
     store = memory_store([Document(id="d", text="\n\n".join(f"{t}." for t in texts))], HashEmbedder())
-    leaves = store.stored(["d"])[0].leaves
+    leaves = store.stored(["d"])[0]["leaf"]
     assert len(leaves) == 4
     context = run(
         ScriptedReader(store, {leaf.id: 1 - 0.1 * i for i, leaf in enumerate(leaves)}), replace(PLAIN, mode="semantic")
@@ -246,14 +246,14 @@ def test_a_ten_node_tree_worked_out_by_hand() -> None:
     text = "## A\n\n" + "\n\n".join(SENTENCES[:4]) + "\n\n## B\n\n" + "\n\n".join(SENTENCES[4:7]) + "\n"
     store = memory_store([Document(id="d", text=text)])
     (rows,) = store.stored(["d"])
-    assert (len(rows.leaves), len(rows.sections)) == (7, 3)
-    hits = {rows.leaves[0].id: 0.9, rows.leaves[1].id: 0.6, rows.leaves[3].id: 0.3, rows.leaves[5].id: 0.5}
+    assert (len(rows["leaf"]), len(rows["section"])) == (7, 3)
+    hits = {rows["leaf"][0].id: 0.9, rows["leaf"][1].id: 0.6, rows["leaf"][3].id: 0.3, rows["leaf"][5].id: 0.5}
     context = run(ScriptedReader(store, hits))
     assert [(p.headings, p.score) for p in context.passages] == [(("A",), pytest.approx(0.6)), (("B",), 0.5)]
     assert context.trace[1] == Step(
         "merge",
         "3 of 4 children found",
-        tuple(rows.leaves[i].span for i in (0, 1, 3)),
-        rows.sections[1].span,
+        tuple(rows["leaf"][i].span for i in (0, 1, 3)),
+        rows["section"][1].span,
         pytest.approx(0.6),  # type: ignore[arg-type]
     )

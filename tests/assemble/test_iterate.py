@@ -26,7 +26,7 @@ DOCUMENTS = [
     for name in ("alpha", "beta")
 ]
 STORE: MemoryStore = memory_store(DOCUMENTS)
-LEAVES = [leaf for rows in STORE.reader().stored(["alpha", "beta"]) for leaf in rows.leaves]
+LEAVES = [leaf for rows in STORE.reader().stored(["alpha", "beta"]) for leaf in rows["leaf"]]
 TEXTS = {document.id: document.text for document in DOCUMENTS}
 MODELS = Models(count_tokens)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, rows_of
+from tests.support import HashEmbedder, memory_store
 
 from mergewise import assemble as strategies
 from mergewise.assemble import macrag
@@ -17,14 +17,14 @@ from mergewise.assemble.budget import Models
 from mergewise.assemble.macrag import MacRAG, Scored, document_score, merge, merge_neighbours, neighbourhood, parents
 from mergewise.assemble.ranked_sentences import LEXICAL, NEIGHBOUR, Piece, matching, smoothed, weights
 from mergewise.errors import UsageError
-from mergewise.index.slices import SliceSettings, build_slices, embed_slices
+from mergewise.index.slices import ChunkBounds, SliceHit, SliceSettings
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.memory import MemoryStore
 from mergewise.text.terms import content_terms
-from mergewise.types import ChunkBounds, Context, Document, SliceHit, Step
+from mergewise.types import Context, Document, Step
 
 EMBEDDER = HashEmbedder()
 SETTINGS = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45)
@@ -42,13 +42,7 @@ def document(number: int) -> Document:
 
 
 def store_of(documents: Sequence[Document]) -> MemoryStore:
-    rows = rows_of(documents, EMBEDDER)
-    built = embed_slices(EMBEDDER, build_slices(rows, count_tokens, SETTINGS), SETTINGS)
-    store = MemoryStore(EMBEDDER.dimension)
-    from dataclasses import replace
-
-    store.write([replace(row, slices=own) for row, own in zip(rows, built, strict=True)])
-    return store
+    return memory_store(documents, EMBEDDER, slice=SETTINGS)
 
 
 DOCUMENTS = [document(number) for number in range(5)]
@@ -93,10 +87,10 @@ def test_parents_are_unique_with_their_best_slice(pairs: list[tuple[int, float]]
 
 
 def test_the_reranker_reads_whole_chunks_once_and_decides() -> None:
-    found = parents(reader().slices(QUESTION, 100))
+    found = parents(macrag.slice_view(reader()).search(QUESTION, 100))
     marks = Marks([0.1, 0.9, 0.4])
     ranked = macrag.rerank(QUESTION, found, reader(), Models(count_tokens, reranker=marks), [])
-    chunks = STORE.chunks(list(found))
+    chunks = macrag.slice_view(reader()).chunks(list(found))
     assert marks.asked == [[f"{chunks[i].title}\n{chunks[i].text}".strip() for i in found]]
     expected = dict(zip(found, marks.score("", list(map(str, found))), strict=True))
     assert [x.id for x in ranked] == sorted(found, key=lambda i: (-expected[i], i))
@@ -138,7 +132,9 @@ def test_documents_are_the_best_k2(pairs: list[tuple[int, float]], k2: int, data
 
 
 def test_documents_ranked_by_a_model() -> None:
-    scaled = macrag.rerank(QUESTION, parents(reader().slices(QUESTION, 100)), reader(), Models(count_tokens), [])
+    scaled = macrag.rerank(
+        QUESTION, parents(macrag.slice_view(reader()).search(QUESTION, 100)), reader(), Models(count_tokens), []
+    )
     docs = list(dict.fromkeys(c.doc_id for c in scaled))
     chat = ScriptedChat(['Well: {"ranking": [3, 99, 1, 3, true]}'])
     models = Models(count_tokens, chat=chat)
@@ -172,7 +168,7 @@ def test_merged_chunks_hold_each_character_once(pairs: list[tuple[int, int]]) ->
 
 @given(st.integers(0, 2), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1, max_size=12, unique=True))
 def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -> None:
-    chunks = [chunk for rows in STORE.stored([d.id for d in DOCUMENTS]) if rows.slices for chunk in rows.slices.chunks]
+    chunks = [chunk for rows in STORE.stored([d.id for d in DOCUMENTS]) for chunk in rows["chunk"]]
     own = [chunks[i % len(chunks)] for i in picked]
     scaled = [Scored(c.id, c.doc_id, 1 - rank / 40) for rank, c in enumerate(dict.fromkeys(own))]
     documents, _ = macrag.rank_documents("q", scaled, reader(), MacRAG(k2=k2), Models(count_tokens), [])
@@ -209,7 +205,7 @@ def literal_weights(question: str, vector: FloatArray, pieces: Sequence[Piece]) 
 
 
 def test_weights_are_the_formula() -> None:
-    leaves = STORE.sentences([leaf.id for rows in STORE.stored(["d1", "d2"]) for leaf in rows.leaves])
+    leaves = reader().sentences([leaf.id for rows in STORE.stored(["d1", "d2"]) for leaf in rows["leaf"]])
     pieces = [
         Piece(leaf, number, 1.0 if leaf.doc_id == "d2" else 0.4)
         for leaf in leaves.values()
@@ -301,17 +297,14 @@ def test_more_than_there_is_says_so() -> None:
 
 
 def test_without_the_view_the_hint_says_how() -> None:
-    bare = MemoryStore(EMBEDDER.dimension)
-    bare.write(rows_of(DOCUMENTS, EMBEDDER))
+    bare = memory_store(DOCUMENTS, EMBEDDER)
     for name in ("macrag", "longrag"):
         with pytest.raises(UsageError, match="--views leaf,slice"):
             strategies.assemble(name, QUESTION, HybridReader(bare, EMBEDDER), 100, Models(count_tokens))
 
 
 def test_an_empty_index_gives_an_empty_context() -> None:
-    class Empty(MemoryStore):
-        views = ("leaf", "slice")  # type: ignore[assignment]
-
+    empty = memory_store([], None, slice=SETTINGS)
     for name in ("macrag", "longrag"):
-        context = strategies.assemble(name, QUESTION, HybridReader(Empty(), None), 100, Models(count_tokens))
+        context = strategies.assemble(name, QUESTION, HybridReader(empty, None), 100, Models(count_tokens))
         assert context.text == "" and context.passages == ()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, memory_store, rows_of
+from tests.support import HashEmbedder, memory_store, new_store, rows_of
+from tests.support import reader_of as stored
 
 import mergewise
 from mergewise.assemble import Models, assemble
@@ -18,9 +19,6 @@ from mergewise.errors import UsageError
 from mergewise.index.tree import TreeSettings
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.store.lance import LanceStore
-from mergewise.store.manifest import Manifest
-from mergewise.store.memory import MemoryStore
 from mergewise.text.terms import content_terms
 from mergewise.types import Context, Document
 
@@ -144,7 +142,7 @@ def test_nothing_found_is_an_empty_context() -> None:
 
 def test_hops_stay_within_the_condition(tmp_path: Path) -> None:
     """What the evidence names may not lead out of the documents that the question is about."""
-    store = LanceStore.create(tmp_path, Manifest("none", 0, ("leaf",), {}))
+    store = new_store("lance", tmp_path)
     films = Document(id="films", title="Films", text="# Silent Rain\n\nSilent Rain was directed by Ada Moor.\n")
     people = Document(
         id="people", title="People", text="# Ada Moor\n\nAda Moor was a director. She was born in Faro.\n"
@@ -246,17 +244,14 @@ def test_links_go_to_the_same_document_first_and_never_back() -> None:
 def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
     embedder = HashEmbedder()
     rows = rows_of([FILMS, MANUAL], embedder, TreeSettings())
-    lance = LanceStore.create(tmp_path, Manifest("hash", embedder.dimension, ("leaf",), {}))
-    memory = MemoryStore(embedder.dimension)
+    lance = new_store("lance", tmp_path, embedder=embedder)
+    memory = new_store("memory", tmp_path, embedder=embedder)
     for store in (lance, memory):
         store.write(rows)
     names = ["ada moor", "snow", "nobody", "pump manual"]
-    assert lance.reader().definitions(names) == {
-        name: [p.__class__(p.document, p.first_leaf, p.leaf_count) for p in places]
-        for name, places in memory.definitions(names).items()
-    }
+    assert stored(lance).definitions(names) == stored(memory).definitions(names)
     ids = list(range(12))
-    ours, theirs = lance.reader().sentences(ids), memory.sentences(ids)
+    ours, theirs = stored(lance).sentences(ids), stored(memory).sentences(ids)
     assert ours.keys() == theirs.keys()
     for leaf, own in ours.items():
         twin = theirs[leaf]

@@ -24,7 +24,7 @@ DOCUMENT = Document(id="m", title="Manual", text=TEXT, pages=(Page(1, 0, 80), Pa
 
 def ask(question: str, embedder: HashEmbedder | None = None) -> Answer:
     store = memory_store([DOCUMENT], embedder)
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored(["m"])[0].leaves})
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored(["m"])[0]["leaf"]})
     context = assemble("topk", question, reader, 300, Models(count_tokens))
     return answer(context, embedder, store.document)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,10 +13,15 @@ from hypothesis import strategies as st
 from tests.support import HashEmbedder, rows_of
 
 from mergewise.errors import UsageError
-from mergewise.index.slices import SliceSettings, build_slices, embed_slices, extract, joined, salience
+from mergewise.index.slices import VIEW, Chunk, Slice, SliceSettings
+from mergewise.index.slices.build import build, extract, salience
+from mergewise.index.slices.records import SLICE_GAP
 from mergewise.index.windows import windows
+from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.types import SLICE_GAP, Chunk, Document, DocumentRows, SliceRows
+from mergewise.store.views import Makers, ViewRows
+from mergewise.text.spans import union
+from mergewise.types import Document, DocumentRows, Message
 
 SMALL = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45)
 SETTINGS = [
@@ -29,8 +37,16 @@ def rows(text: str, title: str = "T") -> DocumentRows:
     return rows_of([Document("d", text, title)])[0]
 
 
-def sliced(text: str, settings: SliceSettings = SMALL) -> SliceRows:
-    return build_slices([rows(text)], count_tokens, settings)[0]
+class Sliced:
+    """The chunks and slices of one document."""
+
+    def __init__(self, built: ViewRows) -> None:
+        self.chunks: tuple[Chunk, ...] = built["chunk"].records
+        self.slices: tuple[Slice, ...] = built["slice"].records
+
+
+def sliced(text: str, settings: SliceSettings = SMALL) -> Sliced:
+    return Sliced(build([rows(text)], settings, Makers(count_tokens))[0])
 
 
 def literal_windows(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
@@ -83,24 +99,24 @@ def test_chunks_cover_the_document_and_slices_are_its_text(text: str, settings: 
 def test_the_slices_of_a_summary_are_all_of_it(text: str, settings: SliceSettings) -> None:
     own = sliced(text, settings)
     for chunk in own.chunks:
-        union = joined(part for piece in own.slices if piece.chunk == chunk.id for part in piece.parts)
-        said = "".join(text[a:b] for a, b in union)
+        held = union(part for piece in own.slices if piece.chunk == chunk.id for part in piece.parts)
+        said = "".join(text[a:b] for a, b in held)
         assert "".join(said.split()) == "".join(chunk.summary.split())
 
 
 @given(texts)
 def test_without_compression_the_slices_hold_every_word(text: str) -> None:
     own = sliced(text, SliceSettings(chunk=60, overlap=20, summary="none", slice=90, slice_overlap=45))
-    union = joined(part for piece in own.slices for part in piece.parts)
-    assert "".join("".join(text[a:b] for a, b in union).split()) == "".join(text.split())
+    held = union(part for piece in own.slices for part in piece.parts)
+    assert "".join("".join(text[a:b] for a, b in held).split()) == "".join(text.split())
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9))))
 def test_joined_parts_hold_each_character_once(pairs: list[tuple[int, int]]) -> None:
     parts = [(start, start + length) for start, length in pairs]
-    union = joined(parts)
-    assert {i for a, b in union for i in range(a, b)} == {i for a, b in parts for i in range(a, b)}
-    assert all(left[1] < right[0] for left, right in pairwise(union))
+    held = union(parts)
+    assert {i for a, b in held for i in range(a, b)} == {i for a, b in parts for i in range(a, b)}
+    assert all(left[1] < right[0] for left, right in pairwise(held))
 
 
 def test_sizes_of_the_paper() -> None:
@@ -119,8 +135,8 @@ def test_sizes_of_the_paper() -> None:
 def test_leaves_below_a_chunk_hold_its_text() -> None:
     text = "# A\n\n" + "One two three four. " * 30 + "\n\n## B\n\n" + "Five six seven eight. " * 30
     document = rows(text)
-    for chunk in build_slices([document], count_tokens, SMALL)[0].chunks:
-        own = document.leaves[chunk.first_leaf : chunk.first_leaf + chunk.leaf_count]
+    for chunk in Sliced(build([document], SMALL, Makers(count_tokens))[0]).chunks:
+        own = document["leaf"][chunk.first_leaf : chunk.first_leaf + chunk.leaf_count]
         assert own[0].start <= chunk.start < own[0].end and own[-1].start < chunk.end <= own[-1].end
 
 
@@ -157,14 +173,20 @@ def test_the_summary_keeps_what_its_chunk_is_about() -> None:
 def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:
     asked: list[str] = []
 
-    def summarise(texts_: object) -> list[str | None]:
-        asked.extend(texts_)  # type: ignore[call-overload]
-        return [None if i == 1 else f"Summary {i} of cats. It is short." for i in range(len(asked))]
+    def answer(messages: Sequence[Message]) -> Turn:
+        """Nothing, twice, for the second chunk of all."""
+        text = messages[-1].text
+        asked.append(text)
+        number = next(i for i, chunk in enumerate(chunks) if chunk.text.strip() in text)
+        return Turn("" if number == 1 else f"Summary {number} of cats. It is short.")
 
-    documents = rows_of([Document("a", "Cats eat fish. " * 60, "A"), Document("b", "Dogs bark.", "B")])
+    fish = " ".join(f"Cats eat {i} fish." for i in range(60))
+    documents = rows_of([Document("a", fish, "A"), Document("b", "Dogs bark.", "B")])
     settings = SliceSettings(chunk=60, overlap=20, slice=30, slice_overlap=10, summary="abstractive")
-    first, second = build_slices(documents, count_tokens, settings, summarise)
-    assert asked == [chunk.text for chunk in (*first.chunks, *second.chunks)]
+    extractive = build(documents, replace(settings, summary="extractive"), Makers(count_tokens))
+    chunks: list[Chunk] = [chunk for rows in extractive for chunk in rows["chunk"].records]
+    first, second = map(Sliced, build(documents, settings, Makers(count_tokens, chat=ScriptedChat(answer))))
+    assert len(asked) == len(chunks) + 1
     for own in (first, second):
         for piece in own.slices:
             chunk: Chunk = own.chunks[piece.chunk]
@@ -173,22 +195,19 @@ def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:
             else:
                 assert piece.parts == ((chunk.start, chunk.end),) and piece.text in chunk.summary
     with pytest.raises(UsageError, match="chat model"):
-        build_slices(documents, count_tokens, settings)
+        build(documents, settings, Makers(count_tokens))
 
 
 def test_vectors_are_those_of_the_keys() -> None:
     embedder = HashEmbedder()
-    built = build_slices(
-        rows_of([Document("a", "Cats eat fish. " * 60, "A"), Document("b", "Dogs.", "B")]), count_tokens, SMALL
-    )
+    documents = rows_of([Document("a", "Cats eat fish. " * 60, "A"), Document("b", "Dogs.", "B")])
     settings = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45, vectors=("slice", "chunk", "summary"))
-    for own in embed_slices(embedder, built, settings):
-        expected = embedder.embed_documents([f"{x.title}\n{x.text}".strip() for x in own.slices])
-        assert own.vectors is not None and (own.vectors == expected).all()
-        assert own.chunk_vectors is not None and len(own.chunk_vectors) == len(own.chunks)
-        assert own.summary_vectors is not None and len(own.summary_vectors) == len(own.chunks)
-    plain = embed_slices(embedder, built, SMALL)[0]
-    assert plain.chunk_vectors is None and plain.summary_vectors is None
+    for own in build(documents, settings, Makers(count_tokens, embedder)):
+        slices, chunks = own["slice"], own["chunk"]
+        expected = embedder.embed_documents([f"{x.title}\n{x.text}".strip() for x in slices.records])
+        assert (slices.columns["vector"] == expected).all()
+        assert len(chunks.columns["vector"]) == len(chunks.columns["summary_vector"]) == len(chunks.records)
+    assert build(documents, SMALL, Makers(count_tokens, embedder))[0]["chunk"].columns == {}
 
 
 @pytest.mark.parametrize(
@@ -202,4 +221,4 @@ def test_settings_that_cannot_be(wrong: dict[str, object]) -> None:
 
 def test_settings_survive_the_manifest() -> None:
     settings = SliceSettings(vectors=("slice", "summary"), summary="none")
-    assert SliceSettings.from_dict(settings.as_dict()) == settings
+    assert VIEW.load(json.loads(json.dumps(VIEW.dump(settings)))) == settings

@@ -11,7 +11,7 @@ import mergewise
 from mergewise.concurrency import run
 from mergewise.errors import ModelError
 from mergewise.index.slices import SliceSettings
-from mergewise.index.summaries import INSTRUCTIONS, MAX_TOKENS, estimate, summaries
+from mergewise.index.slices.summaries import INSTRUCTIONS, MAX_TOKENS, estimate, summaries
 from mergewise.models.cache import CachedChat
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
@@ -48,7 +48,7 @@ def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytes
     with ChatServer(lambda messages: Turn("A cat in Rome. It ate.", together=2)) as server:
         chat = openai_chat.OpenAIChat("m", base_url=server.base_url)
         settings = SliceSettings(chunk=160, overlap=40, summary="abstractive")
-        index = mergewise.open(tmp_path / "i", embedder="none", slices=settings, chat=chat)
+        index = mergewise.open(tmp_path / "i", embedder="none", settings={"slice": settings}, chat=chat)
         index.add(Document("d", TEXT, "T"))
         chunks = index.store.reader().row_counts()["chunk"]
         assert len(server.asked) == chunks > 3 and server.most_at_once > 1

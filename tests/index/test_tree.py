@@ -1,16 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mergewise.index import VIEWS
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read
 from mergewise.store.audit import document_problems
-from mergewise.types import Document, DocumentRows, Heading
+from mergewise.types import Document, DocumentRows, Heading, Rows
 
 SMALL = TreeSettings(leaf_tokens=12, max_leaf_tokens=20, section_tokens=40, min_section_tokens=10)
 PIECES = st.sampled_from(
@@ -27,7 +29,9 @@ def tree_of(document: Document, settings: TreeSettings = SMALL) -> Tree:
 
 
 def problems(document: Document, tree: Tree) -> list[str]:
-    return list(document_problems(DocumentRows(document, "", tree.leaves, tree.sections, tree.sentences), 0))
+    leaves = [replace(leaf, sentences=own) for leaf, own in zip(tree.leaves, tree.sentences, strict=True)]
+    rows = DocumentRows(document, "", {"leaf": Rows(tuple(leaves)), "section": Rows(tree.sections)})
+    return [problem.what for problem in document_problems(rows, VIEWS, {"leaf": {}}, 0)]
 
 
 @given(TEXTS)

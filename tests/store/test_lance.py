@@ -7,12 +7,13 @@ from pathlib import Path
 
 import lancedb
 import pytest
-from tests.support import HashEmbedder, rows_of
+from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, UsageError
+from mergewise.index import VIEWS
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import within
-from mergewise.store.manifest import Manifest, read_manifest
+from mergewise.store.manifest import read_manifest
 from mergewise.types import AddReport, Document
 
 EMBEDDER = HashEmbedder()
@@ -29,8 +30,9 @@ def document(number: int, text: str = "", **metadata: str | int | float | bool) 
 
 @pytest.fixture
 def store(tmp_path: Path) -> LanceStore:
-    manifest = Manifest(embedder="hash", dimension=EMBEDDER.dimension, views=("leaf",), sizes={})
-    return LanceStore.create(tmp_path / "index", manifest)
+    made = new_store("lance", tmp_path / "index", embedder=EMBEDDER)
+    assert isinstance(made, LanceStore)
+    return made
 
 
 def test_a_reader_sees_one_state_while_a_writer_goes_on(store: LanceStore) -> None:
@@ -45,7 +47,7 @@ def test_a_reader_sees_one_state_while_a_writer_goes_on(store: LanceStore) -> No
 
 
 def test_a_second_handle_sees_what_the_first_wrote(store: LanceStore) -> None:
-    other = LanceStore(store.directory, store.manifest)
+    other = LanceStore(store.directory, VIEWS)
     assert other.reader().documents() == []
     store.write(rows_of([document(1)], EMBEDDER))
     assert [info.id for info in other.reader().documents()] == ["d1"]
@@ -65,7 +67,7 @@ def test_an_interrupted_change_is_never_seen_and_the_next_writer_drops_it(store:
     store.write(rows_of([document(1), document(2)], EMBEDDER))
     counts = store.reader().row_counts()
     interrupt(store)
-    fresh = LanceStore(store.directory, store.manifest)
+    fresh = LanceStore(store.directory, VIEWS)
     assert fresh.reader().row_counts() == counts
     assert fresh.check() == []
     assert fresh.write(rows_of([document(1), document(3)], EMBEDDER)) == AddReport(1, 0, 1)
@@ -98,7 +100,7 @@ def test_conditions_on_metadata(store: LanceStore) -> None:
         vector = EMBEDDER.embed_queries(["text number"])[0]
         near = reader.vector_search(vector, 50, where)
         assert {leaf for leaf, _ in hits} == {leaf for leaf, _ in near}
-        return {leaf.doc_id for leaf in reader.leaves([leaf for leaf, _ in hits]).values()}
+        return {leaf.doc_id for leaf in reader_of(store).leaves([leaf for leaf, _ in hits]).values()}
 
     assert found("year > 2003") == {"d4", "d5"}
     assert found("lang = 'en' and not draft") == {"d1", "d5"}
@@ -168,7 +170,7 @@ def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"format": 1}')
     with pytest.raises(OlderFormat, match="format 1"):
         read_manifest(tmp_path)
-    (tmp_path / "manifest.json").write_text('{"format": 2, "views": []}')
+    (tmp_path / "manifest.json").write_text('{"format": 3, "views": []}')
     with pytest.raises(CorruptIndex, match="lacks fields"):
         read_manifest(tmp_path)
 

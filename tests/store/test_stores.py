@@ -7,15 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.support import HashEmbedder, rows_of
+from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
-from mergewise.index.slices import SliceSettings, build_slices, embed_slices
-from mergewise.models.tokens import count_tokens
+from mergewise.errors import UsageError
 from mergewise.protocols import Store
-from mergewise.store.lance import LanceStore
-from mergewise.store.manifest import Manifest
-from mergewise.store.memory import MemoryStore
-from mergewise.types import AddReport, Document, DocumentRows, Heading, Page
+from mergewise.types import AddReport, Document, Heading, Page
 
 EMBEDDER = HashEmbedder()
 CATS = Document(
@@ -32,14 +28,11 @@ PAGED = Document(
 
 @pytest.fixture(params=["memory", "lance"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    if request.param == "memory":
-        return MemoryStore(EMBEDDER.dimension)
-    manifest = Manifest(embedder="hash", dimension=EMBEDDER.dimension, views=("leaf",), sizes={})
-    return LanceStore.create(tmp_path / "index", manifest)
+    return new_store(request.param, tmp_path / "index", embedder=EMBEDDER)
 
 
 def texts(store: Store, found: list[tuple[int, float]]) -> list[str]:
-    leaves = store.reader().leaves([leaf for leaf, _ in found])
+    leaves = reader_of(store).leaves([leaf for leaf, _ in found])
     return [leaves[leaf].text.strip().splitlines()[-1] for leaf, _ in found]
 
 
@@ -71,17 +64,22 @@ def test_nodes_come_back_as_they_were_made(store: Store) -> None:
     store.write(rows_of([DOGS], EMBEDDER))
     store.write([made])
     (stored,) = store.reader().stored(["cats"])
-    by = stored.leaves[0].id
-    assert [replace(x, id=x.id - by, ancestors=tuple(a - by for a in x.ancestors)) for x in stored.leaves] == list(
-        made.leaves
-    )
-    assert [s.headings for s in stored.sections] == [s.headings for s in made.sections]
-    assert [s.first_leaf - by for s in stored.sections] == [s.first_leaf for s in made.sections]
-    assert stored.vectors is not None and made.vectors is not None
-    np.testing.assert_allclose(stored.vectors, made.vectors, atol=1e-3)
-    ids = [leaf.id for leaf in stored.leaves]
-    assert list(store.reader().leaves([*ids, 10**9])) == ids
-    assert set(store.reader().sections([*stored.leaves[0].ancestors, -1])) == set(stored.leaves[0].ancestors)
+    leaves, sections = stored["leaf"], stored["section"]
+    by = leaves[0].id
+    assert by > 0
+    moved = [replace(leaf, id=leaf.id + by, ancestors=tuple(a + by for a in leaf.ancestors)) for leaf in made["leaf"]]
+    assert list(leaves) == moved
+    assert [(s.headings, s.first_leaf - by) for s in sections] == [(s.headings, s.first_leaf) for s in made["section"]]
+    np.testing.assert_allclose(stored.column("leaf", "vector"), made.column("leaf", "vector"), atol=1e-3)
+    ids = [leaf.id for leaf in leaves]
+    for _ in range(2):
+        reader = reader_of(store)
+        assert list(reader.leaves([*reversed(ids), 10**9]).values()) == moved[::-1]
+        assert list(reader.sections([*leaves[0].ancestors, -1])) == list(leaves[0].ancestors)
+        np.testing.assert_allclose(list(reader.vectors(ids).values()), made.column("leaf", "vector"), atol=1e-3)
+        sentences = reader.sentences(ids)
+        assert [sentences[leaf.id].sentences for leaf in moved] == [leaf.sentences for leaf in moved]
+        store.optimize()  # from then on rows come out of mapped files
 
 
 def test_both_searches_find_best_first(store: Store) -> None:
@@ -109,11 +107,11 @@ def test_words_are_searched_in_every_script(store: Store) -> None:
     store.write(rows_of([Document(id=str(i), text=text) for i, text in enumerate(texts_)], EMBEDDER))
     for word, at in (("cat", 0), ("dog", 0), ("über", 1), ("straße", 1), ("known", 3)):
         found = store.reader().text_search(word, 5)
-        assert [leaf.doc_id for leaf in store.reader().leaves([i for i, _ in found]).values()] == [str(at)], word
+        assert [leaf.doc_id for leaf in reader_of(store).leaves([i for i, _ in found]).values()] == [str(at)], word
 
 
 def test_scripts_without_spaces_are_searched_on_disk(tmp_path: Path) -> None:
-    store = LanceStore.create(tmp_path, Manifest(embedder="none", dimension=0, views=("leaf",), sizes={}))
+    store = new_store("lance", tmp_path)
     store.write(rows_of([Document(id="ja", text="中文句子。東京タワー"), DOGS]))
     assert len(store.reader().text_search("東京", 5)) == 1
 
@@ -147,88 +145,45 @@ def test_removing_takes_all_rows(store: Store) -> None:
 
 def test_ids_are_never_used_again(store: Store) -> None:
     store.write(rows_of([CATS], EMBEDDER))
-    last = max(leaf.id for leaf in store.reader().stored(["cats"])[0].leaves)
+    last = max(leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"])
     store.remove(["cats"])
     store.write(rows_of([CATS], EMBEDDER))
-    assert min(leaf.id for leaf in store.reader().stored(["cats"])[0].leaves) > last
+    assert min(leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"]) > last
 
 
-# -- the slice view
-
-SLICES = SliceSettings(chunk=160, overlap=40, slice=80, slice_overlap=40, vectors=("slice", "chunk", "summary"))
-TALE = Document("tale", "The cat of Rome ate a fish. A dog of Brook barked at noon. " * 12, "Tale")
-
-
-def sliced(documents: list[Document], digest: str = "1") -> list[DocumentRows]:
-    rows = rows_of(documents, EMBEDDER, digest=digest)
-    built = embed_slices(EMBEDDER, build_slices(rows, count_tokens, SLICES), SLICES)
-    return [replace(row, slices=own) for row, own in zip(rows, built, strict=True)]
-
-
-@pytest.fixture(params=["memory", "lance"])
-def slicing(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    if request.param == "memory":
-        return MemoryStore(EMBEDDER.dimension)
-    manifest = Manifest(
-        embedder="hash", dimension=EMBEDDER.dimension, views=("leaf", "slice"), sizes={}, slices=SLICES.as_dict()
-    )
-    return LanceStore.create(tmp_path / "index", manifest)
-
-
-def test_slices_come_back_whole_and_are_found(slicing: Store) -> None:
-    rows = sliced([CATS, TALE, DOGS])
-    slicing.write(rows)
-    reader = slicing.reader()
-    assert slicing.check() == []
-    for given, stored in zip(rows, reader.stored([row.document.id for row in rows]), strict=True):
-        assert given.slices is not None and stored.slices is not None
-        assert [x.text for x in stored.slices.slices] == [x.text for x in given.slices.slices]
-        assert [x.parts for x in stored.slices.slices] == [x.parts for x in given.slices.slices]
-        assert [x.summary for x in stored.slices.chunks] == [x.summary for x in given.slices.chunks]
-        assert stored.slices.chunks[0].first_leaf == stored.leaves[0].id
-        assert stored.slices.vectors is not None and given.slices.vectors is not None
-        assert np.allclose(stored.slices.vectors, given.slices.vectors, atol=0.01)
-    counts = reader.row_counts()
-    own = [row.slices for row in rows if row.slices is not None]
-    assert counts["slice"] == sum(len(x.slices) for x in own) and counts["chunk"] == sum(len(x.chunks) for x in own)
-    for view in ("slice", "chunk", "summary"):
-        for found in (
-            reader.text_search("barked at noon", 3, view=view),
-            reader.vector_search(EMBEDDER.embed_queries(["dog barked at noon"])[0], 3, view=view),
-        ):
-            assert found == sorted(found, key=lambda pair: (-pair[1], pair[0]))
-            chunk = reader.slices([found[0][0]])[found[0][0]].chunk if view == "slice" else found[0][0]
-            assert reader.chunks([chunk])[chunk].doc_id == "tale"
-            place, whole = reader.chunk_bounds([chunk, -1])[chunk], reader.chunks([chunk])[chunk]
-            assert (place.start, place.end, place.first_leaf) == (whole.start, whole.end, whole.first_leaf)
-    assert reader.chunk_bounds([10**9]) == {} and reader.chunks([10**9]) == {} and reader.slices([10**9]) == {}
-
-
-def test_replacing_and_removing_take_the_slices_along(slicing: Store) -> None:
-    slicing.write(sliced([CATS, TALE]))
-    slicing.write(sliced([Document("tale", "A short tale.", "Tale")], digest="2"))
-    assert slicing.check() == []
-    assert not slicing.reader().text_search("barked", 5, view="slice")
-    assert len(slicing.reader().text_search("short", 5, view="slice")) == 1
-    slicing.remove(["tale", "cats"])
-    assert slicing.check() == []
-    assert set(slicing.reader().row_counts().values()) == {0}
-
-
-def test_a_broken_slice_view_is_found(slicing: Store) -> None:
-    (rows,) = sliced([TALE])
-    assert rows.slices is not None
-    own = rows.slices
-    broken = [
-        replace(own, chunks=own.chunks[1:]),
-        replace(own, chunks=(replace(own.chunks[0], text="x"), *own.chunks[1:])),
-        replace(own, slices=(replace(own.slices[0], text="x"), *own.slices[1:])),
-        replace(own, slices=(replace(own.slices[0], parts=((0, 10**6),)), *own.slices[1:])),
-        replace(own, chunks=(replace(own.chunks[0], first_leaf=10**6), *own.chunks[1:])),
+def test_conditions_choose_documents(store: Store) -> None:
+    documents = [
+        Document(f"d{i}", f"Text number {i}.", f"Title {i}", {"year": 2000 + i, "draft": i == 3, "weight": i / 2})
+        for i in range(6)
     ]
-    for damage in broken:
-        if len(damage.chunks) == len(own.chunks):
-            slicing.write([replace(rows, slices=damage)], force=True)
-            assert {problem.doc_id for problem in slicing.check()} == {"tale"}
-    slicing.write([rows], force=True)
-    assert slicing.check() == []
+    store.write(rows_of([*documents, Document("bare", "Text number 9.")], EMBEDDER))
+    for _ in range(2):
+        for where, wanted in (
+            ("year > 2003", {"d4", "d5"}),
+            ("not draft and year < 2002", {"d0", "d1"}),
+            ("weight between 1 and 2 or id = 'd0'", {"d0", "d2", "d3", "d4"}),
+            ("title like 'Title 5'", {"d5"}),
+            ("year is null", {"bare"}),
+            ("year > 3000", set()),
+        ):
+            reader = store.reader()
+            for ranking in (
+                reader.text_search("text number", 50, where),
+                reader.vector_search(EMBEDDER.embed_queries(["text number"])[0], 50, where),
+            ):
+                leaves = reader_of(store).leaves([leaf for leaf, _ in ranking])
+                assert {leaf.doc_id for leaf in leaves.values()} == wanted, where
+        with pytest.raises(UsageError, match="not understood"):
+            store.reader().text_search("text", 5, "bogus = 1")
+        store.optimize()
+
+
+def test_rows_of_documents_that_are_gone_are_gone(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS], EMBEDDER))
+    store.optimize()
+    ids = [leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"]]
+    store.remove(["cats"])
+    assert reader_of(store).leaves(ids) == {} and reader_of(store).vectors(ids) == {}
+    store.optimize()
+    assert reader_of(store).leaves(ids) == {}
+    assert store.check() == []

@@ -14,12 +14,13 @@ from typing import Literal
 
 from mergewise.assemble.budget import Models, fill
 from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.macrag import Scored, parents, rerank, retrieve
+from mergewise.assemble.macrag import Scored, parents, rerank, retrieve, slice_view
 from mergewise.assemble.ranked_sentences import whole
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
+from mergewise.index.slices import Chunk
 from mergewise.protocols import IndexReader
-from mergewise.types import Chunk, Context, LeafSentences, Step
+from mergewise.types import Context, LeafSentences, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def assemble(
     hits = retrieve(reader, question, parameters.k1)
     trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     top = rerank(question, parents(hits), reader, models, trace)[: parameters.k2]
-    chunks = reader.chunks([chunk.id for chunk in top])
+    chunks = slice_view(reader).chunks([chunk.id for chunk in top])
     leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
     top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
     singles = {chunk.id: _candidate(chunks[chunk.id], chunk.score, leaves) for chunk in top}

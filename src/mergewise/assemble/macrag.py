@@ -22,8 +22,9 @@ from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.ranked_sentences import Piece, ranked_pieces, sentences_of, whole
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
+from mergewise.index.slices import Chunk, ChunkBounds, SliceHit, SliceReader
 from mergewise.protocols import IndexReader
-from mergewise.types import Chunk, ChunkBounds, Context, SliceHit, Span, Step, Usage
+from mergewise.types import Context, Span, Step, Usage
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
@@ -92,9 +93,14 @@ def _check(p: MacRAG) -> None:
         raise UsageError(f"macrag: reach={p.reach}", "less than the budget could not fill it: 1 or more")
 
 
+def slice_view(reader: IndexReader) -> SliceReader:
+    view: SliceReader = reader.view("slice")
+    return view
+
+
 def retrieve(reader: IndexReader, question: str, k1: int) -> list[SliceHit]:
     """(2.1) top-k1 slices by r(q, l) = Rel(q, l), which is the hybrid of BM25 and cosine."""
-    return reader.slices(question, k1)
+    return slice_view(reader).search(question, k1)
 
 
 def parents(hits: Sequence[SliceHit]) -> dict[int, Scored]:
@@ -111,9 +117,9 @@ def _more_views(found: Mapping[int, Scored], reader: IndexReader, question: str,
     """Multi-view retrieval (section 3.1.3): a chunk's score is the mean over slices, chunks and summaries; 0 if not found."""
     if p.views == "slice":
         return dict(found)
-    others = [dict(reader.rank_chunks(question, p.k1, view)) for view in ("chunk", "summary")]
+    others = [dict(slice_view(reader).rank_chunks(question, p.k1, view)) for view in ("chunk", "summary")]
     new = {chunk for other in others for chunk in other} - found.keys()
-    known = dict(found) | {c.id: Scored(c.id, c.doc_id, 0.0) for c in reader.chunks(sorted(new)).values()}
+    known = dict(found) | {c.id: Scored(c.id, c.doc_id, 0.0) for c in slice_view(reader).chunks(sorted(new)).values()}
     return {i: replace(x, score=(x.score + sum(other.get(i, 0.0) for other in others)) / 3) for i, x in known.items()}
 
 
@@ -123,7 +129,7 @@ def rerank(
     """(2.3) r(q, c) = ReRank(q, c) over the whole chunk, best first."""
     chunks = list(found.values())
     if models.reranker is not None and chunks:
-        texts = reader.chunks([chunk.id for chunk in chunks])
+        texts = slice_view(reader).chunks([chunk.id for chunk in chunks])
         chunks = [chunk for chunk in chunks if chunk.id in texts]
         scores = models.reranker.score(question, [_read_text(texts[chunk.id]) for chunk in chunks])
         chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
@@ -154,7 +160,7 @@ def rank_documents(
         families.setdefault(chunk.doc_id, []).append(chunk)
     usage = Usage()
     if p.documents == "llm":
-        best = {doc: reader.chunks([family[0].id])[family[0].id].text for doc, family in families.items()}
+        best = {doc: slice_view(reader).chunks([family[0].id])[family[0].id].text for doc, family in families.items()}
         ranks, usage = by_chat(question, best, models)
     else:
         ranks = {doc: document_score([c.score for c in family], p.documents) for doc, family in families.items()}
@@ -176,7 +182,7 @@ def merge_neighbours(
 ) -> list[Merged]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
-    near = reader.chunk_bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
+    near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
     final = []
     for doc_id in documents:
         own = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]

@@ -21,9 +21,10 @@ from mergewise.assemble.hops import Follower, by_place, leaves_of, named_places,
 from mergewise.assemble.render import heading_line
 from mergewise.assemble.submodular import Objective, Selection, maximise
 from mergewise.errors import UsageError
+from mergewise.index.slices import ChunkBounds, SliceHit, SliceReader
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.terms import spelled_terms
-from mergewise.types import GAP, ChunkBounds, Context, LeafSentences, SliceHit, Step
+from mergewise.types import GAP, Context, LeafSentences, Step
 
 MOST_HOPS = 3
 POOL = 100  # the most relevant candidates, among which is selected
@@ -106,8 +107,11 @@ def gather(question: str, reader: IndexReader, parameters: Weave, trace: list[St
 
 def slices_found(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkBounds, SliceHit]]:
     """The best slices with where their chunks stand, in an index that has the slice view."""
-    hits = reader.slices(question, parameters.slices) if parameters.slices and reader.has("slice") else []
-    places = reader.chunk_bounds([hit.chunk for hit in hits])
+    if not parameters.slices or not reader.has("slice"):
+        return []
+    view: SliceReader = reader.view("slice")
+    hits = view.search(question, parameters.slices)
+    places = view.bounds([hit.chunk for hit in hits])
     return [(places[hit.chunk], hit) for hit in hits if hit.chunk in places]
 
 

@@ -1,0 +1,14 @@
+"""From documents to the rows of views. A view is one room here, and one line of the registry."""
+
+from __future__ import annotations
+
+from mergewise.index import slices, tree
+from mergewise.store.views import View
+
+__all__ = ["VIEWS"]
+
+VIEWS: dict[str, View] = {
+    "leaf": tree.VIEW,
+    "slice": slices.VIEW,
+}
+"""By the names that `--views` takes. A view is built from the document and the rows of those before it."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-Ranking = Sequence[tuple[int, float]]
-"""(id, score), best first, each id once."""
+from mergewise.protocols import Ranking
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:

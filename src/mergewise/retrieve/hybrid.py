@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.protocols import Embedder, FloatArray, Reranker, StoreReader
-from mergewise.retrieve.fusion import Ranking, convex, reciprocal_rank
+from mergewise.index import VIEWS
+from mergewise.index.tree import TreeReader
+from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
+from mergewise.retrieve.fusion import convex, reciprocal_rank
+from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
-from mergewise.types import Chunk, ChunkBounds, Definition, Hit, Leaf, LeafSentences, Section, SliceHit
+from mergewise.types import Definition, Hit, Leaf, LeafSentences, Section
+
+Row = TypeVar("Row")
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +28,11 @@ class SearchSettings:
     depth: int = 100
 
 
-@cache
-def _threads() -> ThreadPoolExecutor:
-    """Kept between questions: starting a thread costs as much as a small search."""
-    return ThreadPoolExecutor(8, thread_name_prefix="mergewise-search")
-
-
 class HybridReader:
-    """The `IndexReader` that strategies see: one state of a store, an embedder or none, and a condition for all searches."""
+    """The `IndexReader` that strategies see: one state of a store, an embedder or none, and a condition for all searches.
+
+    It is also the `RowReader` that the readers of views work with. What it says of leaves and sections, the tree's reader says.
+    """
 
     def __init__(
         self,
@@ -40,33 +41,48 @@ class HybridReader:
         where: str | None = None,
         settings: SearchSettings = SearchSettings(),
         reranker: Reranker | None = None,
+        registry: Registry = VIEWS,
     ) -> None:
         self._store = store
+        self._registry = registry
         self._embedder = embedder
         self._where = where
-        self._settings = settings
+        self._search = settings
         self._reranker = reranker
         self._questions: dict[str, FloatArray] = {}
+        self._readers: dict[str, Any] = {}
+        self._tree = TreeReader(self)
+
+    # -- IndexReader
 
     def search(self, question: str, k: int) -> list[Hit]:
         """The `k` best leaves, best first. Without an embedder the ranking is that of the full text.
 
         A reranker puts those found into its own order, with its scores.
         """
-        text, vector = self._both_searches(question, max(k, self._settings.depth))
-        fused = self._fuse(text, vector)
-        best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
-        leaves = self._store.leaves(best)
+        text, vector = self._both_searches(question, k, "leaf", "vector")
+        ranking = self._fused(text, vector, k)
+        leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
-        hits = [Hit(leaves[row], fused[row], bm25.get(row), cosine.get(row)) for row in best if row in leaves]
+        hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
         return hits if self._reranker is None else _reranked(question, hits, self._reranker)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         if self._reranker is not None:
             return [(hit.row.id, hit.score) for hit in self.search(question, k)]
-        text, vector = self._both_searches(question, max(k, self._settings.depth))
-        fused = self._fuse(text, vector)
-        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+        return self._tree.rank(question, k)
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        return self._tree.leaves(ids)
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        return self._tree.sections(ids)
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        return self._tree.sentences(ids)
+
+    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
+        return self._tree.definitions(names)
 
     def question_vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
@@ -75,67 +91,59 @@ class HybridReader:
             self._questions[question] = self._embedder.embed_queries([question])[0]
         return self._questions[question]
 
-    def slices(self, question: str, k: int) -> list[SliceHit]:
-        self._demand_slices()
-        text, vector = self._both_searches(question, max(k, self._settings.depth), "slice")
-        fused = self._fuse(text, vector)
-        best = sorted(fused, key=lambda row: (-fused[row], row))[:k]
-        found = self._store.slices(best)
-        return [replace(found[row], score=fused[row]) for row in best if row in found]
-
-    def rank_chunks(self, question: str, k: int, view: str) -> list[tuple[int, float]]:
-        self._demand_slices()
-        if view not in self._store.vector_views:
-            raise UsageError(
-                f"this index has no vectors of its {view} view",
-                "make one with open(..., slices=SliceSettings(vectors=('slice', 'chunk', 'summary')))",
-            )
-        fused = self._fuse(*self._both_searches(question, max(k, self._settings.depth), view))
-        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-
-    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
-        return self._store.chunks(ids)
-
-    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
-        return self._store.chunk_bounds(ids)
-
     def has(self, view: str) -> bool:
         return view in self._store.views
 
-    def _demand_slices(self) -> None:
-        if not self.has("slice"):
-            raise UsageError("this index has no slice view", "build it: mergewise index PATH... --views leaf,slice")
+    def view(self, name: str) -> Any:
+        if not self.has(name):
+            raise UsageError(f"this index has no {name} view", f"build it: mergewise index PATH... --views leaf,{name}")
+        if name not in self._readers:
+            self._readers[name] = self._registry[name].reader(self)
+        return self._readers[name]
 
-    def _both_searches(self, question: str, depth: int, view: str = "leaf") -> tuple[Ranking, Ranking]:
-        if self._embedder is None:
-            return self._store.text_search(question, depth, self._where, view), []
-        text = _threads().submit(self._store.text_search, question, depth, self._where, view)
+    # -- RowReader
+
+    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        return self._fused(*self._both_searches(question, k, table, column), k)
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
+        return self._store.rows(table, record, ids)
+
+    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
+        return self._store.vectors(ids, table, column)
+
+    def whole(self, table: str, columns: Sequence[str]) -> Any:
+        return self._store.whole(table, columns)
+
+    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
+        return self._store.once(name, make)
+
+    def numbers(self) -> frozenset[int] | None:
+        return None if self._where is None else self._store.numbers(self._where)
+
+    def settings(self, view: str) -> Mapping[str, Any]:
+        return self._store.views[view]
+
+    # -- both searches
+
+    def _both_searches(self, question: str, k: int, table: str, column: str) -> tuple[Ranking, Ranking]:
+        """Full text is searched while the question is embedded, and while its vector is searched for."""
+        depth = max(k, self._search.depth)
+        text = self._store.start_text_search(question, depth, self._where, table)
         query = self.question_vector(question)
-        assert query is not None  # there is an embedder
-        vector = self._store.vector_search(query, depth, self._where, view)
-        return text.result(), vector
+        if query is None:
+            return text.result(), []
+        vector = self._store.start_vector_search(query, depth, self._where, table, column)
+        return text.result(), vector.result()
 
-    def _fuse(self, text: Ranking, vector: Ranking) -> dict[int, float]:
+    def _fused(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
         if self._embedder is None:
-            return convex(text, vector, 0.0)
-        if self._settings.fusion == "reciprocal-rank":
-            return reciprocal_rank([text, vector])
-        return convex(text, vector, self._settings.weight)
-
-    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
-        return self._store.sections(ids)
-
-    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
-        return self._store.leaves(ids)
-
-    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
-        return self._store.vectors(ids)
-
-    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        return self._store.sentences(ids)
-
-    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
-        return self._store.definitions(names, self._where)
+            fused = convex(text, vector, 0.0)
+        elif self._search.fusion == "reciprocal-rank":
+            fused = reciprocal_rank([text, vector])
+        else:
+            fused = convex(text, vector, self._search.weight)
+        return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
 def _reranked(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:

@@ -3,11 +3,14 @@
 LanceDB commits one table at a time, so the state of an index is its manifest, which names a version of each table and
 is replaced last. A change works on the newest versions; if a writer was killed half way, the next one first goes back
 to the versions that the manifest names. One process writes at a time, held by a file lock that dies with the process.
+
+What tables there are, the registry of views says: nothing here names a view.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,28 +18,31 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
-from mergewise.store import schema as s
+from mergewise.store import documents as d
 from mergewise.store.audit import audit
-from mergewise.store.lance_reader import LanceReader, connect, scan, sql_numbers, sql_strings
-from mergewise.store.manifest import Manifest, read_manifest, write_manifest
-from mergewise.store.rows import moved_slices, placed, with_checked_metadata
+from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
+from mergewise.store.manifest import Manifest, Run, ViewState, holds, read_manifest, without, write_manifest
+from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
+from mergewise.store.metadata import with_checked_metadata
+from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, ids_used
+from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import AddReport, DocumentRows, Failure, Problem, SliceRows
+from mergewise.types import AddReport, DocumentRows, Failure, Problem
 
 if TYPE_CHECKING:
-    from lancedb.table import Table
+    from lancedb.table import Table as LanceTable
 
 log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
-VECTOR_INDEX_ROWS = 20_000  # below, an exact scan is as fast (benchmarks/vectors.py)
-SLICE_INDEX_ROWS = 8_000  # for slices sooner: `macrag` has more to do after its search (benchmarks/slices.py)
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
+MAPPED_IDS = 200_000  # ids whose rows are in memory at once while they are written to mapped files
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
@@ -45,25 +51,24 @@ TEXT_TOKENIZER = "icu/split"
 class LanceStore:
     """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
 
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
+    def __init__(self, directory: Path, registry: Registry) -> None:
         self.directory = directory
-        self._manifest = manifest
+        self.registry = registry
         self._reader: LanceReader | None = None
         self._lock = FileLock(directory / ".lock")
 
     @classmethod
-    def create(cls, directory: Path, manifest: Manifest) -> LanceStore:
+    def create(cls, directory: Path, manifest: Manifest, registry: Registry) -> LanceStore:
         """Make the directory an index, unless another process just did."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
-        store = cls(directory, manifest)
-        with store._writing(fresh=True):
-            existing = read_manifest(directory)
-            if existing is None:
+        store = cls(directory, registry)
+        with store._locked():
+            if read_manifest(directory) is None:
                 write_manifest(directory, manifest)
-        return cls(directory, existing or manifest)
+        return store
 
     @property
     def manifest(self) -> Manifest:
@@ -73,10 +78,14 @@ class LanceStore:
             raise CorruptIndex(f"{self.directory} has lost its manifest", "index the documents again")
         return manifest
 
+    @property
+    def settings(self) -> Mapping[str, Mapping[str, Any]]:
+        return {name: view.settings for name, view in self.manifest.views.items()}
+
     def reader(self) -> LanceReader:
         manifest = self.manifest
         if self._reader is None or self._reader.manifest != manifest:
-            self._reader = LanceReader(self.directory, manifest)
+            self._reader = LanceReader(self.directory, manifest, self.registry)
         return self._reader
 
     # -- changes
@@ -85,8 +94,11 @@ class LanceStore:
         with self._writing() as change:
             standing = change.reader.digests([r.document.id for r in rows])
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
-            if change.manifest.slices is not None and any(r.slices is None for r in fresh):
-                raise StoreError(f"{self.directory} got a slice view from another process", "open the index again")
+            for name, spec in change.specs.items():
+                if any(name not in row.tables for row in fresh):
+                    raise StoreError(
+                        f"{self.directory} got a {spec.view} view from another process", "run the same call again"
+                    )
             good, failed = change.checked(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
             if good:
@@ -102,68 +114,79 @@ class LanceStore:
             change.commit()
             return len(standing)
 
-    # -- the slice view
-
-    def begin_slices(self, settings: Mapping[str, Any]) -> None:
-        """From now on every document that is written brings its slice view; `missing_slices` are those that stand without."""
-        with self._writing() as change:
-            if change.manifest.slices is None:
-                change.manifest = replace(change.manifest, slices=dict(settings))
-                change.commit()
-
-    def missing_slices(self) -> list[str]:
-        """The documents without a slice view, in the order in which they were added; none once the view is whole."""
-        manifest = self.manifest
-        return [] if "slice" in manifest.views else self.reader().unsliced()
-
-    def write_slices(self, rows: Sequence[tuple[str, str, SliceRows]]) -> None:
-        """Slice views by document and digest. One whose document is gone, changed or served by now is left out."""
-        with self._writing() as change:
-            numbers = change.reader.numbers_of([doc_id for doc_id, _, _ in rows])
-            lacking = set(change.reader.unsliced())
-            good = []
-            for doc_id, digest, own in rows:
-                number, first_leaf, standing = numbers.get(doc_id, (0, 0, None))
-                if standing == digest and doc_id in lacking:
-                    good.append((number, moved_slices(own, change.manifest.next_id, first_leaf)))
-                    taken = len(own.chunks) + len(own.slices)
-                    change.manifest = replace(change.manifest, next_id=change.manifest.next_id + taken)
-            if good:
-                change.append_slices(good)
-                change.commit()
-
-    def finish_slices(self) -> bool:
-        """Add the view to those that the index has, if every document has its slices."""
-        with self._writing() as change:
-            if change.reader.unsliced():
-                return False
-            views = tuple(dict.fromkeys((*change.manifest.views, "slice")))
-            change.manifest = replace(change.manifest, views=views)
-            change.build_indexes()
-            change.commit()
-            return True
-
     def optimize(self) -> None:
         with self._writing() as change:
-            if not change.needs_indexing():
-                return
-            change.build_indexes()
-            change.commit()
-            # only now may old versions go: until the commit the manifest named them
-            change.drop_old_versions()
-            change.commit()
+            behind = change.needs_indexing()
+            if behind:
+                change.build_indexes()
+            if change.map_rows(compacted=behind):
+                change.commit()
+            if behind:
+                # only now may old versions go: until the commit the manifest named them
+                change.drop_old_versions()
+                change.commit()
 
     def check(self) -> list[Problem]:
-        return audit(self.reader(), self.manifest.dimension)
+        reader = self.reader()
+        misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
+        found = audit(reader, self.registry, self.manifest.dimension)
+        return found + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
 
     def repair(self) -> None:
         with self._writing() as change:
             change.drop_orphans()
             change.build_indexes()
+            change.manifest = replace(change.manifest, mapped={})  # whatever they hold, they can be written again
+            change.map_rows(compacted=True)
             change.commit()
 
+    # -- views that are added to documents that stand
+
+    def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
+        with self._writing() as change:
+            if view not in change.manifest.views:
+                change.set_view(view, settings, ((0, change.manifest.next_number),))
+                change.commit()
+
+    def missing(self, view: str) -> list[str]:
+        return self.reader().numbered_in(self.manifest.views[view].missing)
+
+    def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
+        with self._writing() as change:
+            state = change.manifest.views[view]
+            standing = change.reader.standing([row.document.id for row in rows])
+            lacking = []
+            for row in rows:
+                now = standing.get(row.document.id)
+                if now is not None and now["_digest"] == row.digest and holds(state.missing, now["_number"]):
+                    lacking.append((now["_number"], now["_first_id"], row))
+            if lacking:
+                numbers = [number for number, _, _ in lacking]
+                change.delete(view, numbers)  # what an older mergewise left half done
+                change.append_view(view, lacking)
+                change.set_view(view, state.settings, without(state.missing, numbers))
+                change.commit()
+
+    def finish_view(self, view: str) -> bool:
+        with self._writing() as change:
+            state = change.manifest.views[view]
+            if change.reader.numbered_in(state.missing):
+                return False
+            change.set_view(view, state.settings, ())
+            change.build_indexes()
+            change.map_rows(compacted=True)
+            change.commit()
+            return True
+
+    # -- the lock
+
     @contextmanager
-    def _writing(self, fresh: bool = False) -> Iterator[_Change]:
+    def _writing(self) -> Iterator[_Change]:
+        with self._locked():
+            yield _Change(self.directory, self.manifest, self.registry)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -173,7 +196,7 @@ class LanceStore:
             except Timeout:
                 raise IndexBusy(f"another process is writing to {self.directory}", "try again later") from None
         try:
-            yield _Change(self.directory, self._manifest if fresh else self.manifest)
+            yield
         finally:
             self._lock.release()
 
@@ -181,146 +204,190 @@ class LanceStore:
 class _Change:
     """One change, under the lock. Nothing of it is visible before `commit`."""
 
-    def __init__(self, directory: Path, manifest: Manifest) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, registry: Registry) -> None:
         self.directory = directory
         self.manifest = manifest
-        self.reader = LanceReader(directory, manifest)
-        self._tables: dict[str, Table] = {}
+        self.registry = registry
+        self.specs = specs_of(manifest, registry)
+        self.reader = LanceReader(directory, manifest, registry)
+        self._tables: dict[str, LanceTable] = {}
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> LanceTable:
         if name not in self._tables:
             self._tables[name] = self._open_for_writing(name)
         return self._tables[name]
 
-    def _open_for_writing(self, name: str) -> Table:
-        database = connect(self.directory)
+    def _open_for_writing(self, name: str) -> LanceTable:
+        database = _connect(self.directory)
         named = self.manifest.tables.get(name)
         if named is None:
-            schemas = {
-                s.DOCUMENTS: s.DOCUMENT_SCHEMA,
-                s.LEAF: s.leaf_schema(self.manifest.dimension),
-                s.SECTION: s.SECTION_SCHEMA,
-                s.NAME: s.NAME_SCHEMA,
-                s.CHUNK: s.chunk_schema(self.manifest.dimension, (self.manifest.slices or {}).get("vectors", ())),
-                s.SLICE: s.slice_schema(self.manifest.dimension),
-            }
+            schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
             database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
-            created: Table = database.create_table(name, schema=schemas[name])
+            created: LanceTable = database.create_table(name, schema=schema)
             return created
-        table: Table = database.open_table(name)
+        table: LanceTable = database.open_table(name)
         if table.version != named:
             log.info("going back to version %d of %s: a writer was interrupted", named, name)
             table.checkout(named)
             table.restore()
         return table
 
+    def set_view(self, view: str, settings: Mapping[str, Any], missing: Sequence[Run]) -> None:
+        missing = tuple((first, end) for first, end in missing if first < end)
+        self.manifest = replace(self.manifest, views={**self.manifest.views, view: ViewState(settings, missing)})
+        self.specs = specs_of(self.manifest, self.registry)
+
+    def tables_of(self, view: str) -> list[Table]:
+        return [spec.table for spec in self.specs.values() if spec.view == view]
+
+    # -- rows
+
     def remove(self, doc_ids: Sequence[str]) -> None:
         if not doc_ids:
             return
-        documents = self.table(s.DOCUMENTS)
+        documents = self.table(d.DOCUMENTS)
         condition = f"id in ({sql_strings(doc_ids)})"
-        numbers = scan(documents, ["_number"], condition)["_number"].to_pylist()
-        for name in self._owned():
-            self.table(name).delete(f"doc in ({sql_numbers(numbers)})")
+        numbers = _scan(documents, ["_number"], condition)["_number"].to_pylist()
+        for view in self.manifest.views:
+            self.delete(view, numbers)
         documents.delete(condition)
+
+    def delete(self, view: str, numbers: Sequence[int]) -> None:
+        """The rows of the documents with these numbers."""
+        for table in self.tables_of(view):
+            opened = self.table(table.name)
+            if table.name in self.manifest.tables:
+                opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
 
     def checked(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
-        documents = self.table(s.DOCUMENTS)
-        kinds = s.metadata_kinds(documents.schema)
+        documents = self.table(d.DOCUMENTS)
+        kinds = d.metadata_kinds(documents.schema)
         known = set(kinds)
         good, failed = with_checked_metadata(rows, kinds)
-        added = [s.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
+        added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
             documents.add_columns(added)
         return good, failed
 
     def append(self, rows: Sequence[DocumentRows]) -> None:
-        documents = self.table(s.DOCUMENTS)
+        placed: dict[str, list[Placed]] = defaultdict(list)
         numbered = []
         for row in rows:
-            own, next_id = placed(row, self.manifest.next_id)
-            numbered.append((self.manifest.next_number, own))
-            self.manifest = replace(self.manifest, next_id=next_id, next_number=self.manifest.next_number + 1)
-        documents.add(s.document_table(numbered, documents.schema))
-        self.table(s.LEAF).add(s.leaf_table(numbered, self.manifest.dimension))
-        self.table(s.SECTION).add(s.section_table(numbered))
-        self.table(s.NAME).add(s.name_table(numbered))
-        if not _has_index(self.table(s.LEAF), "key"):
-            self._index_text(s.LEAF)
-        if self.manifest.slices is not None:
-            self.append_slices([(number, row.slices) for number, row in numbered if row.slices is not None])
+            number, first_id = self.manifest.next_number, self.manifest.next_id
+            numbered.append((number, first_id, row))
+            for view in self.manifest.views:
+                self._place(view, number, first_id, row, placed)
+            self.manifest = replace(self.manifest, next_number=number + 1)
+        documents = self.table(d.DOCUMENTS)
+        documents.add(d.document_table(numbered, next(iter(self.specs)), documents.schema))
+        self._add(placed)
 
-    def append_slices(self, rows: Sequence[tuple[int, SliceRows]]) -> None:
-        """Slice views of numbered documents, whose ids are final."""
-        dimension, vectors = self.manifest.dimension, (self.manifest.slices or {})["vectors"]
-        self.table(s.CHUNK).add(s.chunk_table(rows, dimension, vectors))
-        self.table(s.SLICE).add(s.slice_table(rows, dimension))
-        for name in self._searched():
-            if not _has_index(self.table(name), "key"):
-                self._index_text(name)
+    def append_view(self, view: str, rows: Sequence[tuple[int, int, DocumentRows]]) -> None:
+        """Rows of documents that stand, with the number and the first leaf of each."""
+        placed: dict[str, list[Placed]] = defaultdict(list)
+        for number, first_id, row in rows:
+            self._place(view, number, first_id, row, placed)
+        self._add(placed)
 
-    def _searched(self) -> list[str]:
-        """The tables whose text is searched."""
-        if self.manifest.slices is None:
-            return [s.LEAF]
-        return [s.LEAF, s.SLICE, *([s.CHUNK] if set(self.manifest.slices["vectors"]) - {"slice"} else [])]
+    def _place(
+        self, view: str, number: int, first_id: int, row: DocumentRows, placed: Mapping[str, list[Placed]]
+    ) -> None:
+        """Give the rows of one view the next range of ids."""
+        by = {"row": self.manifest.next_id, "leaf": first_id}
+        tables = self.tables_of(view)
+        for table in tables:
+            placed[table.name].append(Placed(number, row.tables[table.name], by))
+        self.manifest = replace(self.manifest, next_id=self.manifest.next_id + ids_used(tables, row.tables))
 
-    def _owned(self) -> list[str]:
-        """The tables whose rows belong to documents."""
-        return [*s.OF_DOCUMENTS, *(s.OF_SLICES if self.manifest.slices is not None else ())]
+    def _add(self, placed: Mapping[str, Sequence[Placed]]) -> None:
+        for name, rows in placed.items():
+            opened, table = self.table(name), self.specs[name].table
+            opened.add(arrow_table(table, rows, opened.schema))
+            if table.text is not None and not _has_index(opened, table.text):
+                _index_text(opened, table.text)
 
-    def _index_text(self, name: str) -> None:
-        from lancedb.index import FTS
-
-        config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-        self.table(name).create_index("key", config=config)
+    # -- search indexes and mapped files
 
     def needs_indexing(self) -> bool:
         """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
-        if not self.manifest.tables:
-            return False
-        return any(_is_behind(self.table(name)) for name in self._searched())
+        searched = [spec.table for spec in self.specs.values() if spec.table.text is not None]
+        return any(_is_behind(self.table(t.name), str(t.text)) for t in searched if t.name in self.manifest.tables)
 
     def build_indexes(self) -> None:
-        """Full text, vectors (where there are enough) and ids: made once, then brought up to date."""
+        """Full text, vectors (where there are enough) and keys: made once, then brought up to date."""
         from lancedb.index import BTree, IvfRq
 
         if not self.manifest.tables:
             return
-        for name in (s.DOCUMENTS, *self._owned()):
-            self.table(name).optimize(cleanup_older_than=timedelta(days=36500))
-        for name in self._searched():
-            if not _has_index(self.table(name), "key"):
-                self._index_text(name)
-        keys = [(s.LEAF, "id"), (s.LEAF, "doc"), (s.SECTION, "id"), (s.DOCUMENTS, "id")]
-        if self.manifest.slices is not None:
-            keys += [(name, column) for name in s.OF_SLICES for column in ("id", "doc")]
-        for name, column in keys:
-            table = self.table(name)
-            if not _has_index(table, column) and table.count_rows():
-                table.create_index(column, config=BTree())
-        for name, column in dict.fromkeys(s.VECTOR_COLUMNS.values()):
-            if name not in (s.LEAF, *self._owned()) or column not in self.table(name).schema.names:
+        self.table(d.DOCUMENTS).optimize(cleanup_older_than=timedelta(days=36500))
+        _index(self.table(d.DOCUMENTS), "id", BTree())
+        for name, spec in self.specs.items():
+            opened, table = self.table(name), spec.table
+            opened.optimize(cleanup_older_than=timedelta(days=36500))
+            if table.text is not None and not _has_index(opened, table.text):
+                _index_text(opened, table.text)
+            for column in table.keys:
+                _index(opened, column, BTree())
+            for column in table.vectors:
+                if column in opened.schema.names and opened.count_rows() >= table.vector_index_rows:
+                    _index(opened, column, IvfRq(distance_type="dot", num_bits=4))
+
+    def map_rows(self, *, compacted: bool) -> bool:
+        """Write the rows that came since the last time to mapped files. Whether there were any.
+
+        Compacting moves rows, so that all addresses are then written anew.
+        """
+        changed = False
+        for name, spec in self.specs.items():
+            if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
                 continue
-            enough = VECTOR_INDEX_ROWS if name == s.LEAF else SLICE_INDEX_ROWS
-            if self.table(name).count_rows() >= enough and not _has_index(self.table(name), column):
-                self.table(name).create_index(column, config=IvfRq(distance_type="dot", num_bits=4))
+            written = self._mapped(name, Mapped.of(self.manifest.mapped.get(name)), compacted)
+            if written is not None:
+                changed = True
+                self.manifest = replace(self.manifest, mapped={**self.manifest.mapped, name: written.as_dict()})
+        return changed
+
+    def _mapped(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
+        table = self.table(name)
+        after = f"id >= {mapped.end}"
+        addressed = _scan(table, ["id"], None if compacted else after, with_row_id=True)
+        if not compacted and not len(addressed):
+            return None
+        living = np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
+        parts = (
+            _scan(table, None, f"id >= {first} and id < {first + MAPPED_IDS}").sort_by("id")
+            for first in range(mapped.end, self.manifest.next_id, MAPPED_IDS)
+        )
+        written = MappingWriter(self.directory, name, mapped).with_rows(parts, living)
+        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
+        if not compacted:
+            addresses, ids = self._with_known_addresses(name, addresses, ids)
+        return MappingWriter(self.directory, name, written).with_addresses(addresses, ids)
+
+    def _with_known_addresses(self, name: str, addresses: IntArray, ids: IntArray) -> tuple[IntArray, IntArray]:
+        known, known_ids = self.reader.mapped_rows(name).addresses
+        return np.concatenate([known, addresses]), np.concatenate([known_ids, ids])
 
     def drop_old_versions(self) -> None:
+        versions = {name: table.version for name, table in self._tables.items()}
         for table in self._tables.values():
             table.optimize(cleanup_older_than=KEPT)
+        if any(table.version != versions[name] for name, table in self._tables.items()):
+            self.map_rows(compacted=True)
+        named = {file for raw in self.manifest.mapped.values() for file in Mapped.of(raw).files}
+        drop_unnamed(self.directory, named, KEPT.total_seconds())
 
     def drop_orphans(self) -> None:
         if not self.manifest.tables:
             return
-        numbers = scan(self.table(s.DOCUMENTS), ["_number"], None)["_number"]
-        for name in self._owned():
+        numbers = set(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_pylist())
+        for name in self.specs:
             table = self.table(name)
-            docs = pa.chunked_array([scan(table, ["doc"], None)["doc"].unique()])
-            orphans = set(docs.to_pylist()) - set(numbers.to_pylist())
+            docs = pa.chunked_array([_scan(table, [NUMBER], None)[NUMBER].unique()])
+            orphans = set(docs.to_pylist()) - numbers
             if orphans:
-                table.delete(f"doc in ({sql_numbers(orphans)})")
+                table.delete(f"{NUMBER} in ({sql_numbers(orphans)})")
 
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
@@ -329,16 +396,45 @@ class _Change:
         self.manifest = committed
 
 
-def _is_behind(table: Table) -> bool:
-    stats = table.index_stats("key_idx")
+def _connect(directory: Path) -> Any:
+    import lancedb
+
+    return lancedb.connect(directory)
+
+
+def _scan(
+    table: LanceTable, columns: Sequence[str] | None, condition: str | None, *, with_row_id: bool = False
+) -> pa.Table:
+    search = table.search().with_row_id(with_row_id)
+    if columns is not None:
+        search = search.select(list(columns))
+    if condition is not None:
+        search = search.where(condition)
+    return search.limit(ALL).to_arrow()
+
+
+def _is_behind(table: LanceTable, column: str) -> bool:
+    stats = table.index_stats(f"{column}_idx")
     outside = table.count_rows() if stats is None else stats.num_unindexed_rows
     return outside > FEW_ROWS or _fragments(table) > MANY_FRAGMENTS
 
 
-def _fragments(table: Table) -> int:
+def _fragments(table: LanceTable) -> int:
     statistics: Any = table.stats()
     return int(statistics["fragment_stats"]["num_fragments"])
 
 
-def _has_index(table: Table, column: str) -> bool:
+def _has_index(table: LanceTable, column: str) -> bool:
     return any(index.columns == [column] for index in table.list_indices())
+
+
+def _index(table: LanceTable, column: str, config: Any) -> None:
+    if not _has_index(table, column) and table.count_rows():
+        table.create_index(column, config=config)
+
+
+def _index_text(table: LanceTable, column: str) -> None:
+    from lancedb.index import FTS
+
+    config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+    table.create_index(column, config=config)

@@ -4,31 +4,49 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 
-FORMAT = 2
+FORMAT = 3
+OLDEST = 2  # is read, and written anew as the newest by the next change
 NAME = "manifest.json"
+
+Run: TypeAlias = tuple[int, int]
+"""The document numbers from the first up to, not including, the second."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """A view of an index: its settings, and the documents that do not have it yet, as runs of their numbers."""
+
+    settings: Mapping[str, Any]
+    missing: tuple[Run, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`tables` maps a table to the version that is part of the index; ids below `next_id` are taken."""
+    """`tables` maps a table to the version that is part of the index; `mapped` a table to its files (`store.mapped`).
+
+    Ids below `next_id` and document numbers below `next_number` are taken.
+    """
 
     embedder: str
     dimension: int
-    views: tuple[str, ...]
-    sizes: dict[str, int]  # the tree's settings that the rows were made with
-    tables: dict[str, int] = field(default_factory=dict)
+    views: Mapping[str, ViewState]
+    tables: Mapping[str, int] = field(default_factory=dict)
+    mapped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     next_id: int = 0
     next_number: int = 0
     format: int = FORMAT
-    slices: dict[str, Any] | None = (
-        None  # settings of the slice view, once it was asked for; `views` has it when it is whole
-    )
+
+    @property
+    def whole(self) -> tuple[str, ...]:
+        """The views that every document has."""
+        return tuple(name for name, view in self.views.items() if not view.missing)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -60,17 +78,36 @@ def _parse(text: str, directory: Path) -> Manifest:
         raise NewerFormat(
             f"{directory} has format {written_by}, this mergewise reads up to {FORMAT}", "upgrade mergewise"
         )
-    if written_by < FORMAT:
+    if written_by < OLDEST:
         raise OlderFormat(
-            f"{directory} has format {written_by}, this mergewise reads {FORMAT}",
+            f"{directory} has format {written_by}, this mergewise reads {OLDEST} to {FORMAT}",
             "index the documents again into a new directory",
         )
     try:
-        return Manifest(**{**raw, "views": tuple(raw["views"])})
-    except (TypeError, KeyError):
+        return _manifest(raw if written_by == FORMAT else _upgraded(raw))
+    except (TypeError, KeyError, ValueError, AttributeError):
         raise CorruptIndex(
             f"{directory / NAME} lacks fields", "index the documents again into a new directory"
         ) from None
+
+
+def _manifest(raw: Mapping[str, Any]) -> Manifest:
+    views = {
+        name: ViewState(view["settings"], tuple((first, end) for first, end in view["missing"]))
+        for name, view in raw["views"].items()
+    }
+    return Manifest(**{**raw, "views": views})
+
+
+def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Format 2 knew two views by name. One that was being added is begun anew: what it has is replaced."""
+    slices = raw["slices"]
+    views = {"leaf": {"settings": raw["sizes"], "missing": []}}
+    if slices is not None:
+        missing = [] if "slice" in raw["views"] else [[0, raw["next_number"]]]
+        views["slice"] = {"settings": slices, "missing": missing}
+    kept = {name: raw[name] for name in ("embedder", "dimension", "tables", "next_id", "next_number")}
+    return {**kept, "views": views}
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
@@ -81,3 +118,23 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(directory / NAME)
+
+
+# -- runs of numbers
+
+
+def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
+    """The runs without these numbers."""
+    left: list[Run] = []
+    for first, end in runs:
+        for number in sorted(number for number in numbers if first <= number < end):
+            if first < number:
+                left.append((first, number))
+            first = number + 1
+        if first < end:
+            left.append((first, end))
+    return tuple(left)
+
+
+def holds(runs: Sequence[Run], number: int) -> bool:
+    return any(first <= number < end for first, end in runs)

@@ -4,47 +4,55 @@ from __future__ import annotations
 
 import math
 import re
+import sqlite3
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import replace
+from typing import Any, TypeVar
 
-import numpy as np
+import pyarrow as pa
 
-from mergewise.errors import UsageError
-from mergewise.protocols import FloatArray
+from mergewise.errors import StoreError, UsageError
+from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
-from mergewise.store.rows import placed, with_checked_metadata
-from mergewise.text.keys import search_key
-from mergewise.types import (
-    AddReport,
-    Chunk,
-    ChunkBounds,
-    Definition,
-    Document,
-    DocumentInfo,
-    DocumentRows,
-    Leaf,
-    LeafSentences,
-    Problem,
-    Section,
-    Slice,
-    SliceHit,
-    SliceRows,
-)
+from mergewise.store.manifest import ViewState, holds, without
+from mergewise.store.metadata import with_checked_metadata
+from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, form, ids_used, rows_from, unit_vectors
+from mergewise.store.views import Registry
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Problem
+
+Row = TypeVar("Row")
+Kept = TypeVar("Kept")
 
 K1, B = 1.2, 0.75
 _WORD = re.compile(r"\w+")
 
 
 class MemoryStore:
-    """`Store` and `StoreReader` in one: there is a single state. `dimension` is 0 without vectors."""
+    """`Store` and `StoreReader` in one: there is a single state. `dimension` is 0 without vectors.
 
-    def __init__(self, dimension: int = 0) -> None:
+    The views, with their settings in the form of the manifest, default to the first one of the registry alone.
+    """
+
+    def __init__(
+        self, registry: Registry, dimension: int = 0, views: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
         self.dimension = dimension
-        self._rows: dict[str, DocumentRows] = {}
-        self._next_id = 0
+        self.registry = registry
+        first = next(iter(registry))
+        given = {first: registry[first].dump()} if views is None else views
+        self._views = {name: ViewState(settings) for name, settings in given.items()}
+        self._documents: dict[str, tuple[int, int, DocumentRows]] = {}  # with number and first id, but without rows
+        self._tables: dict[str, pa.Table] = {}
+        self._next_id = self._next_number = 0
         self._kinds: dict[str, type] = {}
 
     # -- Store
+
+    @property
+    def settings(self) -> dict[str, Mapping[str, Any]]:
+        return {name: state.settings for name, state in self._views.items()}
 
     def reader(self) -> MemoryStore:
         return self
@@ -53,196 +61,207 @@ class MemoryStore:
         added = replaced = 0
         good, failed = with_checked_metadata(rows, self._kinds)
         for row in good:
-            standing = self._rows.get(row.document.id)
-            if standing is not None and standing.digest == row.digest and not force:
+            standing = self._documents.get(row.document.id)
+            if standing is not None and standing[2].digest == row.digest and not force:
                 continue
+            if any(table.name not in row.tables for view in self._views for table in self._specs(view)):
+                raise StoreError("the index got a view since the rows were made", "make them again")
             added, replaced = added + (standing is None), replaced + (standing is not None)
-            self._rows.pop(row.document.id, None)
-            self._rows[row.document.id], self._next_id = placed(row, self._next_id)
+            self.remove([row.document.id])
+            number, first_id = self._next_number, self._next_id
+            self._next_number += 1
+            self._documents[row.document.id] = number, first_id, replace(row, tables={})
+            for view in self._views:
+                self._append(view, number, first_id, row)
         return AddReport(added, replaced, len(good) - added - replaced, tuple(failed))
 
     def remove(self, doc_ids: Sequence[str]) -> int:
-        return sum(self._rows.pop(doc_id, None) is not None for doc_id in set(doc_ids))
+        gone = [self._documents.pop(doc_id)[0] for doc_id in dict.fromkeys(doc_ids) if doc_id in self._documents]
+        for name, rows in self._tables.items():
+            self._tables[name] = _where(rows, lambda number: number not in gone)
+        return len(gone)
+
+    def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
+        if view not in self._views:
+            self._views[view] = ViewState(settings, ((0, self._next_number),))
+
+    def missing(self, view: str) -> list[str]:
+        return [d for d, (number, _, _) in self._documents.items() if holds(self._views[view].missing, number)]
+
+    def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
+        for row in rows:
+            state = self._views[view]
+            number, first_id, standing = self._documents.get(row.document.id, (-1, 0, row))
+            if holds(state.missing, number) and standing.digest == row.digest:
+                self._append(view, number, first_id, row)
+                self._views[view] = replace(state, missing=without(state.missing, [number]))
+
+    def finish_view(self, view: str) -> bool:
+        if self.missing(view):
+            return False
+        self._views[view] = replace(self._views[view], missing=())
+        return True
 
     def optimize(self) -> None:
         """Nothing to do."""
 
     def check(self) -> list[Problem]:
-        return audit(self, self.dimension)
+        return audit(self, self.registry, self.dimension)
 
     def repair(self) -> None:
         """Nothing to do: a change cannot be interrupted."""
 
+    def _specs(self, view: str) -> Sequence[Table]:
+        return self.registry[view].tables_of(self._views[view].settings)
+
+    def _spec(self, name: str) -> Table | None:
+        return next((table for view in self._views for table in self._specs(view) if table.name == name), None)
+
+    def _append(self, view: str, number: int, first_id: int, row: DocumentRows) -> None:
+        by = {"row": self._next_id, "leaf": first_id}
+        for table in self._specs(view):
+            schema = table.schema(self.dimension)
+            rows = arrow_table(table, [Placed(number, row.tables[table.name], by)], schema)
+            self._tables[table.name] = pa.concat_tables([self._tables.get(table.name, schema.empty_table()), rows])
+        self._next_id += ids_used(self._specs(view), row.tables)
+
     # -- StoreReader
 
+    @property
+    def views(self) -> dict[str, Mapping[str, Any]]:
+        return {name: state.settings for name, state in self._views.items() if not self.missing(name)}
+
     def documents(self) -> list[DocumentInfo]:
+        leaves = self._tables.get(self._specs(next(iter(self._views)))[0].name)
+        counts = Counter(leaves[NUMBER].to_pylist() if leaves is not None else ())
         return [
-            DocumentInfo(d.id, d.title, d.metadata, len(d.text), len(rows.leaves))
-            for d, rows in ((rows.document, rows) for rows in self._rows.values())
+            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number])
+            for number, d in ((number, rows.document) for number, _, rows in self._documents.values())
         ]
 
     def document(self, doc_id: str) -> Document | None:
-        rows = self._rows.get(doc_id)
-        return None if rows is None else rows.document
+        found = self._documents.get(doc_id)
+        return None if found is None else found[2].document
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {doc_id: self._rows[doc_id].digest for doc_id in doc_ids if doc_id in self._rows}
+        return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
 
     def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        return [self._rows[doc_id] for doc_id in doc_ids if doc_id in self._rows]
+        return [self._stored(*self._documents[doc_id]) for doc_id in doc_ids if doc_id in self._documents]
+
+    def _stored(self, number: int, _: int, row: DocumentRows) -> DocumentRows:
+        tables = {}
+        for view, state in self._views.items():
+            if not holds(state.missing, number):
+                for table in self._specs(view):
+                    rows = self._rows_of(table.name)
+                    tables[table.name] = rows_from(table, _where(rows, lambda own: own == number))
+        return replace(row, tables=tables)
+
+    def numbers(self, where: str | None = None) -> frozenset[int]:
+        """The condition is asked of SQLite: its rules are those of the store on disk as far as users' conditions go."""
+        if where is None:
+            return frozenset(number for number, _, _ in self._documents.values())
+        columns = ["id", "title", *self._kinds]
+        with sqlite3.connect(":memory:") as database:
+            database.execute(f"create table documents (_number, {', '.join(f'`{name}`' for name in columns)})")
+            for number, _, rows in self._documents.values():
+                values = {"id": rows.document.id, "title": rows.document.title, **rows.document.metadata}
+                marks = ", ".join("?" * (1 + len(columns)))
+                database.execute(f"insert into documents values ({marks})", [number, *map(values.get, columns)])
+            try:
+                rows_ = database.execute(f"select _number from documents where {where}").fetchall()
+            except sqlite3.Error as error:
+                raise UsageError(
+                    f"the condition {where!r} was not understood: {error}", f"columns: {', '.join(columns)}"
+                ) from None
+        return frozenset(number for (number,) in rows_)
 
     def row_counts(self) -> dict[str, int]:
-        own = [rows.slices for rows in self._rows.values() if rows.slices is not None]
-        of_slices = {"chunk": sum(len(x.chunks) for x in own), "slice": sum(len(x.slices) for x in own)}
-        return {
-            "documents": len(self._rows),
-            "leaf": sum(len(rows.leaves) for rows in self._rows.values()),
-            "section": sum(len(rows.sections) for rows in self._rows.values()),
-            "name": sum(len(rows.names) for rows in self._rows.values()),
-            **(of_slices if own else {}),
-        }
+        tables = [table.name for view in self._views for table in self._specs(view)]
+        return {"documents": len(self._documents), **{name: len(self._rows_of(name)) for name in tables}}
 
-    def text_search(
-        self, question: str, k: int, where: str | None = None, view: str = "leaf"
-    ) -> list[tuple[int, float]]:
+    def _rows_of(self, name: str) -> pa.Table:
+        spec = self._spec(name)
+        assert spec is not None
+        return self._tables.get(name, spec.schema(self.dimension).empty_table())
+
+    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
+        return make()
+
+    def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
+        return self._rows_of(table).select(list(columns))
+
+    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
+        spec = self._spec(table)
+        if spec is None:
+            return {}
+        rows = self._rows_of(table)
+        found = dict(zip(rows["id"].to_pylist(), form(spec, record).read(rows), strict=True))
+        return {row: found[row] for row in ids if row in found}
+
+    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
+        rows = self._rows_of(table)
+        vectors = unit_vectors(rows, column)
+        found = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
+        return {row: found[row] for row in ids if row in found}
+
+    def text_search(self, question: str, k: int, where: str | None = None, table: str = "leaf") -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
-        _refuse(where)
-        texts = {row.id: _words(search_key(row.title, row.headings, row.text)) for row in self._searched(view)}
+        spec, numbers = self._spec(table), self.numbers(where)
+        if spec is None or spec.text is None:
+            return []
+        rows = self._rows_of(table)
+        texts = {i: _words(text) for i, text in zip(*(rows[c].to_pylist() for c in ("id", spec.text)), strict=True)}
         average = sum(map(len, texts.values())) / max(1, len(texts))
         holding = Counter(word for words in texts.values() for word in set(words))
         scores = {}
-        for leaf_id, words in texts.items():
+        for (row, words), number in zip(texts.items(), rows[NUMBER].to_pylist(), strict=True):
             counts = Counter(words)
             length = K1 * (1 - B + B * len(words) / average)
-            scores[leaf_id] = sum(
+            scores[row] = (number in numbers) * sum(
                 math.log(1 + (len(texts) - holding[w] + 0.5) / (holding[w] + 0.5))
                 * counts[w] * (K1 + 1) / (counts[w] + length)
                 for w in set(_words(question)) if counts[w]
             )  # fmt: skip
-        return _top({i: score for i, score in scores.items() if score > 0}, k)
+        return _top({row: score for row, score in scores.items() if score > 0}, k)
 
     def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, view: str = "leaf"
-    ) -> list[tuple[int, float]]:
-        _refuse(where)
-        rows = self._vectors() if view == "leaf" else self._slice_vectors(view)
-        return _top({i: float(vector @ row) for i, row in rows.items()}, k)
+        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+    ) -> Ranking:
+        spec, numbers = self._spec(table), self.numbers(where)
+        rows = self._rows_of(table) if spec is not None else None
+        vectors = None if rows is None else unit_vectors(rows, column)
+        if rows is None or vectors is None:
+            return []
+        near = zip(rows["id"].to_pylist(), rows[NUMBER].to_pylist(), (vectors @ vector).tolist(), strict=True)
+        return _top({row: cosine for row, number, cosine in near if number in numbers}, k)
 
-    # -- the slice view
+    def start_text_search(
+        self, question: str, k: int, where: str | None = None, table: str = "leaf"
+    ) -> Future[Ranking]:
+        return _done(self.text_search(question, k, where, table))
 
-    @property
-    def views(self) -> tuple[str, ...]:
-        sliced = bool(self._rows) and all(rows.slices is not None for rows in self._rows.values())
-        return ("leaf", "slice") if sliced else ("leaf",)
-
-    @property
-    def vector_views(self) -> tuple[str, ...]:
-        columns = {"slice": "vectors", "chunk": "chunk_vectors", "summary": "summary_vectors"}
-        return tuple(
-            view
-            for view, column in columns.items()
-            if any(getattr(rows, column) is not None for rows in self._sliced())
-        )
-
-    def slices(self, ids: Sequence[int]) -> dict[int, SliceHit]:
-        found = [x for rows in self._sliced() for x in rows.slices if x.id in set(ids)]
-        return {x.id: SliceHit(x.id, x.doc_id, x.chunk, x.parts) for x in found}
-
-    def chunk_bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
-        return {
-            x.id: ChunkBounds(x.id, number, x.start, x.end, x.first_leaf, x.leaf_count, x.tokens)
-            for number, rows in enumerate(self._sliced())
-            for x in rows.chunks
-            if x.id in set(ids)
-        }
-
-    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
-        return {x.id: x for rows in self._sliced() for x in rows.chunks if x.id in set(ids)}
-
-    def _sliced(self) -> list[SliceRows]:
-        return [rows.slices for rows in self._rows.values() if rows.slices is not None]
-
-    def _searched(self, view: str) -> Sequence[Leaf | Chunk | Slice]:
-        if view == "leaf":
-            return self._leaves()
-        return [x for rows in self._sliced() for x in (rows.slices if view == "slice" else rows.chunks)]
-
-    def _slice_vectors(self, view: str) -> dict[int, FloatArray]:
-        column = {"slice": "vectors", "chunk": "chunk_vectors", "summary": "summary_vectors"}[view]
-        found: dict[int, FloatArray] = {}
-        for rows in self._sliced():
-            vectors: FloatArray | None = getattr(rows, column)
-            if vectors is not None:
-                ids = [x.id for x in rows.slices] if view == "slice" else [x.id for x in rows.chunks]
-                found |= zip(ids, vectors.astype(np.float32), strict=True)
-        return found
-
-    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
-        return {leaf.id: leaf for leaf in self._leaves() if leaf.id in set(ids)}
-
-    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
-        return {x.id: x for rows in self._rows.values() for x in rows.sections if x.id in set(ids)}
-
-    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
-        return {i: vector for i, vector in self._vectors().items() if i in set(ids)}
-
-    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        found = {}
-        for number, rows in enumerate(self._rows.values()):
-            for i, (leaf, sentences) in enumerate(zip(rows.leaves, rows.sentences, strict=True)):
-                if leaf.id in set(ids):
-                    found[leaf.id] = LeafSentences(
-                        id=leaf.id,
-                        document=number,
-                        doc_id=leaf.doc_id,
-                        title=leaf.title,
-                        headings=leaf.headings,
-                        start=leaf.start,
-                        body=leaf.body,
-                        text=leaf.text,
-                        sentences=sentences,
-                        vectors=_sentence_vectors(rows, i),
-                    )
-        return found
-
-    def definitions(self, names: Sequence[str], where: str | None = None) -> dict[str, list[Definition]]:
-        _refuse(where)
-        found: dict[str, list[Definition]] = {}
-        for number, rows in enumerate(self._rows.values()):
-            for name in rows.names:
-                if name.name in set(names):
-                    found.setdefault(name.name, []).append(Definition(number, name.first_leaf, name.leaf_count))
-        return {name: sorted(places, key=lambda place: place.first_leaf) for name, places in found.items()}
-
-    def _leaves(self) -> list[Leaf]:
-        return [leaf for rows in self._rows.values() for leaf in rows.leaves]
-
-    def _vectors(self) -> dict[int, FloatArray]:
-        return {
-            leaf.id: np.asarray(vector, np.float32)
-            for rows in self._rows.values()
-            if rows.vectors is not None
-            for leaf, vector in zip(rows.leaves, rows.vectors, strict=True)
-        }
+    def start_vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+    ) -> Future[Ranking]:
+        return _done(self.vector_search(vector, k, where, table, column))
 
 
-def _sentence_vectors(rows: DocumentRows, leaf: int) -> FloatArray | None:
-    if rows.vectors is None:
-        return None
-    if rows.sentence_vectors is None:
-        return np.repeat(rows.vectors[leaf][None].astype(np.float32), len(rows.sentences[leaf]), axis=0)
-    vectors = rows.sentence_vectors[leaf].astype(np.float32)
-    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True).clip(1e-9), np.float32)
+def _where(rows: pa.Table, holds: Callable[[int], bool]) -> pa.Table:
+    """The rows of the documents whose number meets the condition."""
+    return rows.filter(pa.array([holds(number) for number in rows[NUMBER].to_pylist()], pa.bool_()))
 
 
-def _refuse(where: str | None) -> None:
-    if where is not None:
-        raise UsageError("an index in memory has no conditions", "open a directory to use `where`")
+def _done(ranking: Ranking) -> Future[Ranking]:
+    future: Future[Ranking] = Future()
+    future.set_result(ranking)
+    return future
 
 
 def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _top(scores: dict[int, float], k: int) -> list[tuple[int, float]]:
+def _top(scores: Mapping[int, float], k: int) -> Ranking:
     return sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]

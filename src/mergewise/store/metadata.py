@@ -1,42 +1,14 @@
-"""What every store does to rows before it keeps them."""
+"""Metadata of documents: what can be stored, and as what."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mergewise.types import DocumentRows, Failure, MetadataValue, SliceRows
+from mergewise.types import DocumentRows, Failure, MetadataValue
 
 _KINDS = (str, bool, int, float)
 _RESERVED = frozenset({"id", "title"})
-
-
-def moved(rows: DocumentRows, by: int) -> DocumentRows:
-    """The same rows with `by` added to every id."""
-    leaves = tuple(replace(x, id=x.id + by, ancestors=tuple(a + by for a in x.ancestors)) for x in rows.leaves)
-    sections = tuple(
-        replace(x, id=x.id + by, parent=None if x.parent is None else x.parent + by, first_leaf=x.first_leaf + by)
-        for x in rows.sections
-    )
-    names = tuple(replace(x, first_leaf=x.first_leaf + by) for x in rows.names)
-    return replace(rows, leaves=leaves, sections=sections, names=names)
-
-
-def moved_slices(rows: SliceRows, by: int, leaves_by: int) -> SliceRows:
-    """The same slice view with `by` added to its ids and `leaves_by` to those of leaves."""
-    chunks = tuple(replace(x, id=x.id + by, first_leaf=x.first_leaf + leaves_by) for x in rows.chunks)
-    slices = tuple(replace(x, id=x.id + by, chunk=x.chunk + by) for x in rows.slices)
-    return replace(rows, chunks=chunks, slices=slices)
-
-
-def placed(rows: DocumentRows, by: int) -> tuple[DocumentRows, int]:
-    """All rows moved into the range of ids that begins at `by`, the slice view last; and where the next range begins."""
-    end = by + len(rows.leaves) + len(rows.sections)
-    rows = moved(rows, by)
-    if rows.slices is None:
-        return rows, end
-    own = moved_slices(rows.slices, end, by)
-    return replace(rows, slices=own), end + len(own.chunks) + len(own.slices)
 
 
 def with_checked_metadata(

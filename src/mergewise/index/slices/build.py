@@ -10,91 +10,49 @@ Where we differ from the paper, and why:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import log, sqrt
-from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import UsageError
+from mergewise.index.slices.records import CHUNK_VECTORS, SLICE_GAP, Chunk, Slice
+from mergewise.index.slices.settings import SliceSettings
+from mergewise.index.slices.summaries import summaries
 from mergewise.index.windows import windows
 from mergewise.protocols import Embedder, FloatArray, TokenCounter
+from mergewise.store.views import Makers, ViewRows
 from mergewise.text.keys import search_key
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_long, split_sentences, strip_span
+from mergewise.text.spans import Part, union
 from mergewise.text.terms import content_terms
-from mergewise.types import SLICE_GAP, Chunk, DocumentRows, Leaf, Slice, SliceRows
-
-Unit: TypeAlias = Literal["tokens", "characters"]
-Part: TypeAlias = tuple[int, int]
-Summarise: TypeAlias = Callable[[Sequence[str]], Sequence[str | None]]
-"""The summary of each text by a model; None where it has none to give."""
-
-VECTORS = ("slice", "chunk", "summary")
+from mergewise.types import DocumentRows, Leaf, Rows
 
 
-@dataclass(frozen=True, slots=True)
-class SliceSettings:
-    """Sizes as in appendix A.5: chunks of 400 tokens (or 1500 characters), slices of 450 characters overlapping by 300.
-
-    `summary_share` is how much of a chunk's text an extractive summary keeps: the paper's are 800 to 1000 of 1500
-    characters. `summary="none"` slices the chunk itself (the ablation). `vectors` names what is embedded: "slice", and
-    for multi-view retrieval also "chunk" and "summary".
-    """
-
-    chunk: int = 400
-    overlap: int = 100
-    unit: Unit = "tokens"
-    summary: Literal["extractive", "abstractive", "none"] = "extractive"
-    summary_share: float = 0.6
-    slice: int = 450
-    slice_overlap: int = 300
-    slice_unit: Unit = "characters"
-    vectors: tuple[str, ...] = ("slice",)
-
-    def __post_init__(self) -> None:
-        for name, size, overlap in (
-            ("chunk", self.chunk, self.overlap),
-            ("slice", self.slice, self.slice_overlap),
-        ):
-            if not 0 <= overlap < size:
-                raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
-        if not 0 < self.summary_share <= 1:
-            raise UsageError(f"a summary cannot have {self.summary_share} of its chunk", "a share above 0, at most 1")
-        if "slice" not in self.vectors or not set(self.vectors) <= set(VECTORS):
-            raise UsageError(f"vectors of {', '.join(self.vectors)}", "slice, and also chunk and summary")
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "vectors": list(self.vectors)}
-
-    @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> SliceSettings:
-        return cls(**{**stored, "vectors": tuple(stored["vectors"])})
-
-
-def build_slices(
-    documents: Sequence[DocumentRows],
-    count_tokens: TokenCounter,
-    settings: SliceSettings = SliceSettings(),
-    summarise: Summarise | None = None,
-) -> list[SliceRows]:
-    """The slice view of each document, without vectors. `summarise` is asked once, for the chunks of all of them."""
+def build(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> list[ViewRows]:
+    """Chunks and slices of each document. The chat model is asked once for the chunks of all of them, the embedder too."""
     chunked = [_chunks(document, settings) for document in documents]
-    written = iter(_written([chunk.text for chunks in chunked for chunk in chunks], settings, summarise))
+    written = iter(_written([chunk.text for chunks in chunked for chunk in chunks], settings, makers))
     built = []
     for document, chunks in zip(documents, chunked, strict=True):
-        maker = _Slicer(document, settings, count_tokens)
+        slicer = _Slicer(document, settings, makers.count_tokens)
         summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
-        built.append(maker.rows(summarised))
-    return built
+        built.append((summarised, slicer.slices(summarised)))
+    vectors = _embedded(built, settings, makers.embedder)
+    return [
+        {"chunk": Rows(tuple(chunks), of_chunks), "slice": Rows(tuple(slices), of_slices)}
+        for (chunks, slices), of_chunks, of_slices in zip(built, *vectors, strict=True)
+    ]
 
 
-def _written(texts: Sequence[str], settings: SliceSettings, summarise: Summarise | None) -> Sequence[str | None]:
+def _written(texts: Sequence[str], settings: SliceSettings, makers: Makers) -> Sequence[str | None]:
+    """The summary of each text by the chat model; None where it has none to give, or is not asked."""
     if settings.summary != "abstractive":
         return [None] * len(texts)
-    if summarise is None:
+    if makers.chat is None:
         raise UsageError("this index has summaries by a chat model", "name one: --chat openai:MODEL")
-    return summarise(texts)
+    return summaries(texts, makers.chat, makers.count_tokens)
 
 
 # -- chunks (section 3.1.1)
@@ -112,7 +70,7 @@ class _Unit:
 
 
 def _units(leaves: Sequence[Leaf], document: DocumentRows) -> Iterator[_Unit]:
-    for number, (leaf, sentences) in enumerate(zip(leaves, document.sentences, strict=True)):
+    for number, (leaf, sentences) in enumerate((leaf, leaf.sentences) for leaf in leaves):
         starts = [sentence.start for sentence in sentences]
         headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
         bounds = [leaf.start, *(starts if headed else starts[1:]), leaf.end]
@@ -124,7 +82,7 @@ def _units(leaves: Sequence[Leaf], document: DocumentRows) -> Iterator[_Unit]:
 
 def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
     """Chunks of whole sentences with their extractive summaries; with the last one the document ends."""
-    leaves, text = document.leaves, document.document.text
+    leaves, text = document["leaf"], document.document.text
     units = list(_units(leaves, document))
     sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
     chunks = []
@@ -196,9 +154,9 @@ class _Slicer:
         self.document = document
         self.settings = settings
         self.count_tokens = count_tokens
-        self.starts = [leaf.start for leaf in document.leaves]
+        self.starts = [leaf.start for leaf in document["leaf"]]
 
-    def rows(self, chunks: Sequence[Chunk]) -> SliceRows:
+    def slices(self, chunks: Sequence[Chunk]) -> list[Slice]:
         slices: list[Slice] = []
         for chunk in chunks:
             for parts, text in self._slices(chunk):
@@ -213,7 +171,7 @@ class _Slicer:
                         text=text,
                     )
                 )
-        return SliceRows(tuple(chunks), tuple(slices))
+        return slices
 
     def _slices(self, chunk: Chunk) -> Iterator[tuple[list[Part], str]]:
         """L_i: the slices of the summary, each with the parts of the document that it stands for."""
@@ -231,7 +189,7 @@ class _Slicer:
         pieces = [piece for a, b in sentences for piece in split_long(text, a, b, limit, self._size)]
         sizes = [self._size(text[a:b]) + 1 for a, b in pieces]
         for first, end in windows(sizes, self.settings.slice, self.settings.slice_overlap):
-            stripped = [strip_span(text, a, b) for a, b in joined(pieces[first:end])]
+            stripped = [strip_span(text, a, b) for a, b in union(pieces[first:end])]
             yield [(a, b) for a, b in stripped if a < b]
 
     def _size(self, text: str) -> int:
@@ -243,45 +201,39 @@ class _Slicer:
             return chunk.headings
         own = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
         leaf = max((i for i in own if self.starts[i] <= start), default=chunk.first_leaf)
-        return self.document.leaves[leaf].headings
-
-
-def joined(parts: Iterable[Part]) -> list[Part]:
-    """Parts that touch or overlap as one, in order, so that no character is lost or doubled."""
-    union: list[Part] = []
-    for start, end in sorted(parts):
-        if union and start <= union[-1][1]:
-            union[-1] = (union[-1][0], max(end, union[-1][1]))
-        else:
-            union.append((start, end))
-    return union
+        headings: tuple[str, ...] = self.document["leaf"][leaf].headings
+        return headings
 
 
 # -- vectors
 
 
-def embed_slices(embedder: Embedder, built: Sequence[SliceRows], settings: SliceSettings) -> list[SliceRows]:
-    """e = Embed(slice) for all documents in one call, and the optional views with a call each."""
-    columns: dict[str, list[list[str]]] = {
-        "slice": [[search_key(x.title, x.headings, x.text).strip() for x in rows.slices] for rows in built],
-        "chunk": [[search_key(x.title, x.headings, x.text).strip() for x in rows.chunks] for rows in built],
-        "summary": [[search_key(x.title, x.headings, x.summary).strip() for x in rows.chunks] for rows in built],
+def _embedded(
+    built: Sequence[tuple[Sequence[Chunk], Sequence[Slice]]], settings: SliceSettings, embedder: Embedder | None
+) -> tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]]:
+    """Columns of vectors beside the chunks, and beside the slices: e = Embed(slice), a call for each column."""
+    of_chunks: list[dict[str, FloatArray]] = [{} for _ in built]
+    of_slices: list[dict[str, FloatArray]] = [{} for _ in built]
+    if embedder is None:
+        return of_chunks, of_slices
+    chunks, slices = [own for own, _ in built], [own for _, own in built]
+    texts = {
+        "slice": (of_slices, "vector", [[_key(x, x.text) for x in own] for own in slices]),
+        "chunk": (of_chunks, CHUNK_VECTORS["chunk"], [[_key(x, x.text) for x in own] for own in chunks]),
+        "summary": (of_chunks, CHUNK_VECTORS["summary"], [[_key(x, x.summary) for x in own] for own in chunks]),
     }
-    embedded = {view: _by_document(embedder, columns[view]) for view in settings.vectors}
-    none: list[FloatArray | None] = [None] * len(built)
-    return [
-        replace(rows, vectors=own, chunk_vectors=chunks, summary_vectors=summaries)
-        for rows, own, chunks, summaries in zip(
-            built,
-            embedded["slice"],
-            embedded.get("chunk", none),
-            embedded.get("summary", none),
-            strict=True,
-        )
-    ]
+    for name in settings.vectors:
+        columns, column, keys = texts[name]
+        for own, vectors in zip(columns, _by_document(embedder, keys), strict=True):
+            own[column] = vectors
+    return of_chunks, of_slices
 
 
-def _by_document(embedder: Embedder, keys: Sequence[Sequence[str]]) -> list[FloatArray | None]:
+def _key(record: Chunk | Slice, text: str) -> str:
+    return search_key(record.title, record.headings, text).strip()
+
+
+def _by_document(embedder: Embedder, keys: Sequence[Sequence[str]]) -> list[FloatArray]:
     vectors = embedder.embed_documents([key for own in keys for key in own])
     ends = list(accumulate((len(own) for own in keys), initial=0))
     return [vectors[a:b] for a, b in pairwise(ends)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from mergewise.index.tree import Tree
+from mergewise.index.tree.build import Tree
 from mergewise.text.names import names_defined
 from mergewise.types import Document, Leaf, Name
 

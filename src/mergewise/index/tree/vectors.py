@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mergewise.index.tree import Tree
+from mergewise.index.tree.build import Tree
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
 from mergewise.text.keys import search_key
 

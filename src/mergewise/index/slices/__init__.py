@@ -1,0 +1,22 @@
+"""The slice view of MacRAG: overlapping chunks, a summary of each, overlapping slices of the summaries."""
+
+from __future__ import annotations
+
+from mergewise.index.slices.build import build
+from mergewise.index.slices.check import problems
+from mergewise.index.slices.reader import SliceReader
+from mergewise.index.slices.records import Chunk, ChunkBounds, Slice, SliceHit, tables
+from mergewise.index.slices.settings import SliceSettings
+from mergewise.store.views import View
+
+__all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]
+
+VIEW = View(
+    name="slice",
+    settings=SliceSettings,
+    tables=tables,
+    build=build,
+    problems=problems,
+    reader=SliceReader,
+    with_chat={"summary": "abstractive"},
+)

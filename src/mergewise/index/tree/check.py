@@ -1,0 +1,74 @@
+"""What `check` demands of a document's tree: ids, texts, tiling, parents, sentences, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from mergewise.index.tree.build import TreeSettings
+from mergewise.types import DocumentRows, Leaf, Section
+
+_UNIT = 0.01  # how far a stored float16 vector's length may be from 1
+
+
+def problems(rows: DocumentRows, settings: TreeSettings, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's tree."""
+    text = rows.document.text
+    leaves: Sequence[Leaf] = rows["leaf"]
+    sections: Sequence[Section] = rows["section"]
+    if not leaves or not sections:
+        yield "has no leaves or no sections"
+        return
+    first, end = leaves[0].id, leaves[0].id + len(leaves)
+    if "".join(leaf.text for leaf in leaves) != text:
+        yield "the leaves do not add up to the document's text"
+    if any(text[x.start : x.end] != x.text or not x.start <= x.body <= x.end for x in leaves):
+        yield "a leaf's text is not the text of its span"
+    yield from _tree_problems(leaves, sections, len(text))
+    yield from _sentence_problems(rows, dimension)
+    if any(name.first_leaf < first or name.first_leaf + name.leaf_count > end for name in rows["name"]):
+        yield "a name stands for leaves of another document"
+    vectors = rows.column("leaf", "vector")
+    if vectors is not None and not np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=_UNIT):
+        yield "a vector is not of unit length"
+
+
+def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: int) -> Iterator[str]:
+    by_id = {section.id: section for section in sections}
+    children: dict[int, list[tuple[int, int, int]]] = {section.id: [] for section in sections}
+    orphans = False
+    for section in sections:
+        if section.parent is not None:
+            orphans |= section.parent not in by_id
+            children.setdefault(section.parent, []).append((section.ordinal, section.start, section.end))
+    for leaf in leaves:
+        orphans |= any(ancestor not in by_id for ancestor in leaf.ancestors)
+        children.setdefault(leaf.parent, []).append((leaf.ordinal, leaf.start, leaf.end))
+    if orphans:
+        yield "a parent is missing"
+    roots = [section for section in sections if section.parent is None]
+    if [(root.start, root.end) for root in roots] != [(0, length)]:
+        yield "the root section is not the whole document"
+    for section in sections:
+        spans = [(start, end) for _, start, end in sorted(children[section.id])]
+        tiled = bool(spans) and spans[0][0] == section.start and spans[-1][1] == section.end
+        if not tiled or any(left[1] != right[0] for left, right in pairwise(spans)):
+            yield f"the children of section {section.id} do not tile it"
+        if len(spans) != section.children:
+            yield f"section {section.id} has {len(spans)} children, not {section.children}"
+
+
+def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
+    text = rows.document.text
+    for leaf in rows["leaf"]:
+        bounds = [leaf.body, *(at for sentence in leaf.sentences for at in (sentence.start, sentence.end)), leaf.end]
+        said = "".join(text[sentence.start : sentence.end] for sentence in leaf.sentences)
+        if bounds != sorted(bounds) or "".join(said.split()) != "".join(text[leaf.body : leaf.end].split()):
+            yield "the sentences do not add up to their leaf"
+            break
+    packed = rows.column("leaf", "sentence_vectors") or ()
+    sizes = [len(leaf.sentences) * dimension for leaf in rows["leaf"]]
+    if any(own is not None and len(own) != size for own, size in zip(packed, sizes, strict=False)):
+        yield "vectors of sentences are missing or of the wrong dimension"

@@ -1,0 +1,70 @@
+"""What can be asked of the tree: leaves, sections, sentences with their vectors, and where names are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_hash
+from mergewise.protocols import FloatArray, RowReader
+from mergewise.types import Definition, Leaf, LeafSentences, Section
+
+
+class TreeReader:
+    """For the length of a question; `IndexReader` has the same methods."""
+
+    def __init__(self, rows: RowReader) -> None:
+        self._rows = rows
+
+    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        """Leaf ids and scores by hybrid search, best first."""
+        return list(self._rows.rank_rows(question, k, LEAF.name))
+
+    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
+        return self._rows.rows(LEAF.name, Leaf, ids)
+
+    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
+        return self._rows.rows(SECTION.name, Section, ids)
+
+    def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
+        return self._rows.vectors(ids, LEAF.name)
+
+    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
+        """Where the embedder gave no vectors of sentences, each has the vector of its leaf."""
+        leaves = self._rows.rows(LEAF.name, LeafSentences, ids)
+        bare = [leaf for leaf, own in leaves.items() if own.vectors is None]
+        for leaf, vector in self._rows.vectors(bare, LEAF.name).items() if bare else ():
+            repeated = np.repeat(vector[None], len(leaves[leaf].sentences), axis=0)
+            leaves[leaf] = replace(leaves[leaf], vectors=repeated)
+        return leaves
+
+    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
+        """Where each of these names is defined, in document order; a name that nothing defines is missing."""
+        known = self._rows.once("tree names", lambda: NameTable(self._rows.whole(NAME.name, NameTable.COLUMNS)))
+        return known.definitions(names, self._rows.numbers())
+
+
+class NameTable:
+    """All names of one state in memory, as sorted hashes: 28 bytes a name, looked up without a query."""
+
+    COLUMNS = ("hash", "doc", "first_leaf", "leaf_count")
+
+    def __init__(self, table: pa.Table) -> None:
+        table = table.sort_by([("hash", "ascending"), ("first_leaf", "ascending")])
+        self._hashes, self._docs, self._first, self._count = (table[column].to_numpy() for column in self.COLUMNS)
+
+    def definitions(self, names: Sequence[str], numbers: Collection[int] | None) -> dict[str, list[Definition]]:
+        """The definitions of those names that have some, in the documents with these numbers; None: in all."""
+        wanted = np.array([name_hash(name) for name in names], np.int64)
+        starts, ends = (np.searchsorted(self._hashes, wanted, side) for side in ("left", "right"))
+        definitions = {}
+        for i in np.flatnonzero(starts < ends).tolist():
+            rows = [row for row in range(starts[i], ends[i]) if numbers is None or int(self._docs[row]) in numbers]
+            if rows:
+                definitions[names[i]] = [
+                    Definition(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
+                ]
+        return definitions

@@ -1,0 +1,85 @@
+"""The tables of the tree: leaves, sections, and the names that sections define."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from mergewise.store.tables import Packed, Table
+from mergewise.text.keys import search_key, split_key
+from mergewise.types import Leaf, Name, Section, Sentence
+
+
+def pack_key(record: Any) -> str:
+    """What is searched and embedded: title and headings on the first line, the text after it."""
+    return search_key(record.title, record.headings, record.text)
+
+
+def unpack_key(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+    """Title, headings and text."""
+    parts = list(map(split_key, rows["key"].to_pylist()))
+    titles, headings, texts = zip(*parts, strict=True) if parts else ((), (), ())
+    return {"title": titles, "headings": headings, "text": texts}
+
+
+def _unpack_spanned_key(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+    """The same, and where the text ends: that is not stored."""
+    unpacked = unpack_key(rows)
+    ends = [start + len(text) for start, text in zip(rows["start"].to_pylist(), unpacked["text"], strict=True)]
+    return {**unpacked, "end": ends}
+
+
+SPANNED_KEY = Packed(
+    "key", pa.string(), pack_key, _unpack_spanned_key, ("title", "headings", "text", "end"), ("start",)
+)
+KEY = Packed("key", pa.string(), pack_key, unpack_key, ("title", "headings", "text"))
+
+
+def pack_sentences(leaf: Leaf) -> list[int]:
+    """Three numbers a sentence: start and end, counted from the leaf's start, and tokens."""
+    return [number for x in leaf.sentences for number in (x.start - leaf.start, x.end - leaf.start, x.tokens)]
+
+
+def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+    starts, packed = rows["start"].to_pylist(), rows["sentences"].to_pylist()
+    return {"sentences": [_sentences(start, numbers) for start, numbers in zip(starts, packed, strict=True)]}
+
+
+def _sentences(start: int, numbers: Sequence[int]) -> tuple[Sentence, ...]:
+    parts = zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
+    return tuple(Sentence(start + first, start + end, tokens) for first, end, tokens in parts)
+
+
+SENTENCES = Packed("sentences", pa.list_(pa.int32()), pack_sentences, unpack_sentences, ("sentences",), ("start",))
+
+
+def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+    """Unit vectors of the sentences of each leaf, stored a byte a component; None where the embedder gave none."""
+    packed = rows["sentence_vectors"].to_pylist()
+    counts = [len(numbers) // 3 for numbers in rows["sentences"].to_pylist()]
+    if None in packed or not sum(counts):
+        return {"vectors": [None] * len(packed)}
+    whole = np.frombuffer(b"".join(packed), np.int8).reshape(sum(counts), -1).astype(np.float32)
+    whole /= np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None].clip(1e-9)
+    ends = np.cumsum([0, *counts]).tolist()
+    return {"vectors": [whole[first:end] for first, end in pairwise(ends)]}
+
+
+SENTENCE_VECTORS = Packed("sentence_vectors", pa.binary(), None, unpack_sentence_vectors, ("vectors",), ("sentences",))
+
+
+def name_hash(name: str) -> int:
+    """The same number everywhere and always."""
+    return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
+
+
+NAME_HASH = Packed("hash", pa.int64(), lambda name: name_hash(name.name))
+
+LEAF = Table("leaf", Leaf, (SPANNED_KEY, SENTENCES, SENTENCE_VECTORS), vectors=("vector",), text="key", mapped=True)
+SECTION = Table("section", Section, keys=("id",), mapped=True)
+NAME = Table("name", Name, (NAME_HASH,), keys=())

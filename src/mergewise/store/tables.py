@@ -1,0 +1,251 @@
+"""Tables from records: a column is spelt once, as a field of the record that a row is read as.
+
+A table is declared by its record, a dataclass. Fields become columns of the same name; what is stored in another form has
+a `Packed` column. Any other dataclass whose fields are a part of the columns is a form that rows can be read as: only the
+columns that it needs are then read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from operator import attrgetter
+from types import UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mergewise.types import Rows
+
+Record = TypeVar("Record")
+
+NUMBER = "doc"
+"""The column of every table that holds the number of the row's document; the field `document` is read from it."""
+
+_PLAIN: Mapping[Any, pa.DataType] = {int: pa.int64(), float: pa.float64(), str: pa.string(), bool: pa.bool_()}
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A column in a form of its own.
+
+    `pack(record)` is what is stored; None where the values come beside the records, as `Rows.columns` of this name.
+    `unpack(rows)` gives the values of the record's `fields`, a list each, out of an Arrow table with this column and those
+    that it `needs`. A column without fields is only searched.
+    """
+
+    column: str
+    type: pa.DataType
+    pack: Callable[[Any], object] | None = None
+    unpack: Callable[[pa.Table], Mapping[str, Sequence[Any]]] | None = None
+    fields: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table of a view.
+
+    `text` is the column that full text searches. `vectors` are columns of unit vectors, stored in half precision, which an
+    index without an embedder does not have; from `vector_index_rows` rows on they get a search index. `keys` are columns that
+    rows are found by. Rows of a `mapped` table are read by id without a query (`store.mapped`).
+    """
+
+    name: str
+    record: type
+    packed: tuple[Packed, ...] = ()
+    vectors: tuple[str, ...] = ()
+    text: str | None = None
+    keys: tuple[str, ...] = ("id", NUMBER)
+    mapped: bool = False
+    vector_index_rows: int = 20_000  # below, an exact scan is as fast (benchmarks/vectors.py)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether rows have ids."""
+        return any(field.name == "id" for field in fields(self.record))
+
+    def schema(self, dimension: int) -> pa.Schema:
+        """`dimension` is 0 in an index without an embedder."""
+        packed = {field for column in self.packed for field in column.fields}
+        plain = [
+            column for column in columns_of(self.record) if column.name not in packed and column.name != "document"
+        ]
+        return pa.schema(
+            [
+                pa.field(NUMBER, pa.int64(), nullable=False),
+                *(pa.field(column.name, column.type, nullable=column.optional) for column in plain),
+                *(pa.field(p.column, p.type, nullable=False) for p in self.packed if p.pack is not None),
+                *(pa.field(p.column, p.type) for p in self.packed if p.pack is None and dimension),
+                *(pa.field(v, pa.list_(pa.float16(), dimension), nullable=False) for v in self.vectors if dimension),
+            ]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A field of a record as a column: `moves` says by which number the store moves its ids, if it holds some."""
+
+    name: str
+    type: pa.DataType
+    optional: bool = False
+    many: bool = False  # a tuple
+    pairs: bool = False  # a tuple of pairs, stored one after the other
+    moves: str = ""  # "row", "leaf" or nothing
+
+    def stored(self, records: Sequence[Any], by: Mapping[str, int]) -> list[Any]:
+        values = list(map(attrgetter(self.name), records))
+        if self.pairs:
+            return [[number for pair in value for number in pair] for value in values]
+        shift = by.get(self.moves, 0)
+        if not shift:
+            return values
+        if self.many:
+            return [[number + shift for number in value] for value in values]
+        return [None if value is None else value + shift for value in values]
+
+    def read(self, rows: pa.Table) -> Sequence[Any]:
+        values = rows[NUMBER if self.name == "document" else self.name]
+        if not self.many:
+            return values.to_pylist()  # type: ignore[no-any-return]
+        if self.pairs:
+            return [tuple(zip(numbers[::2], numbers[1::2], strict=True)) for numbers in values.to_pylist()]
+        return list(map(tuple, values.to_pylist()))
+
+
+@cache
+def columns_of(record: type) -> tuple[Column, ...]:
+    """The fields of a record as columns; those of a type that no column has are left to a `Packed`."""
+    hints = get_type_hints(record, localns={"np": np, "npt": npt}, include_extras=True)
+    return tuple(_column(field.name, hints[field.name]) for field in fields(record))
+
+
+def _column(name: str, hint: Any) -> Column:
+    if get_origin(hint) in (Union, UnionType):
+        inner = next(part for part in get_args(hint) if part is not type(None))
+        plain = _column(name, inner)
+        return Column(name, plain.type, optional=True, moves=plain.moves)
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)[0]
+        if get_origin(inner) is tuple:
+            return Column(name, pa.list_(pa.int64()), many=True, pairs=True)
+        plain = _column(name, inner)
+        return Column(name, pa.list_(plain.type), many=True, moves=plain.moves)
+    base, *notes = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
+    return Column(name, _PLAIN.get(base, pa.null()), moves=notes[0] if notes else "")
+
+
+# -- writing
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Rows of one document with the numbers that the store gave: of the document, and what its ids are moved by.
+
+    `by` maps "row" to where the range of the view begins, "leaf" to the document's first leaf.
+    """
+
+    number: int
+    rows: Rows
+    by: Mapping[str, int]
+
+
+def arrow_table(table: Table, placed: Sequence[Placed], schema: pa.Schema) -> pa.Table:
+    """The rows of several documents as they are stored, in the order of the schema."""
+    columns = {column.name: column for column in columns_of(table.record)}
+    packed = {p.column: p for p in table.packed}
+    arrays = []
+    for field in schema:
+        if field.name == NUMBER:
+            values: Any = [p.number for p in placed for _ in p.rows.records]
+        elif field.name in table.vectors:
+            arrays.append(_vectors(field, placed))
+            continue
+        elif field.name not in packed:
+            values = [value for p in placed for value in columns[field.name].stored(p.rows.records, p.by)]
+        elif (pack := packed[field.name].pack) is not None:
+            values = [pack(record) for p in placed for record in p.rows.records]
+        else:
+            values = [value for p in placed for value in _beside(field.name, p.rows)]
+        arrays.append(pa.array(values, field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _beside(column: str, rows: Rows) -> Sequence[Any]:
+    return rows.columns.get(column) or [None] * len(rows.records)
+
+
+def _vectors(field: pa.Field, placed: Sequence[Placed]) -> pa.Array:
+    given = [p.rows.columns[field.name] for p in placed if p.rows.columns.get(field.name) is not None]
+    rows, dimension = sum(len(p.rows.records) for p in placed), field.type.list_size
+    flat = np.concatenate(given).astype(np.float16) if given else np.empty((0, dimension), np.float16)
+    if flat.shape != (rows, dimension):
+        raise ValueError(f"{field.name} has the shape {flat.shape}, for {rows} rows of dimension {dimension}")
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), dimension)
+
+
+def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
+    """How many ids the rows of one view take."""
+    return sum(len(rows[table.name].records) for table in tables if table.numbered)
+
+
+# -- reading
+
+
+class Form:
+    """How rows of a table are read as records of one type."""
+
+    def __init__(self, table: Table, record: type) -> None:
+        wanted = {field.name for field in fields(record)}
+        self._record = record
+        self._packed = [p for p in table.packed if p.unpack is not None and wanted & set(p.fields)]
+        unpacked = {name for p in self._packed for name in p.fields}
+        self._plain = {column.name: column for column in columns_of(record) if column.name not in unpacked}
+        plain = [NUMBER if name == "document" else name for name in self._plain]
+        packed = [name for p in self._packed for name in (p.column, *p.needs)]
+        self.columns: tuple[str, ...] = tuple(dict.fromkeys([*plain, *packed]))
+
+    def read(self, rows: pa.Table) -> list[Any]:
+        """The records in the order of the rows. A column that the index does not have gives None."""
+        unpacked: dict[str, Sequence[Any]] = {}
+        for p in self._packed:
+            if p.unpack is not None and p.column in rows.column_names:
+                unpacked |= p.unpack(rows)
+        nothing = [None] * len(rows)
+        values = [
+            self._plain[field.name].read(rows) if field.name in self._plain else unpacked.get(field.name, nothing)
+            for field in fields(self._record)
+        ]
+        return list(map(self._record, *values))
+
+
+def form(table: Table, record: type) -> Form:
+    """Each is worked out once."""
+    return _form(table, record)
+
+
+@cache
+def _form(table: Table, record: type) -> Form:
+    return Form(table, record)
+
+
+def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
+    """A column of vectors, (rows, dimension); None where the index has none."""
+    if column not in rows.column_names:
+        return None
+    flat = rows[column].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    return np.asarray(flat.reshape(len(rows), rows.schema.field(column).type.list_size), np.float32)
+
+
+def rows_from(table: Table, rows: pa.Table) -> Rows:
+    """All of these rows as they were given to the store, with final ids."""
+    columns: dict[str, Any] = {name: unit_vectors(rows, name) for name in table.vectors}
+    columns |= {p.column: rows[p.column].to_pylist() for p in _given_beside(table, rows)}
+    return Rows(tuple(form(table, table.record).read(rows)), {k: v for k, v in columns.items() if v is not None})
+
+
+def _given_beside(table: Table, rows: pa.Table) -> Iterator[Packed]:
+    return (p for p in table.packed if p.pack is None and p.column in rows.column_names)

@@ -1,0 +1,79 @@
+"""What a view is: a value that tells a store all it needs to know, and that no store names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeAlias
+
+from mergewise.errors import UsageError
+from mergewise.protocols import ChatModel, Embedder, RowReader, TokenCounter
+from mergewise.store.tables import Table
+from mergewise.types import DocumentRows, Rows
+
+ViewRows: TypeAlias = Mapping[str, Rows]
+"""The rows of one document in one view, by table."""
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with documents done, documents in all, and the name of the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Makers:
+    """What a view may make its rows with. `chat` keeps its answers, so that no call is paid for twice, after a kill neither."""
+
+    count_tokens: TokenCounter
+    embedder: Embedder | None = None
+    chat: ChatModel | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One granularity of an index: its tables, and how their rows are made, checked and read.
+
+    `settings` is a frozen dataclass with a default for every field; a tuple in it is kept as a list. `tables(settings)` may
+    depend on them. `build(documents, settings, makers)` gives the rows of each document, in order, out of what is
+    given of it: the document, and the rows of the views before this one, with ids that may be final. `problems(rows,
+    settings, dimension)` tells what is wrong with one document's rows of this view. `reader(rows)` is what a question
+    can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
+    step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
+    model is named.
+    """
+
+    name: str
+    settings: type
+    tables: Callable[[Any], Sequence[Table]]
+    build: Callable[[Sequence[DocumentRows], Any, Makers], Sequence[ViewRows]]
+    problems: Callable[[DocumentRows, Any, int], Iterator[str]]
+    reader: Callable[[RowReader], Any]
+    batch: int = 64
+    with_chat: Mapping[str, Any] = field(default_factory=dict)
+
+    def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
+        """`settings` as they are kept in the manifest."""
+        return self.tables(self.load(settings))
+
+    def load(self, settings: Mapping[str, Any]) -> Any:
+        """The settings out of the form in which the manifest keeps them."""
+        known = {field.name for field in fields(self.settings)}
+        if unknown := settings.keys() - known:
+            raise UsageError(f"the view {self.name!r} has no setting {sorted(unknown)[0]!r}", "see docs/guide.md")
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+        return self.settings(**given)
+
+    def dump(self, settings: Any = None) -> dict[str, Any]:
+        """The settings, or the default ones, as the manifest keeps them."""
+        values = asdict(self.settings() if settings is None else settings)
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+Registry: TypeAlias = Mapping[str, View]
+"""Views by name. The first is the tree, which every index has: other views are built from its rows."""
+
+
+def views_of(registry: Registry, names: Sequence[str]) -> list[View]:
+    """The views of these names, in the order of the registry."""
+    unknown = [name for name in names if name not in registry]
+    if unknown:
+        raise UsageError(f"unknown view {unknown[0]!r}", f"one of: {', '.join(registry)}")
+    return [view for name, view in registry.items() if name in names]

@@ -1,0 +1,330 @@
+"""One contract for every view, in every store: the slices, and a view that is defined here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import lancedb
+import pytest
+from tests.support import SMALL, HashEmbedder, new_store, reader_of, rows_of
+
+import mergewise
+from mergewise.errors import StoreError, UsageError
+from mergewise.index import VIEWS, pipeline
+from mergewise.index.slices import SliceSettings
+from mergewise.index.tree.tables import KEY
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import RowReader, Store
+from mergewise.store.lance import LanceStore
+from mergewise.store.tables import Table
+from mergewise.store.views import Makers, View, ViewRows
+from mergewise.types import AddReport, Document, DocumentRows, LeafId, RowId, Rows, Span
+
+# -- a view of one's own: a row a document, found by its title and its longest sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    id: RowId
+    doc_id: str
+    leaf: LeafId
+    title: str
+    headings: tuple[str, ...]
+    text: str
+    parts: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlineSettings:
+    least: int = 1  # characters
+
+
+HEADLINE = Table("headline", Headline, (KEY,), vectors=("vector",), text="key", mapped=True)
+
+
+def build(documents: Sequence[DocumentRows], settings: HeadlineSettings, makers: Makers) -> list[ViewRows]:
+    built: list[ViewRows] = []
+    for rows in documents:
+        said = [(s, number) for number, leaf in enumerate(rows["leaf"]) for s in leaf.sentences]
+        best, leaf = max(said, key=lambda pair: pair[0].end - pair[0].start)
+        text = rows.document.text[best.start : best.end]
+        row = Headline(0, rows.document.id, leaf, rows.document.title, (), text, ((best.start, best.end),))
+        rows_ = (row,) if len(text) >= settings.least else ()
+        vectors = (
+            {} if makers.embedder is None else {"vector": makers.embedder.embed_documents([r.text for r in rows_])}
+        )
+        built.append({"headline": Rows(rows_, vectors)})
+    return built
+
+
+def problems(rows: DocumentRows, settings: HeadlineSettings, dimension: int) -> Iterator[str]:
+    for row in rows["headline"]:
+        if row.text not in rows.document.text or row.leaf not in {leaf.id for leaf in rows["leaf"]}:
+            yield "the headline is no sentence of the document"
+
+
+class Headlines:
+    def __init__(self, rows: RowReader) -> None:
+        self._rows = rows
+
+    def search(self, question: str, k: int) -> list[Headline]:
+        found = self._rows.rank_rows(question, k, "headline")
+        return list(self._rows.rows("headline", Headline, [row for row, _ in found]).values())
+
+
+OWN = View("headline", HeadlineSettings, lambda settings: (HEADLINE,), build, problems, Headlines, batch=2)
+
+# -- the contract
+
+EMBEDDER = HashEmbedder()
+MAKERS = Makers(count_tokens, EMBEDDER)
+SLICES = SliceSettings(chunk=160, overlap=40, slice=80, slice_overlap=40, vectors=("slice", "chunk", "summary"))
+TALE = Document(
+    "tale", "A dog of Brook barked at noon, as ever. " + "A dog of Brook barked. " * 12, "Tale", {"year": 1990}
+)
+CATS = Document("cats", "Cats eat fish and sleep all day long.", "Cats", {"year": 2020})
+DOGS = Document("it's", "Wolves howl at the pale moon of winter.", "Wolves", {"year": 2021})
+DOCUMENTS = [TALE, CATS, DOGS]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A view with its settings, the tables of it that are searched, and the column of vectors of each."""
+
+    view: View
+    settings: Any
+    searched: tuple[tuple[str, str], ...]
+
+
+CASES = {
+    "slice": Case(VIEWS["slice"], SLICES, (("slice", "vector"), ("chunk", "vector"), ("chunk", "summary_vector"))),
+    "headline": Case(OWN, HeadlineSettings(), (("headline", "vector"),)),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Case:
+    chosen = CASES[request.param]
+    monkeypatch.setitem(VIEWS, chosen.view.name, replace(chosen.view, batch=2))
+    return chosen
+
+
+@pytest.fixture(params=["memory", "lance"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def made(case: Case, documents: Sequence[Document] = DOCUMENTS, digest: str = "1") -> list[DocumentRows]:
+    return rows_of(documents, EMBEDDER, digest=digest, **{case.view.name: case.settings})
+
+
+def empty(kind: str, directory: Path, case: Case) -> Store:
+    return new_store(kind, directory / "index", VIEWS, EMBEDDER, {"leaf": SMALL, case.view.name: case.settings})
+
+
+def without_ids(rows: DocumentRows, case: Case) -> dict[str, list[dict[str, Any]]]:
+    """The rows of the view but for their numbers, which no two indexes share."""
+    names = [table.name for table in case.view.tables(case.settings)]
+    left = ("id", "chunk", "leaf", "first_leaf")
+    return {
+        name: [{f: getattr(r, f) for f in type(r).__dataclass_fields__ if f not in left} for r in rows[name]]
+        for name in names
+    }
+
+
+def found_in(store: Store, case: Case, question: str, where: str | None = None) -> list[set[str]]:
+    """The documents whose rows each search of the view finds first."""
+    reader = store.reader()
+    vector = EMBEDDER.embed_queries([question])[0]
+    found = []
+    for table, column in case.searched:
+        record = next(t.record for t in case.view.tables(case.settings) if t.name == table)
+        for ranking in (
+            reader.text_search(question, 1, where, table),
+            reader.vector_search(vector, 1, where, table, column),
+        ):
+            found.append({row.doc_id for row in reader.rows(table, record, [row for row, _ in ranking]).values()})
+    return found
+
+
+def test_rows_come_back_whole_and_are_found(kind: str, case: Case, tmp_path: Path) -> None:
+    store = empty(kind, tmp_path, case)
+    rows = made(case)
+    assert store.write(rows) == AddReport(3)
+    for _ in range(2):
+        stored = store.reader().stored([d.id for d in DOCUMENTS])
+        assert [without_ids(row, case) for row in stored] == [without_ids(row, case) for row in rows]
+        assert store.check() == []
+        counts = store.reader().row_counts()
+        for table in case.view.tables(case.settings):
+            assert counts[table.name] == sum(len(row[table.name]) for row in rows)
+        assert all(found == {"tale"} for found in found_in(store, case, "a dog of Brook barked at noon"))
+        assert all(found == {"cats"} for found in found_in(store, case, "cats eat fish"))
+        store.optimize()
+
+
+def test_ids_of_other_views_are_moved_along(kind: str, case: Case, tmp_path: Path) -> None:
+    store = empty(kind, tmp_path, case)
+    store.write(made(case))
+    for row in store.reader().stored([d.id for d in DOCUMENTS]):
+        leaves = {leaf.id for leaf in row["leaf"]}
+        ids = [record.id for table in case.view.tables(case.settings) for record in row[table.name]]
+        assert ids == list(range(ids[0], ids[0] + len(ids))) and not leaves & set(ids)
+
+
+def test_conditions_hold_for_the_view(kind: str, case: Case, tmp_path: Path) -> None:
+    store = empty(kind, tmp_path, case)
+    store.write(made(case))
+    for _ in range(2):
+        assert all(found == {"it's"} for found in found_in(store, case, "wolves howl", "year > 2020"))
+        assert all("tale" not in found for found in found_in(store, case, "dog of Brook", "year > 2000"))
+        store.optimize()
+
+
+def test_replacing_and_removing_take_the_rows_along(kind: str, case: Case, tmp_path: Path) -> None:
+    store = empty(kind, tmp_path, case)
+    store.write(made(case))
+    store.optimize()
+    changed = made(case, [Document("tale", "A short tale of owls.", "Owls")], digest="2")
+    assert store.write(changed) == AddReport(0, 1)
+    assert store.check() == []
+    assert all(found == {"tale"} for found in found_in(store, case, "tale of owls"))
+    table = case.searched[0][0]
+    assert store.reader().text_search("barked", 5, None, table) == []
+    store.remove([d.id for d in DOCUMENTS])
+    assert store.check() == []
+    assert set(store.reader().row_counts().values()) == {0}
+
+
+def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tmp_path: Path) -> None:
+    first = empty(kind, tmp_path / "a", case)
+    first.write(made(case))
+    later = new_store(kind, tmp_path / "b", VIEWS, EMBEDDER, {"leaf": SMALL})
+    later.write(rows_of([*DOCUMENTS, Document("gone", "It goes.")], EMBEDDER))
+    later.optimize()
+    later.begin_view(case.view.name, case.view.dump(case.settings))
+    assert case.view.name not in later.reader().views and case.view.name in later.settings
+    assert later.missing(case.view.name) == ["tale", "cats", "it's", "gone"]
+    with pytest.raises(StoreError):
+        later.write(rows_of([Document("new", "Too few rows.")], EMBEDDER))
+    later.write(made(case, [Document("new", "This one brings its own.", "New")]))
+    later.remove(["gone"])
+    seen: list[tuple[int, int]] = []
+    pipeline.add_view(later, VIEWS[case.view.name], MAKERS, lambda done, total, name: seen.append((done, total)))
+    assert seen == [(2, 3), (3, 3)]
+    assert later.missing(case.view.name) == [] and case.view.name in later.reader().views
+    ids = [d.id for d in DOCUMENTS]
+    assert [without_ids(row, case) for row in later.reader().stored(ids)] == [
+        without_ids(row, case) for row in first.reader().stored(ids)
+    ]
+    assert later.check() == []
+    assert found_in(later, case, "a dog of Brook barked") == found_in(first, case, "a dog of Brook barked")
+
+
+def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> None:
+    """A maker that fails half way costs the batch that it failed in; the next call does the rest."""
+    store = new_store(kind, tmp_path, VIEWS, EMBEDDER, {"leaf": SMALL})
+    store.write(rows_of(DOCUMENTS, EMBEDDER))
+    store.begin_view(case.view.name, case.view.dump(case.settings))
+
+    def failing(documents: Sequence[DocumentRows], settings: Any, makers: Makers) -> Sequence[ViewRows]:
+        if any(rows.document.id == "it's" for rows in documents):
+            raise KeyboardInterrupt
+        return case.view.build(documents, settings, makers)
+
+    with pytest.raises(KeyboardInterrupt):
+        pipeline.add_view(store, replace(VIEWS[case.view.name], build=failing), MAKERS)
+    assert store.missing(case.view.name) == ["it's"]
+    assert store.check() == [] and case.view.name not in store.reader().views
+    pipeline.add_view(store, VIEWS[case.view.name], MAKERS)
+    assert store.check() == [] and store.missing(case.view.name) == []
+    assert all(found == {"it's"} for found in found_in(store, case, "wolves howl at the moon"))
+
+
+def test_a_writer_that_was_killed_leaves_nothing(case: Case, tmp_path: Path) -> None:
+    """Versions of tables that no manifest names are never seen, and dropped by the next writer."""
+    store = empty("lance", tmp_path, case)
+    assert isinstance(store, LanceStore)
+    store.write(made(case, [TALE, CATS]))
+    store.optimize()
+    before = store.reader().row_counts()
+    for table in case.view.tables(case.settings):
+        opened = lancedb.connect(store.directory).open_table(table.name)
+        opened.add(opened.to_arrow())
+        opened.delete("doc = 0")
+    fresh = LanceStore(store.directory, VIEWS)
+    assert fresh.reader().row_counts() == before and fresh.check() == []
+    fresh.write(made(case, [DOGS]))
+    fresh.optimize()
+    assert fresh.check() == [] and all(found == {"it's"} for found in found_in(fresh, case, "wolves howl"))
+    assert all(found == {"tale"} for found in found_in(fresh, case, "a dog of Brook barked at noon"))
+
+
+def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.engine.load_embedder", lambda spec: EMBEDDER)
+    index = mergewise.open(tmp_path, embedder="hash", settings={"leaf": SMALL, case.view.name: case.settings})
+    index.add(DOCUMENTS)
+    table, _ = case.searched[-1]
+    broken = {"headline": "text", "chunk": "text"}[table]
+    (rows,) = made(case, [CATS])
+    damage = tuple(replace(row, **{broken: "Not there."}) for row in rows[table])
+    rows = replace(rows, digest="", tables={**rows.tables, table: Rows(damage, rows.tables[table].columns)})
+    index.store.write([rows], force=True)
+    assert {problem.doc_id for problem in index.check()} == {"cats"}
+    assert index.check(repair=True) == []
+    with index.store._writing() as change:
+        opened = change.table("documents")
+        opened.delete("id = 'tale'")
+        change.commit()
+    assert any("belong to no document" in problem.what for problem in index.check())
+    assert index.check(repair=True) == []
+    assert [info.id for info in index.documents()] == ["it's", "cats"]
+
+
+def test_its_own_reader_is_at_hand_where_the_view_is(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VIEWS, "headline", OWN)
+    store = empty(kind, tmp_path, CASES["headline"])
+    store.write(made(CASES["headline"]))
+    headlines: Headlines = reader_of(store, EMBEDDER).view("headline")
+    best = headlines.search("Who barked at noon?", 1)[0]
+    span = Span(best.doc_id, *best.parts[0])
+    assert TALE.text[span.start : span.end] == best.text == "A dog of Brook barked at noon, as ever."
+    assert [row.doc_id for row in reader_of(store, EMBEDDER, "year > 2020").view("headline").search("dog", 5)] == [
+        "it's"
+    ]
+    bare = new_store(kind, tmp_path / "bare", VIEWS, EMBEDDER, {"leaf": SMALL})
+    with pytest.raises(UsageError, match="--views leaf,headline"):
+        reader_of(bare, EMBEDDER).view("headline")
+
+
+def test_a_document_without_rows_in_the_view_is_served_all_the_same(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VIEWS, "headline", OWN)
+    store = new_store(kind, tmp_path, VIEWS, None, {"leaf": SMALL})
+    store.write(rows_of(DOCUMENTS))
+    store.begin_view("headline", {"least": 10_000})
+    pipeline.add_view(store, OWN, Makers(count_tokens))
+    assert store.missing("headline") == [] and store.check() == []
+    assert store.reader().row_counts()["headline"] == 0
+
+
+def test_through_the_front_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`open` with the view's name: built, kept in step, added to an index that stands, refused with other settings."""
+    monkeypatch.setitem(VIEWS, "headline", OWN)
+    mergewise.open(tmp_path / "i", embedder="none").add(DOCUMENTS)
+    index = mergewise.open(tmp_path / "i", views=("leaf", "headline"))
+    assert index.store.reader().row_counts()["headline"] == 3
+    index.add(Document("new", "A new one."))
+    index.remove(["cats"])
+    assert index.store.reader().row_counts()["headline"] == 3 and index.check() == []
+    with pytest.raises(UsageError, match="other settings"):
+        mergewise.open(tmp_path / "i", settings={"headline": HeadlineSettings(least=2)})
+    monkeypatch.delitem(VIEWS, "headline")
+    with pytest.raises(UsageError, match="not known here"):
+        mergewise.open(tmp_path / "i").documents()
