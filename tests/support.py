@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
 from mergewise.index.names import names_of
 from mergewise.index.tree import TreeSettings, build_trees
-from mergewise.models.tokens import count_tokens
+from mergewise.models.minilm import MAX_TOKENS, cut, load_session
+from mergewise.models.tokens import count_tokens, encode
 from mergewise.protocols import FloatArray
 from mergewise.store.memory import MemoryStore
 from mergewise.types import ChunkBounds, Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, SliceHit
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
+
+
+_session = cache(load_session)
+
+
+def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:
+    """The vectors of a text's word pieces by the network alone, and where they stand; the marks stand at (0, 0)."""
+    (encoding,) = encode([text], marks=True, offsets=True)
+    ids = np.array([cut(encoding.ids, MAX_TOKENS)])
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    (vectors,) = _session().run(["token_vectors"], inputs)
+    return vectors[0], cut(encoding.offsets, MAX_TOKENS)
 
 
 class HashEmbedder:
