@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import numpy as np
 from mergewise.index import VIEWS
 from mergewise.index.pipeline import rows_of as made
 from mergewise.index.tree import TreeSettings
-from mergewise.models.tokens import count_tokens
+from mergewise.models.minilm import MAX_TOKENS, cut, load_session
+from mergewise.models.tokens import count_tokens, encode
 from mergewise.protocols import Embedder, FloatArray, Store
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
@@ -22,6 +24,18 @@ from mergewise.store.views import Makers, Registry
 from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
+
+
+_session = cache(load_session)
+
+
+def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:
+    """The vectors of a text's word pieces by the network alone, and where they stand; the marks stand at (0, 0)."""
+    (encoding,) = encode([text], marks=True, offsets=True)
+    ids = np.array([cut(encoding.ids, MAX_TOKENS)])
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    (vectors,) = _session().run(["token_vectors"], inputs)
+    return vectors[0], cut(encoding.offsets, MAX_TOKENS)
 
 
 class HashEmbedder:

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tests.support import HashEmbedder
+from tests.support import HashEmbedder, token_vectors
 
 from mergewise.index.tree import build_trees
 from mergewise.index.tree.vectors import as_int8, embed_trees
@@ -28,7 +28,7 @@ def test_sentences_are_pooled_in_the_pass_that_embeds_their_leaf() -> None:
         np.testing.assert_allclose(vectors, model.embed_documents(keys), atol=1e-5)
         assert sentence_vectors is not None
         for leaf, key, sentences, own in zip(tree.leaves, keys, tree.sentences, sentence_vectors, strict=True):
-            ((tokens, offsets),) = model.token_vectors([key])
+            tokens, offsets = token_vectors(key)
             shift = len(key) - len(leaf.text) - leaf.start
             for sentence, row in zip(sentences, own, strict=True):
                 inside = [

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support import token_vectors
 
 import mergewise.models.minilm as minilm
-from mergewise.errors import UsageError
 from mergewise.models.minilm import MAX_TOKENS, MiniLM, cut, plan_batches
 from mergewise.models.tokens import count_tokens
 
@@ -64,7 +64,8 @@ def test_order_is_restored_across_slabs_and_batches(embedder: MiniLM, monkeypatc
 
 def test_no_texts(embedder: MiniLM) -> None:
     assert embedder.embed_documents([]).shape == embedder.embed_queries([]).shape == (0, 384)
-    assert embedder.token_vectors([]) == []
+    rows, parts = embedder.embed_parts([], [])
+    assert rows.shape == (0, 384) and parts == []
 
 
 @pytest.mark.parametrize("text", ["", " \n", "\0", "\ud800", "[SEP][PAD][CLS]", "x" * 5000, "🚀" * 600])
@@ -81,27 +82,42 @@ def test_a_long_text_is_cut(embedder: MiniLM) -> None:
     assert cut([101, 5, 102], 3) == [101, 5, 102]
 
 
-def test_token_vectors_pool_to_the_embedding(embedder: MiniLM) -> None:
-    vectors = embedder.embed_documents(MIXED)
-    for vector, (tokens, offsets) in zip(vectors, embedder.token_vectors(MIXED), strict=True):
-        assert tokens.shape == (len(offsets), 384) and tokens.dtype == np.float32
-        mean = tokens.mean(axis=0)
-        np.testing.assert_allclose(mean / np.linalg.norm(mean), vector, atol=1e-5)
+def test_a_row_is_the_mean_of_the_vectors_of_its_word_pieces(embedder: MiniLM) -> None:
+    alone = [slow_mean(token_vectors(text)[0]) for text in MIXED]
+    np.testing.assert_allclose(embedder.embed_documents(MIXED), alone, atol=1e-5)
+    one_by_one = [embedder.embed_queries([text])[0] for text in MIXED]
+    np.testing.assert_allclose(one_by_one, alone, atol=1e-6)
 
 
-def test_token_offsets_point_into_the_text(embedder: MiniLM) -> None:
-    text = "Thé river rises"
-    ((_, offsets),) = embedder.token_vectors([text])
-    assert [text[start:end] for start, end in offsets] == ["", "Thé", "river", "rises", ""]
+PARTS = [
+    [(0, 2), (2, 8), (0, 8), (8, 8)],
+    [(0, 0), (0, 40)],
+    [(0, 36), (36, 73), (5000, 6000), (0, 1480)],
+    [],
+    [(4, 8)],  # the middle of a word
+    [(0, 180), (178, 180)],
+]
 
 
-def test_token_vectors_reach_further_when_asked(embedder: MiniLM) -> None:
-    text = "river " * 600
-    assert [len(tokens) for tokens, _ in embedder.token_vectors([text])] == [256]
-    assert [len(tokens) for tokens, _ in embedder.token_vectors([text], max_tokens=512)] == [512]
-    for limit in (1, 513):
-        with pytest.raises(UsageError, match="512"):
-            embedder.token_vectors([text], max_tokens=limit)
+@pytest.mark.parametrize("slab", [1, 4, 2048])
+def test_parts_are_the_means_of_what_starts_in_them(
+    embedder: MiniLM, slab: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(minilm, "SLAB", slab)
+    rows, part_rows = embedder.embed_parts(MIXED, PARTS)
+    np.testing.assert_allclose(rows, embedder.embed_documents(MIXED), atol=1e-5)
+    for text, row, parts, own in zip(MIXED, rows, PARTS, part_rows, strict=True):
+        assert own.shape == (len(parts), 384) and own.dtype == np.float32
+        vectors, offsets = token_vectors(text)
+        for (start, end), found in zip(parts, own, strict=True):
+            inside = [i for i, (at, to) in enumerate(offsets) if start <= at < end and at < to]
+            expected = slow_mean(vectors[inside]) if inside else row
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def slow_mean(vectors: np.ndarray) -> np.ndarray:
+    mean = vectors.astype(np.float64).mean(axis=0)
+    return mean / np.linalg.norm(mean)
 
 
 def test_threads_share_one_embedder() -> None:

@@ -1,17 +1,28 @@
 from __future__ import annotations
 
+import gzip
 import json
+import random
+import sys
 import unicodedata
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.models.tokens import VOCABULARY, count_tokens, token_offsets, wordpiece
+from mergewise.models import tokens
+from mergewise.models.tokens import VOCABULARY, count_tokens, encode, token_offsets, wordpiece
 
 WORDS: set[str] = set(json.loads(VOCABULARY.read_text(encoding="utf-8"))["model"]["vocab"])
+
+
+def plain_count(text: str) -> int:
+    """By the tokenizer, the whole text at once, nothing remembered."""
+    return len(encode([text], marks=False, offsets=False)[0].ids)
 
 
 def literal_words(text: str) -> Iterator[str]:
@@ -105,3 +116,82 @@ def test_the_embedder_leaves_no_truncation_behind() -> None:
 @pytest.mark.parametrize("text", ["One sentence, of a usual kind.", "Antidisestablishmentarianism"])
 def test_one_by_one_and_together(text: str) -> None:
     assert count_tokens([text, text]) == 2 * count_tokens([text])
+
+
+# any character, and more often those that bound, vanish, combine, stand alone or change when they are lowered
+bounds = " \t\n\r.,'#[]\0\x01\x0b\x0c\x1c\x7f\x85\xa0\xad\u200b\u200d\u2028\u3000\ufeff\ufffd"
+combining = "\u0301\u0316\u0338\u0345\u05b0\u0f71\U0001d165\u302a\u20dd\U000e0001"
+letters = "éİıßΣςŉΐǅﬁ\u037e\u1fef\u212a\u2126\u2260\u226e한각가東京、。\U00020000🚀\ud800\udfff"
+words = [
+    "[SEP]",
+    "[UNK]",
+    "##ing",
+    "The",
+    "rivers",
+    "don't",
+    "U.S.",
+    "x" * 100,
+    "y" * 101,
+    "é" * 99,
+    "http://a.b/c?e=f",
+]
+odd = st.sampled_from([*bounds, *combining, *letters, *words])
+any_text = st.lists(odd | st.characters() | st.sampled_from([" ", ". "]), max_size=40).map("".join)
+
+
+@given(st.lists(any_text, max_size=6), st.booleans())
+@settings(max_examples=400)
+def test_counts_are_those_of_the_whole_text(texts: list[str], cold: bool) -> None:
+    if cold:
+        tokens._memory().clear()
+    expected = [plain_count(text) for text in texts]
+    assert count_tokens(texts) == expected
+    assert count_tokens(texts) == expected
+
+
+@given(any_text, st.integers(1, 20))
+def test_counts_are_those_of_the_whole_text_for_pieces_of_it(text: str, size: int) -> None:
+    for piece in (text[i : i + size] for i in range(0, len(text), size)):
+        assert count_tokens([piece]) == [plain_count(piece)]
+
+
+def test_every_character_counts_as_in_a_whole_text() -> None:
+    characters = [chr(code) for code in range(sys.maxunicode + 1)]
+    surrounded = [f"a{c}b {c}{c} {c}\u0301X" for c in characters if not "\ud800" <= c <= "\udfff"]
+    for start in range(0, 0x20000, 256):  # planes 0 and 1; single texts of 256 words each
+        text = " ".join(surrounded[start : start + 256])
+        assert count_tokens([text]) == [plain_count(text)], hex(start)
+
+
+def test_no_other_character_becomes_the_full_stop_that_separates_words() -> None:
+    """`_count_parts` tells the words apart by it."""
+    stop = wordpiece().token_to_id(tokens._STOP)
+    text = " ".join(chr(code) for code in range(sys.maxunicode + 1) if chr(code) != tokens._STOP)
+    assert stop not in encode([text], marks=False, offsets=False)[0].ids
+
+
+@pytest.mark.parametrize("name", ["hotpotqa", "musique", "2wiki", "squad", "covidqa"])
+def test_counts_on_real_texts(bench: Path, name: str) -> None:
+    with gzip.open(bench / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        texts = [json.loads(line)["text"][:20_000] for line in lines]
+    sample = random.Random(0).sample(texts, min(len(texts), 40))
+    assert count_tokens(sample) == [plain_count(text) for text in sample]
+    paragraphs = [part for text in sample[:10] for part in text.split("\n")]
+    assert [count_tokens([part])[0] for part in paragraphs] == [plain_count(part) for part in paragraphs]
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MOST_REMEMBERED", 50)
+    for start in range(0, 1000, 20):
+        texts = [f"word{i} and {'é' * i}" for i in range(start, start + 20)]
+        assert count_tokens(texts) == [plain_count(text) for text in texts]
+        assert len(tokens._memory()) <= 50
+        assert all(len(word) <= tokens.LONGEST_REMEMBERED for word in tokens._memory())
+
+
+def test_threads_share_what_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "MOST_REMEMBERED", 30)
+    texts = [f"thread{i % 97} zürich{i % 89}, ham-{i % 83}" for i in range(4000)]
+    expected = [plain_count(text) for text in texts]
+    with ThreadPoolExecutor(8) as pool:
+        assert [count for (count,) in pool.map(lambda text: count_tokens([text]), texts)] == expected

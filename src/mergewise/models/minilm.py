@@ -14,40 +14,47 @@ small to be divided, and a core that other programs slow down holds nobody up. `
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from mergewise.errors import UsageError
 from mergewise.models.tokens import encode
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from onnxruntime import InferenceSession
 
-    from mergewise.models.tokens import OffsetArray
     from mergewise.protocols import FloatArray
 
 Piece = TypeVar("Piece")
-Result = TypeVar("Result")
 
 MODEL = Path(__file__).parent / "minilm" / "model.onnx"
 
 MAX_TOKENS = 256
 """Where the original model cuts a text."""
 
-POSITIONS = 512
-"""How many word pieces the network can take at all."""
-
 BATCH_TOKENS = 384
 """Tokens that one run takes, padding included: small enough for the caches, large enough for full matrix products."""
 
 SLAB = 2048
-"""Texts that are in memory as word pieces at a time."""
+"""Texts that are made word pieces at a time; those of three slabs are in memory."""
+
+
+class Pieces(NamedTuple):
+    """A text's word pieces, and which of them are averaged: first all of them, then those of each part."""
+
+    ids: Sequence[int]
+    ranges: list[tuple[int, int]]
+
+
+Running: TypeAlias = "tuple[list[int], Future[list[FloatArray]]]"
+"""The numbers of a batch's texts, and their rows to come."""
 
 
 class MiniLM:
@@ -62,12 +69,7 @@ class MiniLM:
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         """Unit rows, shape (len(texts), 384). What lies behind the first 254 word pieces of a text is not seen."""
-        result = np.empty((len(texts), self.dimension), dtype=np.float32)
-        for start in range(0, len(texts), SLAB):
-            encodings = encode(texts[start : start + SLAB], marks=True, offsets=False)
-            rows = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], lambda _, rows: unit_mean(rows))
-            result[start : start + len(rows)] = rows
-        return result
+        return self._stacked(self._pooled(texts, None))
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
@@ -77,66 +79,51 @@ class MiniLM:
         A part is a span of characters; its row is the mean of the vectors of its word pieces, which have seen the whole
         text. A part without a word piece of its own (it lies behind the cut) gets the row of the text.
         """
-        rows = np.empty((len(texts), self.dimension), dtype=np.float32)
-        part_rows: list[FloatArray] = []
-        for start in range(0, len(texts), SLAB):
-            encodings = encode(texts[start : start + SLAB], marks=True, offsets=True)
-            starts = [np.array([at for at, _ in cut(encoding.offsets, MAX_TOKENS)[1:-1]]) for encoding in encodings]
-            asked = parts[start : start + SLAB]
-
-            def pooled(
-                i: int,
-                vectors: FloatArray,
-                starts: list[npt.NDArray[np.int64]] = starts,
-                asked: Sequence[Sequence[tuple[int, int]]] = asked,
-            ) -> tuple[FloatArray, FloatArray]:
-                whole = unit_mean(vectors)
-                return whole, part_means(vectors[1:-1], starts[i], asked[i], whole)
-
-            found = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], pooled)
-            rows[start : start + len(found)] = [whole for whole, _ in found]
-            part_rows += [own for _, own in found]
-        return rows, part_rows
+        found = self._pooled(texts, parts)
+        return self._stacked([rows[:1] for rows in found]), [rows[1:] for rows in found]
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """The same as `embed_documents`: the model was trained without prompts."""
         return self.embed_documents(texts)
 
-    def token_vectors(self, texts: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[tuple[FloatArray, OffsetArray]]:
-        """Of each text the vectors of its word pieces, (T, 384), and where they stand in it, (T, 2), in characters.
+    def _stacked(self, rows: Sequence[FloatArray]) -> FloatArray:
+        return np.concatenate(rows) if rows else np.empty((0, self.dimension), dtype=np.float32)
 
-        The first and the last piece are the marks of beginning and end, with the empty span (0, 0). With the default
-        `max_tokens` the mean of all T vectors, scaled to unit length, is the row of `embed_documents`. `max_tokens` may
-        be 2 to 512; the original stops at 256.
+    def _pooled(self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[FloatArray]:
+        """Of each text the row of the whole, then those of its parts.
+
+        While one slab is run the next one is read, so that no core waits for word pieces.
         """
-        if not 2 <= max_tokens <= POSITIONS:
-            raise UsageError(f"max_tokens is {max_tokens}", f"minilm takes 2 to {POSITIONS}")
-        encodings = encode(texts, marks=True, offsets=True)
-        vectors = self._run([cut(encoding.ids, max_tokens) for encoding in encodings], lambda _, rows: np.copy(rows))
-        offsets = [np.array(cut(encoding.offsets, max_tokens), dtype=np.int32) for encoding in encodings]
-        return list(zip(vectors, offsets, strict=True))
-
-    def _run(self, pieces: Sequence[Sequence[int]], finish: Callable[[int, FloatArray], Result]) -> list[Result]:
-        """`finish` of each text's number and token vectors, in order."""
-        if not pieces:
+        if not texts:
             return []
-        session = self._session()
-        results: dict[int, Result] = {}
+        slabs = [slice(start, start + SLAB) for start in range(0, len(texts), SLAB)]
 
-        def run(batch: Sequence[int]) -> None:
-            ids, mask = pad([pieces[i] for i in batch])
-            (vectors,) = session.run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
-            for i, rows in zip(batch, vectors, strict=True):
-                results[i] = finish(i, rows[: len(pieces[i])])
+        def read(slab: slice) -> list[Pieces]:
+            return word_pieces(texts[slab], None if parts is None else parts[slab])
 
         workers = cores()
-        batches = list(plan_batches([len(ids) for ids in pieces], workers))
-        if len(batches) == 1:
-            run(batches[0])
-        else:
-            with ThreadPoolExecutor(min(workers, len(batches))) as pool:
-                list(pool.map(run, batches))
-        return [results[i] for i in range(len(pieces))]
+        pieces = read(slabs[0])
+        batches = list(plan_batches([len(own.ids) for own in pieces], workers))
+        if len(slabs) == len(batches) == 1:
+            return self._run(pieces)
+        results: list[FloatArray] = []
+        running: list[Running] = []
+        with ThreadPoolExecutor(min(workers, len(texts))) as pool:
+            for following in [*slabs[1:], None]:
+                ahead = pool.submit(read, following) if following else None
+                started = [(batch, pool.submit(self._run, [pieces[i] for i in batch])) for batch in batches]
+                results += in_order(running)
+                running = started
+                if ahead:
+                    pieces = ahead.result()
+                    batches = list(plan_batches([len(own.ids) for own in pieces], workers))
+            results += in_order(running)
+        return results
+
+    def _run(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
+        ids, mask = pad([own.ids for own in pieces])
+        (vectors,) = self._session().run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
+        return unit_means(vectors, [own.ranges for own in pieces])
 
     def _session(self) -> InferenceSession:
         with self._lock:
@@ -167,6 +154,25 @@ def cut(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
     return pieces if len(pieces) <= limit else [*pieces[: limit - 1], pieces[-1]]
 
 
+def word_pieces(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[Pieces]:
+    """The word pieces of each text, between the marks and cut; `parts` are spans of characters of each."""
+    encodings = encode(texts, marks=True, offsets=parts is not None)
+    ids = [cut(encoding.ids, MAX_TOKENS) for encoding in encodings]
+    if parts is None:
+        return [Pieces(own, [(0, len(own))]) for own in ids]
+    return [
+        Pieces(own, ranges_of(asked, [start for start, _ in encoding.offsets[1 : len(own) - 1]]))
+        for own, asked, encoding in zip(ids, parts, encodings, strict=True)
+    ]
+
+
+def ranges_of(parts: Sequence[tuple[int, int]], starts: Sequence[int]) -> list[tuple[int, int]]:
+    """The range of all word pieces, then of those that start in each part; they start at `starts`, within the marks."""
+    whole = (0, len(starts) + 2)
+    found = [(bisect_left(starts, start) + 1, bisect_left(starts, end) + 1) for start, end in parts]
+    return [whole, *((first, last) if first < last else whole for first, last in found)]
+
+
 def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
     """Groups texts of similar length, the longest first, so that little is padded and the last to end are short.
 
@@ -193,16 +199,17 @@ def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDA
     return ids, mask
 
 
-def part_means(
-    vectors: FloatArray, starts: npt.NDArray[np.int64], parts: Sequence[tuple[int, int]], whole: FloatArray
-) -> FloatArray:
-    """The unit mean of the vectors whose word pieces start in each part, shape (parts, dimension)."""
-    rows = np.empty((len(parts), len(whole)), dtype=np.float32)
-    for row, (first, last) in enumerate(np.searchsorted(starts, np.array(parts, dtype=np.int64).reshape(-1, 2))):
-        rows[row] = unit_mean(vectors[first:last]) if first < last else whole
-    return rows
+def in_order(running: Sequence[Running]) -> list[FloatArray]:
+    """The results of batches, by the numbers of their texts."""
+    rows = {i: own for batch, result in running for i, own in zip(batch, result.result(), strict=True)}
+    return [rows[i] for i in range(len(rows))]
 
 
-def unit_mean(vectors: FloatArray) -> FloatArray:
-    mean: FloatArray = vectors.mean(axis=0)
-    return mean / np.float32(np.linalg.norm(mean))
+def unit_means(vectors: FloatArray, ranges: Sequence[Sequence[tuple[int, int]]]) -> list[FloatArray]:
+    """For each text of a batch the means of the vectors in each of its ranges, scaled to unit length."""
+    sums = np.array(
+        [np.add.reduce(own[a:b], axis=0) for own, asked in zip(vectors, ranges, strict=True) for a, b in asked]
+    )
+    sums /= np.sqrt(np.add.reduce(sums * sums, axis=1, keepdims=True))
+    ends = list(accumulate(map(len, ranges)))
+    return [sums[a:b] for a, b in pairwise([0, *ends])]

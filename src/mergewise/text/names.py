@@ -56,14 +56,14 @@ def _folded(word: str) -> str:
     word = word.lower()
     if not word.isascii():
         word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
-    return word.removesuffix("'s").removesuffix("’s")
+    return word.removesuffix("'s").removesuffix("’s") if word[-1:] == "s" else word
 
 
 def names_of_title(title: str) -> set[str]:
     """A title as it stands, without what is in brackets, and without its article."""
     found = set()
-    for form in (title, _BRACKETS.sub("", title)):
-        words = words_of(form).folded
+    for form in {title, _BRACKETS.sub("", title)} if "(" in title else (title,):
+        words = [_folded(word) for word in _WORD.findall(form)]
         found.add(" ".join(words))
         if len(words) > 1 and words[0] in {"the", "a", "an"}:
             found.add(" ".join(words[1:]))

@@ -26,13 +26,14 @@ _BLOCK = re.compile(
     re.MULTILINE | re.VERBOSE,
 )
 
-# Words that end in a full stop and want what follows them.
+# Words that end in a full stop and want what follows them. Looking ahead, only the last word is compared with the list.
 _LEANS_ON = re.compile(
-    r"(?:^|[\s(\[“\"'])(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|Hon|St|Mt|Ft|Fig|Figs|Eq|Eqs|Sec|Ch|"
+    r"[\s(\[“\"'](?=[A-Za-z.]{1,6}\.\s*$)"
+    r"(?:[A-Z]|Dr|Mr|Mrs|Ms|Prof|Rev|Gen|Col|Capt|Lt|Sgt|Gov|Sen|Rep|Hon|St|Mt|Ft|Fig|Figs|Eq|Eqs|Sec|Ch|"
     r"No|Nos|Vol|pp|p|ed|eds|al|cf|vs|v|ca|approx|dept|est|e\.g|i\.e|viz)\.[\s]*$"
 )
 _ITEM_MARK = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z])[.)]\Z")
-_BRACKET_END = re.compile(r"(?<=[.!?][)\]])(\s+)(?=[A-Z])")
+_BRACKET_END = re.compile(r"[.!?][)\]](\s+)(?=[A-Z])")
 _CLOSING = re.compile(r"[)\]}”’\"'.!?]+")
 _INITIAL = re.compile(r"(?:^|[\s(\[“\"'.])[A-Z]\.\s*$")
 _CONTINUES = re.compile(r"[A-Z0-9(\[]")
@@ -57,78 +58,103 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
 def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     """Blocks as (start, end, is_prose), stripped of surrounding white space, in order; what is not prose is not segmented."""
     open_from = 0
-
-    def prose(upto: int) -> Iterator[tuple[int, int, bool]]:
-        start, end = strip_span(text, open_from, upto)
-        if start < end:
-            yield start, end, True
-
-    for match in _BLOCK.finditer(text):
-        if match["blank"] is not None:
-            yield from prose(match.start())
-            open_from = match.end()
-        elif match["rule"] is not None and open_from < match.start():
+    for match in _marks(text):
+        start, end = match.span()
+        is_rule = match["rule"] is not None
+        if is_rule:
             # the underline of a heading: title and line are one block
-            line = text.rfind("\n", 0, match.start() - 1) + 1
-            if line > open_from:
-                yield from prose(line)
-                open_from = line
-            start, end = strip_span(text, open_from, match.end())
-            if start < end:
-                yield start, end, False
-            open_from = match.end()
-        elif match.group().endswith("\n") or match.end() == len(text):
+            start = max(open_from, text.rfind("\n", 0, max(start - 1, 0)) + 1) if open_from < start else start
+        if open_from < start:
+            yield from _block(text, open_from, start, True)
+        if match["blank"] is not None:
+            open_from = end
+        elif is_rule or end == len(text) or text[end - 1] == "\n":
             # a block of its own: code, a table row, a heading
-            yield from prose(match.start())
-            start, end = strip_span(text, match.start(), match.end())
-            if start < end:
-                yield start, end, False
-            open_from = match.end()
+            yield from _block(text, start, end, False)
+            open_from = end
         else:
-            yield from prose(match.start())
-            open_from = match.start()
-    yield from prose(len(text))
+            open_from = start
+    yield from _block(text, open_from, len(text), True)
+
+
+def _marks(text: str) -> Iterator[re.Match[str]]:
+    """The matches of `_BLOCK` from left to right, looked for at the beginnings of lines alone."""
+    at = 0
+    while at < len(text):
+        if match := _BLOCK.match(text, at):
+            yield match
+            at = match.end()
+            if text[at - 1] == "\n":
+                continue
+        at = text.find("\n", at) + 1
+        if not at:
+            return
+
+
+def _block(text: str, start: int, end: int, is_prose: bool) -> Iterator[tuple[int, int, bool]]:
+    start, end = strip_span(text, start, end)
+    if start < end:
+        yield start, end, is_prose
 
 
 def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     """The span without the white space at its ends; start == end where nothing else is in it."""
-    piece = text[start:end]
-    left = len(piece) - len(piece.lstrip())
-    return (start + left, start + len(piece.rstrip())) if left < len(piece) else (start, start)
+    core = text[start:end].rstrip()
+    if not core:
+        return start, start
+    end = start + len(core)
+    return (end - len(core.lstrip()) if core[0].isspace() else start), end
 
 
 def _segment(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
     block = text[start:end]
-    if end - start < 3:
+    if len(block) < 3:
         return [(start, end)]
     spans: list[tuple[int, int]] = []
-    for boundary in sentencex.get_sentence_boundaries(language, block):
-        piece: str = boundary["text"]
+    first = last = start  # of the sentence before
+    at = start
+    for piece in sentencex.segment(language, block):
         core = piece.strip()
-        if not core:
-            continue
-        first: int = boundary["start_index"] + piece.index(core[0])
-        span = (start + first, start + first + len(core))
-        if spans and spans[-1][0] == start and _ITEM_MARK.match(text[start : spans[-1][1]]):
-            spans[-1] = (start, span[1])  # "1." is the mark of its item, not a sentence
-        elif (spans and _CLOSING.fullmatch(core)) or (spans and _was_split_wrongly(text[spans[-1][0] : span[0]], core)):
-            spans[-1] = (spans[-1][0], span[1])
-        else:
-            spans.append(span)
-    return [part for start, end in spans for part in _after_brackets(text, start, end)]
+        if core:
+            begins = at if piece[0] == core[0] else at + piece.index(core[0])
+            ends = begins + len(core)
+            if (
+                spans
+                and (
+                    (
+                        first == start and _ITEM_MARK.match(text, start, last)
+                    )  # "1." is the mark of its item, not a sentence
+                    or _CLOSING.fullmatch(core)
+                    or (
+                        text[last - 1] == "."
+                        and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core)
+                    )
+                )
+            ):
+                begins = first
+                spans.pop()
+            first, last = begins, ends
+            spans.append((first, last))
+        at += len(piece)
+    if ")" in block or "]" in block:
+        return [part for start, end in spans for part in _after_brackets(text, start, end)]
+    return spans
 
 
 def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """A sentence in brackets ends with its bracket: "(It did.) Next." are two."""
-    for match in _BRACKET_END.finditer(text, start, end):
+    for match in _BRACKET_END.finditer(text, max(start - 1, 0), end):
         yield start, match.start(1)
         start = match.end(1)
     yield start, end
 
 
-def _was_split_wrongly(before: str, after: str) -> bool:
-    tail = before[-24:]
-    if not _LEANS_ON.search(tail) or not _CONTINUES.match(after):
+_TAIL = 24
+
+
+def _was_split_wrongly(tail: str, after: str) -> bool:
+    """`tail` is a space and the end of what stands before, with the white space behind it."""
+    if not _CONTINUES.match(after) or not _LEANS_ON.search(tail):
         return False
     # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"
     return not _INITIAL.search(tail) or (bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS)

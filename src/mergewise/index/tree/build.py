@@ -7,8 +7,10 @@ At every depth the children tile their parent: no character is lost or doubled, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
 
 from mergewise.protocols import TokenCounter
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
@@ -57,13 +59,13 @@ def build_trees(
         )
         root = _heading_tree(document.text, outline, sized)
         _divide(document.text, root, settings)
+        _weigh(root)
         _join_small(root, settings.min_section_tokens)
         trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapsed(root)))
     return trees
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
+class _Unit(NamedTuple):
     """A sentence with the white space after it, or a heading's line: the units of a document tile its text."""
 
     start: int
@@ -82,10 +84,7 @@ class _Node:
     units: list[_Unit] = field(default_factory=list)
     children: list[_Node] = field(default_factory=list)
     joined: bool = False  # children are small sections whose leaves stand directly below this node
-
-    @property
-    def tokens(self) -> int:
-        return sum(u.tokens for u in self.units) + sum(c.tokens for c in self.children)
+    tokens: int = 0  # of the units, its own and those below
 
 
 def _clean_outline(document: Document) -> list[Heading]:
@@ -117,9 +116,10 @@ def _bounded(text: str, units: list[_Unit], count_tokens: TokenCounter, limit: i
     def measure(piece: str) -> int:
         return count_tokens([piece])[0]
 
+    most = limit * MAX_CHARS_PER_TOKEN
     bounded: list[_Unit] = []
     for unit in units:
-        if unit.tokens <= limit and unit.end - unit.start <= limit * MAX_CHARS_PER_TOKEN:
+        if unit.tokens <= limit and unit.end - unit.start <= most:
             bounded.append(unit)
         else:
             pieces = split_long(text, unit.start, unit.end, limit, measure)
@@ -216,45 +216,38 @@ def _paragraph_groups(text: str, units: list[_Unit], settings: TreeSettings) -> 
     return groups
 
 
-def _paragraphs(text: str, units: list[_Unit]) -> Iterator[list[_Unit]]:
+def _paragraphs(text: str, units: list[_Unit]) -> list[list[_Unit]]:
     starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
-    return _split_before(units, lambda unit, _: unit.start in starts)
+    runs = [[units[0]]]
+    for unit in units[1:]:
+        if unit.start in starts:
+            runs.append([])
+        runs[-1].append(unit)
+    return runs
 
 
-def _split_before(units: Iterable[_Unit], begins: Callable[[_Unit, int], bool]) -> Iterator[list[_Unit]]:
-    """Runs of units; `begins(unit, size of the run so far)` says where a new one starts."""
-    run: list[_Unit] = []
-    size = 0
-    for unit in units:
-        if run and begins(unit, size):
-            yield run
-            run, size = [], 0
-        run.append(unit)
-        size += unit.tokens
-    if run:
-        yield run
+def _weigh(node: _Node) -> int:
+    node.tokens = sum([u.tokens for u in node.units]) + sum([_weigh(child) for child in node.children])
+    return node.tokens
 
 
 def _join_small(node: _Node, limit: int) -> None:
     """Neighbouring child sections are joined while together they stay within `limit`."""
     joined: list[_Node] = []
-    size = 0
     for child in node.children:
-        tokens = child.tokens
-        if joined and size + tokens <= limit:
+        if joined and joined[-1].tokens + child.tokens <= limit:
             joined[-1] = _joined(joined[-1], child)
-            size += tokens
         else:
             _join_small(child, limit)
             joined.append(child)
-            size = tokens
     node.children = joined
 
 
 def _joined(left: _Node, right: _Node) -> _Node:
     parts = left.children if left.joined else [left]
     shared = shared_path([left.headings, right.headings])
-    return _Node(left.start, right.end, left.start, shared, children=[*parts, right], joined=True)
+    tokens = left.tokens + right.tokens
+    return _Node(left.start, right.end, left.start, shared, children=[*parts, right], joined=True, tokens=tokens)
 
 
 def _collapsed(node: _Node) -> _Node:
@@ -268,44 +261,58 @@ def _collapsed(node: _Node) -> _Node:
 # -- rows
 
 
+class _LeafDraft(NamedTuple):
+    """A leaf, but for its own number and those of the sections in `path`, which are numbered from 0."""
+
+    node: _Node
+    path: tuple[int, ...]
+    ordinal: int
+    units: list[_Unit]
+    tokens: int
+
+
+@dataclass(slots=True)
+class _SectionDraft:
+    node: _Node
+    ancestors: tuple[int, ...]
+    ordinal: int
+    first_leaf: int
+    children: int = 0
+    leaf_count: int = 0
+
+
 class _Emitter:
-    """Turns nodes into `Section` and `Leaf` records, numbering them on the way."""
+    """Turns nodes into `Section` and `Leaf` records.
+
+    Sections are numbered after the leaves, so both are drafts until the leaves have been counted.
+    """
 
     def __init__(self, document: Document, leaf_tokens: int) -> None:
         self.document = document
         self.title = document.title.strip()
         self.leaf_tokens = leaf_tokens
-        self.leaves: list[Leaf] = []
-        self.sentences: list[tuple[Sentence, ...]] = []
-        self.sections: list[Section] = []
+        self.leaves: list[_LeafDraft] = []
+        self.sections: list[_SectionDraft] = []
 
     def tree(self, root: _Node) -> Tree:
         self._section(root, (), 0)
-        # sections were numbered from 0 while the number of leaves was unknown
         by = len(self.leaves)
-        leaves = [replace(x, ancestors=tuple(a + by for a in x.ancestors)) for x in self.leaves]
-        sections = [replace(s, id=s.id + by, parent=None if s.parent is None else s.parent + by) for s in self.sections]
-        return Tree(tuple(leaves), tuple(sections), tuple(self.sentences))
+        sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
+        leaves: list[Leaf] = []
+        sentences: list[tuple[Sentence, ...]] = []
+        for (_, path), drafts in groupby(self.leaves, key=lambda draft: (id(draft.node), draft.path)):
+            below = list(drafts)
+            headings, ancestors = self._headings(below[0].node), tuple([number + by for number in path])
+            for draft in below:
+                leaf = self._leaf(len(leaves), draft, headings, ancestors)
+                leaves.append(leaf)
+                sentences.append(self._sentences(draft.units, leaf.body))
+        return Tree(tuple(leaves), sections, tuple(sentences))
 
     def _section(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> None:
-        number, first_leaf = len(self.sections), len(self.leaves)
-        self.sections.append(
-            Section(
-                id=number,
-                doc_id=self.document.id,
-                parent=ancestors[-1] if ancestors else None,
-                depth=len(ancestors),
-                ordinal=ordinal,
-                children=0,
-                start=node.start,
-                end=node.end,
-                headings=self._headings(node),
-                first_leaf=first_leaf,
-                leaf_count=0,
-                tokens=0,
-            )
-        )
-        path = (*ancestors, number)
+        draft = _SectionDraft(node, ancestors, ordinal, len(self.leaves))
+        path = (*ancestors, len(self.sections))
+        self.sections.append(draft)
         children = self._leaves(node, path, 0)
         for child in node.children:
             if node.joined:
@@ -313,10 +320,7 @@ class _Emitter:
             else:
                 self._section(child, path, children)
                 children += 1
-        below = self.leaves[first_leaf:]
-        self.sections[number] = replace(
-            self.sections[number], children=children, leaf_count=len(below), tokens=sum(x.tokens for x in below)
-        )
+        draft.children, draft.leaf_count = children, len(self.leaves) - draft.first_leaf
 
     def _flat(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
         """The leaves of a whole subtree as direct children; returns their number."""
@@ -326,54 +330,78 @@ class _Emitter:
         return count
 
     def _leaves(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
-        """Whole sentences up to the leaf size; a paragraph's end closes a leaf that is half full.
-
-        It does not where the paragraph ends with a colon: what was announced stays with the announcement.
-        """
-        if not node.units:
-            return 0
-        text, limit = self.document.text, self.leaf_tokens
-        paragraph_starts = {start for start, _ in paragraphs(text, node.units[0].start, node.units[-1].end)}
-
-        def announces(upto: int) -> bool:
-            return text[max(node.start, upto - 8) : upto].rstrip().endswith(":")
-
-        def begins(unit: _Unit, size: int) -> bool:
-            if unit.start <= node.body:
-                return size + unit.tokens > limit  # headings stay with the text below them
-            settled = 2 * size >= limit and unit.start in paragraph_starts
-            return size + unit.tokens > limit or (settled and not announces(unit.start))
-
-        runs = list(_split_before(node.units, begins))
-        for i, run in enumerate(runs):
-            start, end = run[0].start, run[-1].end
-            body = max(start, node.body)
-            body = body if text[body:end].strip() else start
-            self.sentences.append(tuple(self._sentences(run, body)))
-            self.leaves.append(
-                Leaf(
-                    id=len(self.leaves),
-                    doc_id=self.document.id,
-                    title=self.document.title,
-                    ancestors=ancestors,
-                    ordinal=ordinal + i,
-                    start=start,
-                    end=end,
-                    body=body,
-                    headings=self._headings(node),
-                    text=text[start:end],
-                    tokens=sum(u.tokens for u in run),
-                )
-            )
+        runs = _leaf_runs(self.document.text, node, self.leaf_tokens) if node.units else []
+        self.leaves += [_LeafDraft(node, ancestors, ordinal + i, *run) for i, run in enumerate(runs)]
         return len(runs)
 
-    def _sentences(self, units: Sequence[_Unit], body: int) -> Iterator[Sentence]:
+    def _section_record(self, number: int, draft: _SectionDraft, by: int) -> Section:
+        return Section(
+            id=number + by,
+            doc_id=self.document.id,
+            parent=draft.ancestors[-1] + by if draft.ancestors else None,
+            depth=len(draft.ancestors),
+            ordinal=draft.ordinal,
+            children=draft.children,
+            start=draft.node.start,
+            end=draft.node.end,
+            headings=self._headings(draft.node),
+            first_leaf=draft.first_leaf,
+            leaf_count=draft.leaf_count,
+            tokens=draft.node.tokens,
+        )
+
+    def _leaf(self, number: int, draft: _LeafDraft, headings: tuple[str, ...], ancestors: tuple[int, ...]) -> Leaf:
+        text = self.document.text
+        start, end = draft.units[0].start, draft.units[-1].end
+        body = max(start, draft.node.body)
+        return Leaf(
+            id=number,
+            doc_id=self.document.id,
+            title=self.document.title,
+            ancestors=ancestors,
+            ordinal=draft.ordinal,
+            start=start,
+            end=end,
+            body=body if text[body:end].strip() else start,
+            headings=headings,
+            text=text[start:end],
+            tokens=draft.tokens,
+        )
+
+    def _sentences(self, units: Sequence[_Unit], body: int) -> tuple[Sentence, ...]:
+        found: list[Sentence] = []
         for unit in units:
             start, end = strip_span(self.document.text, max(unit.start, body), unit.end)
             if start < end:
-                yield Sentence(start, end, unit.tokens)
+                found.append(Sentence(start, end, unit.tokens))
+        return tuple(found)
 
     def _headings(self, node: _Node) -> tuple[str, ...]:
         """The heading path below the title: a first heading that repeats the title adds nothing."""
         repeats = node.headings and node.headings[0].strip() == self.title
         return node.headings[1:] if repeats else node.headings
+
+
+def _leaf_runs(text: str, node: _Node, limit: int) -> list[tuple[list[_Unit], int]]:
+    """Whole sentences up to the leaf size, with their tokens; a paragraph's end closes a leaf that is half full.
+
+    It does not where the paragraph ends with a colon: what was announced stays with the announcement. Headings stay
+    with the text below them.
+    """
+    units = node.units
+    paragraph_starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
+
+    def announces(upto: int) -> bool:
+        return text[max(node.start, upto - 8) : upto].rstrip().endswith(":")
+
+    runs: list[tuple[list[_Unit], int]] = []
+    run, size = [units[0]], units[0].tokens
+    for unit in units[1:]:
+        at = unit.start
+        settled = 2 * size >= limit and at > node.body and at in paragraph_starts
+        if size + unit.tokens > limit or (settled and not announces(at)):
+            runs.append((run, size))
+            run, size = [], 0
+        run.append(unit)
+        size += unit.tokens
+    return [*runs, (run, size)]

@@ -14,8 +14,8 @@ def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
     """Each name once for each place that defines it, in document order."""
     found = []
     for leaves in _places(tree.leaves):
-        sentences = [sentence for leaf in leaves for sentence in tree.sentences[leaf.id]]
-        first = document.text[sentences[0].start : sentences[0].end] if sentences else ""
+        sentence = next((sentence for leaf in leaves for sentence in tree.sentences[leaf.id]), None)
+        first = document.text[sentence.start : sentence.end] if sentence else ""
         found += [Name(name, leaves[0].id, len(leaves)) for name in sorted(names_defined(_titles(leaves[0]), first))]
     return tuple(found)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +36,9 @@ def embed_trees(
         shift = len(key) - len(leaf.text) - leaf.start
         parts.append([(sentence.start + shift, sentence.end + shift) for sentence in own])
     rows, part_rows = embedder.embed_parts(keys, parts)
-    small = [as_int8(own) for own in part_rows]
+    counts = [0, *accumulate(map(len, part_rows))]
+    all_small = as_int8(np.concatenate([np.empty((0, embedder.dimension), dtype=np.float32), *part_rows]))
+    small = [all_small[a:b] for a, b in pairwise(counts)]
     return [(rows[a:b], tuple(small[a:b])) for a, b in pairwise(ends)]
 
 
