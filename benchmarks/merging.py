@@ -17,10 +17,10 @@ from time import perf_counter
 import mergewise
 from benchmarks.corpus import bench_folder
 from mergewise.assemble import STRATEGIES, Models
-from mergewise.assemble.budget import fill
-from mergewise.assemble.mergerag import Pool, pairing
-from mergewise.assemble.merging import merge
-from mergewise.assemble.pieces import Source, sources_of
+from mergewise.assemble.mergerag.merging import merge
+from mergewise.assemble.mergerag.pieces import Source, sources_of
+from mergewise.assemble.mergerag.strategy import Pool, pairing
+from mergewise.assemble.shared.budget import fill
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.tokens import count_tokens

@@ -23,8 +23,10 @@ import numpy.typing as npt
 import mergewise
 from benchmarks.corpus import bench_folder
 from benchmarks.scale import measure_queries
-from mergewise.assemble import Models, evidence, weave
-from mergewise.assemble.evidence import FEATURES, Pool
+from mergewise.assemble import Models
+from mergewise.assemble.weave import evidence
+from mergewise.assemble.weave import strategy as weave
+from mergewise.assemble.weave.evidence import FEATURES, Pool
 from mergewise.engine import Index
 from mergewise.evaluate.run import Half, Row, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, Task, load_task

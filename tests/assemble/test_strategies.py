@@ -3,12 +3,12 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
-from tests.support import ScriptedReader, memory_store
 
 from mergewise.assemble import STRATEGIES, Models, assemble, resolve, split_specs
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document
+from tests.support import ScriptedReader, memory_store
 
 STORE = memory_store(
     [

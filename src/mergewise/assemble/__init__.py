@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from mergewise.assemble import auto_merge, longrag, macrag, mergerag, sentence, topk, weave
-from mergewise.assemble.budget import Models
+from mergewise.assemble.shared.budget import Models
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Context

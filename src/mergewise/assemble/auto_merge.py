@@ -23,9 +23,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
-from mergewise.assemble.render import Order
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Hit, Leaf, Section, Span, Step

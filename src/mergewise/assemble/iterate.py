@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.errors import UsageError
 from mergewise.types import Context, Passage, Step
 

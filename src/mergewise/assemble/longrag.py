@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.macrag import Scored, parents, rerank, retrieve
-from mergewise.assemble.ranked_sentences import whole
-from mergewise.assemble.render import Order
+from mergewise.assemble.macrag.ranked_sentences import whole
+from mergewise.assemble.macrag.strategy import Scored, parents, rerank, retrieve
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate, fragment_of
+from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Chunk, Context, LeafSentences, Step

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.evidence import Asked, Pool
-from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.weave.evidence import Asked, Pool
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.types import Context, Step
 

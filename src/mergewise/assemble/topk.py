@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.render import Order
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate, fragment_of
+from mergewise.assemble.shared.render import Order
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Step
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from mergewise.assemble.evidence import COMMON, PREFIX, Item, Link, PlaceKey, Pool
+from mergewise.assemble.weave.evidence import COMMON, PREFIX, Item, Link, PlaceKey, Pool
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
 from mergewise.types import Definition

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.document_rank import by_chat
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.ranked_sentences import Piece, ranked_pieces, sentences_of, whole
-from mergewise.assemble.render import Order
+from mergewise.assemble.macrag.document_rank import by_chat
+from mergewise.assemble.macrag.ranked_sentences import Piece, ranked_pieces, sentences_of, whole
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Chunk, ChunkBounds, Context, SliceHit, Span, Step, Usage

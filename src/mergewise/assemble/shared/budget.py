@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mergewise.assemble.fragments import Candidate, Fragment, uncovered
-from mergewise.assemble.render import Order, heading_line, passages_of, render
+from mergewise.assemble.shared.fragments import Candidate, Fragment, uncovered
+from mergewise.assemble.shared.render import Order, heading_line, passages_of, render
 from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step

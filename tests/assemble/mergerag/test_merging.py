@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.assemble.merging import Chunk, Fused, Merged, Pair, Schedule, asymmetric, merge, symmetric
+from mergewise.assemble.mergerag.merging import Chunk, Fused, Merged, Pair, Schedule, asymmetric, merge, symmetric
 
 Set = frozenset[int]  # the content of a test's chunk: which of the first chunks are in it
 Form = tuple[str, Schedule]

@@ -16,7 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 
-from mergewise.assemble.pieces import Lengths, Sentence
+from mergewise.assemble.mergerag.pieces import Lengths, Sentence
 from mergewise.text.terms import content_terms
 
 COVERAGE = 0.5

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.submodular import Objective, State, maximise
+from mergewise.assemble.weave.submodular import Objective, State, maximise
 
 SHARES = st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
 

@@ -20,10 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
-from mergewise.assemble.merging import (
+from mergewise.assemble.mergerag.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
+from mergewise.assemble.mergerag.merging import (
     Chunk,
     Fused,
     Merge,
@@ -36,7 +34,7 @@ from mergewise.assemble.merging import (
     merge,
     symmetric,
 )
-from mergewise.assemble.pieces import (
+from mergewise.assemble.mergerag.pieces import (
     Lengths,
     Sentence,
     Source,
@@ -46,8 +44,10 @@ from mergewise.assemble.pieces import (
     spans_of,
     text_of,
 )
-from mergewise.assemble.relevance import Floors, relevance
-from mergewise.assemble.render import Order
+from mergewise.assemble.mergerag.relevance import Floors, relevance
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate, Fragment
+from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.text.lm import WordModel, background_of

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias
 
 from mergewise import concurrency
-from mergewise.assemble import fusion_prompts as prompts
-from mergewise.assemble.merging import Pair
-from mergewise.assemble.pieces import Sentence
+from mergewise.assemble.mergerag import fusion_prompts as prompts
+from mergewise.assemble.mergerag.merging import Pair
+from mergewise.assemble.mergerag.pieces import Sentence
 from mergewise.errors import MergewiseError, ModelError
 from mergewise.protocols import ChatModel
 from mergewise.types import Message, Usage

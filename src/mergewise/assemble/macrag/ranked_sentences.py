@@ -17,7 +17,7 @@ from math import log
 
 import numpy as np
 
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.protocols import FloatArray
 from mergewise.text.terms import TermFinder, content_terms
 from mergewise.types import LeafSentences

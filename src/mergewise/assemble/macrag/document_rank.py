@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mergewise.assemble.budget import Models
+from mergewise.assemble.shared.budget import Models
 from mergewise.concurrency import run
 from mergewise.errors import UsageError
 from mergewise.types import Message, Usage

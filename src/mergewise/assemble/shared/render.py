@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Literal
 
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.text.keys import PATH_MARK
 from mergewise.types import GAP, Passage, Span
 

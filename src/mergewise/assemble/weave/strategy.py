@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.evidence import Asked, Item, Link, PlaceKey, Pool
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.hops import Follower, by_place, leaves_of, named_places, strongest
-from mergewise.assemble.render import heading_line
-from mergewise.assemble.submodular import Objective, Selection, maximise
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared.render import heading_line
+from mergewise.assemble.weave.evidence import Asked, Item, Link, PlaceKey, Pool
+from mergewise.assemble.weave.hops import Follower, by_place, leaves_of, named_places, strongest
+from mergewise.assemble.weave.submodular import Objective, Selection, maximise
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.terms import spelled_terms

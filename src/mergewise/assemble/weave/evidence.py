@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mergewise.assemble.fragments import Fragment
+from mergewise.assemble.shared.fragments import Fragment
 from mergewise.protocols import FloatArray
 from mergewise.text.names import Mention, Words, words_of
 from mergewise.text.question import Kind, Wanted, kind_of, leans, offers, wanted_by

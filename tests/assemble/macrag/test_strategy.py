@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, rows_of
 
 from mergewise import assemble as strategies
-from mergewise.assemble import macrag
-from mergewise.assemble.budget import Models
-from mergewise.assemble.macrag import MacRAG, Scored, document_score, merge, merge_neighbours, neighbourhood, parents
-from mergewise.assemble.ranked_sentences import LEXICAL, NEIGHBOUR, Piece, matching, smoothed, weights
+from mergewise.assemble.macrag import strategy as macrag
+from mergewise.assemble.macrag.ranked_sentences import LEXICAL, NEIGHBOUR, Piece, matching, smoothed, weights
+from mergewise.assemble.macrag.strategy import (
+    MacRAG,
+    Scored,
+    document_score,
+    merge,
+    merge_neighbours,
+    neighbourhood,
+    parents,
+)
+from mergewise.assemble.shared.budget import Models
 from mergewise.errors import UsageError
 from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.models.scripted import ScriptedChat
@@ -25,6 +32,7 @@ from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.memory import MemoryStore
 from mergewise.text.terms import content_terms
 from mergewise.types import ChunkBounds, Context, Document, SliceHit, Step
+from tests.support import HashEmbedder, rows_of
 
 EMBEDDER = HashEmbedder()
 SETTINGS = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45)

@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from mergewise.assemble.pieces import Sentence, text_of
+from mergewise.assemble.mergerag.pieces import Sentence, text_of
 from mergewise.text.alignment import Aligner, SourceSentence, words
 from mergewise.text.keys import PATH_MARK
 from mergewise.text.sentences import split_sentences

@@ -4,13 +4,13 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import memory_store
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.pieces import Lengths, joined, sentences_of, sources_of, spans_of, text_of
+from mergewise.assemble.mergerag.pieces import Lengths, joined, sentences_of, sources_of, spans_of, text_of
+from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.fragments import Candidate
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Hit
+from tests.support import memory_store
 
 TEXT = "# Cats\n\n## Food\n\nCats eat fish. They drink milk. Some eat mice.\n\n## Sleep\n\n" + "".join(
     f"Cat number {i} sleeps on a warm stone in the sun. " for i in range(5)

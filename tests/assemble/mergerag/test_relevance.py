@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.fragments import Fragment
-from mergewise.assemble.pieces import Lengths, Sentence, Source, sentences_of
-from mergewise.assemble.relevance import BACKLINK, LINK, OPENING, Floors, relevance
+from mergewise.assemble.mergerag.pieces import Lengths, Sentence, Source, sentences_of
+from mergewise.assemble.mergerag.relevance import BACKLINK, LINK, OPENING, Floors, relevance
+from mergewise.assemble.shared.fragments import Fragment
 from mergewise.models.tokens import count_tokens
 
 

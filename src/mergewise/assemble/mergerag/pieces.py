@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from mergewise.assemble.fragments import Fragment, fragment_of
-from mergewise.assemble.render import heading_line
+from mergewise.assemble.shared.fragments import Fragment, fragment_of
+from mergewise.assemble.shared.render import heading_line
 from mergewise.protocols import TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms

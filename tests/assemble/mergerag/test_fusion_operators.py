@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.assemble.test_relevance import pool, source
 
-from mergewise.assemble import fusion_prompts as prompts
-from mergewise.assemble.fusion_operators import Content, Extractive, Modelled, arranged, copy, point
-from mergewise.assemble.merging import Chunk, Pair
-from mergewise.assemble.pieces import Sentence
+from mergewise.assemble.mergerag import fusion_prompts as prompts
+from mergewise.assemble.mergerag.fusion_operators import Content, Extractive, Modelled, arranged, copy, point
+from mergewise.assemble.mergerag.merging import Chunk, Pair
+from mergewise.assemble.mergerag.pieces import Sentence
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Usage
+from tests.assemble.mergerag.test_relevance import pool, source
 
 QUESTION = "What do cats eat?"
 HOST = "Cats eat fish. The cat is a mammal. It purrs."

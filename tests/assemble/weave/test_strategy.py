@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, memory_store, rows_of
 
 import mergewise
 from mergewise.assemble import Models, assemble
-from mergewise.assemble.evidence import FEATURES, WEIGHTS, Asked, Pool
-from mergewise.assemble.hops import Follower, named_places
+from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Asked, Pool
+from mergewise.assemble.weave.hops import Follower, named_places
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeSettings
 from mergewise.models.tokens import count_tokens
@@ -23,6 +22,7 @@ from mergewise.store.manifest import Manifest
 from mergewise.store.memory import MemoryStore
 from mergewise.text.terms import content_terms
 from mergewise.types import Context, Document
+from tests.support import HashEmbedder, memory_store, rows_of
 
 FILMS = Document(
     id="films",
