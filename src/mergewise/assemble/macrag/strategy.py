@@ -1,7 +1,8 @@
 """MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
-Steps (2.1) to (2.5) are the paper's, each a function below. What they give, C_final, holds up to k2 (2h + 1) chunks of 400
-tokens. A budget that holds all of it gets C_final as it is; a smaller one gets its sentences, best first (`ranked_sentences`).
+Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `rerank` of `shared.chunks`, the others stand below.
+What they give, C_final, holds up to k2 (2h + 1) chunks of 400 tokens. A budget that holds all of it gets C_final as it is; a
+smaller one gets its sentences, best first (`ranked_sentences`).
 
 Where we differ from the paper, and why:
 - a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
@@ -17,13 +18,15 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from mergewise.assemble.macrag.document_rank import by_chat
-from mergewise.assemble.macrag.ranked_sentences import Piece, ranked_pieces, sentences_of, whole
-from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.macrag.ranked_sentences import ranked_sentences, sentences_in
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank, whole
 from mergewise.assemble.shared.fragments import Candidate
 from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
-from mergewise.types import Chunk, ChunkBounds, Context, SliceHit, Span, Step, Usage
+from mergewise.text.spans import Part, union
+from mergewise.types import ChunkBounds, Context, Span, Step, Usage
 
 DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
@@ -46,20 +49,11 @@ class MacRAG:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
-    """A chunk of C' with r(q, c)."""
-
-    id: int
-    doc_id: str
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
 class Merged:
     """c_merge(q, d): parts of one document (start, end), without overlaps, and the leaves that they touch."""
 
     doc_id: str
-    parts: tuple[tuple[int, int], ...]
+    parts: tuple[Part, ...]
     leaves: tuple[int, ...]
     tokens: int
     score: float
@@ -70,17 +64,17 @@ class Merged:
         return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
 
 
-def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG, name: str) -> Context:
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
     _check(parameters)
-    hits = retrieve(reader, question, parameters.k1)
+    hits = reader.slices(question, parameters.k1)  # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
     trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
-    found = _more_views(parents(hits), reader, question, parameters)
-    ranked = rerank(question, found, reader, models, trace)
+    scored = _more_views(parents(hits), reader, question, parameters)
+    ranked = rerank(question, scored, reader, models, trace)
     scaled = scale_up(ranked, parameters, trace)
     documents, usage = rank_documents(question, scaled, reader, parameters, models, trace)
     final = merge_neighbours(scaled, documents, reader, parameters, trace)
     candidates = within_reach(question, final, reader, budget, parameters, trace)
-    return replace(fill(question, name, candidates, budget, models, parameters.order, trace), usage=usage)
+    return replace(pack(question, candidates, budget, models, parameters.order, trace), usage=usage)
 
 
 def _check(p: MacRAG) -> None:
@@ -92,50 +86,19 @@ def _check(p: MacRAG) -> None:
         raise UsageError(f"macrag: reach={p.reach}", "less than the budget could not fill it: 1 or more")
 
 
-def retrieve(reader: IndexReader, question: str, k1: int) -> list[SliceHit]:
-    """(2.1) top-k1 slices by r(q, l) = Rel(q, l), which is the hybrid of BM25 and cosine."""
-    return reader.slices(question, k1)
-
-
-def parents(hits: Sequence[SliceHit]) -> dict[int, Scored]:
-    """(2.2) C' = unique(c_i | l_ij in top-k1): each chunk once, at the score of its best slice."""
-    found: dict[int, Scored] = {}
-    for hit in hits:
-        standing = found.get(hit.chunk)
-        if standing is None or hit.score > standing.score:
-            found[hit.chunk] = Scored(hit.chunk, hit.doc_id, hit.score)
-    return found
-
-
-def _more_views(found: Mapping[int, Scored], reader: IndexReader, question: str, p: MacRAG) -> dict[int, Scored]:
+def _more_views(
+    scored: Mapping[int, ScoredChunk], reader: IndexReader, question: str, p: MacRAG
+) -> dict[int, ScoredChunk]:
     """Multi-view retrieval (section 3.1.3): a chunk's score is the mean over slices, chunks and summaries; 0 if not found."""
     if p.views == "slice":
-        return dict(found)
+        return dict(scored)
     others = [dict(reader.rank_chunks(question, p.k1, view)) for view in ("chunk", "summary")]
-    new = {chunk for other in others for chunk in other} - found.keys()
-    known = dict(found) | {c.id: Scored(c.id, c.doc_id, 0.0) for c in reader.chunks(sorted(new)).values()}
+    new = {chunk for other in others for chunk in other} - scored.keys()
+    known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in reader.chunks(sorted(new)).values()}
     return {i: replace(x, score=(x.score + sum(other.get(i, 0.0) for other in others)) / 3) for i, x in known.items()}
 
 
-def rerank(
-    question: str, found: Mapping[int, Scored], reader: IndexReader, models: Models, trace: list[Step]
-) -> list[Scored]:
-    """(2.3) r(q, c) = ReRank(q, c) over the whole chunk, best first."""
-    chunks = list(found.values())
-    if models.reranker is not None and chunks:
-        texts = reader.chunks([chunk.id for chunk in chunks])
-        chunks = [chunk for chunk in chunks if chunk.id in texts]
-        scores = models.reranker.score(question, [_read_text(texts[chunk.id]) for chunk in chunks])
-        chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
-        trace.append(Step("rerank", f"{len(chunks)} chunks by {models.reranker.spec}"))
-    return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.id))
-
-
-def _read_text(chunk: Chunk) -> str:
-    return f"{chunk.title}\n{chunk.text}".strip()
-
-
-def scale_up(ranked: Sequence[Scored], p: MacRAG, trace: list[Step]) -> list[Scored]:
+def scale_up(ranked: Sequence[ScoredChunk], p: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
     """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
     wanted = int(p.k2 * p.alpha)
     if wanted > len(ranked):
@@ -146,16 +109,17 @@ def scale_up(ranked: Sequence[Scored], p: MacRAG, trace: list[Step]) -> list[Sco
 
 
 def rank_documents(
-    question: str, scaled: Sequence[Scored], reader: IndexReader, p: MacRAG, models: Models, trace: list[Step]
+    question: str, scaled: Sequence[ScoredChunk], reader: IndexReader, p: MacRAG, models: Models, trace: list[Step]
 ) -> tuple[dict[str, float], Usage]:
     """(2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
-    families: dict[str, list[Scored]] = {}
+    families: dict[str, list[ScoredChunk]] = {}
     for chunk in scaled:
         families.setdefault(chunk.doc_id, []).append(chunk)
     usage = Usage()
     if p.documents == "llm":
-        best = {doc: reader.chunks([family[0].id])[family[0].id].text for doc, family in families.items()}
-        ranks, usage = by_chat(question, best, models)
+        best = {doc: family[0].id for doc, family in families.items()}
+        chunks = reader.chunks(list(best.values()))
+        ranks, usage = by_chat(question, {doc: chunks[chunk].text for doc, chunk in best.items()}, models)
     else:
         ranks = {doc: document_score([c.score for c in family], p.documents) for doc, family in families.items()}
     first = {doc: family[0].score for doc, family in families.items()}
@@ -172,23 +136,23 @@ def document_score(scores: Sequence[float], how: DocumentRank) -> float:
 
 
 def merge_neighbours(
-    scaled: Sequence[Scored], documents: Mapping[str, float], reader: IndexReader, p: MacRAG, trace: list[Step]
+    scaled: Sequence[ScoredChunk], documents: Mapping[str, float], reader: IndexReader, p: MacRAG, trace: list[Step]
 ) -> list[Merged]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
     near = reader.chunk_bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
     final = []
-    for doc_id in documents:
-        own = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
-        if not own:
+    for doc_id, rank in documents.items():
+        chunks = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
+        if not chunks:
             continue
-        ids = {i for chunk in own for i in neighbourhood(chunk.id, p.h)}
-        number = near[own[0].id].document
+        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, p.h)}
+        number = near[chunks[0].id].document
         members = sorted((near[i] for i in ids if i in near and near[i].document == number), key=lambda c: c.start)
-        final.append(merge(doc_id, members, max(chunk.score for chunk in own), documents[doc_id]))
-        trace.append(
-            Step("merge", f"{len(own)} chunks, {len(members)} with neighbours", final[-1].spans, score=final[-1].score)
-        )
+        merged = merge(doc_id, members, max(chunk.score for chunk in chunks), rank)
+        reason = f"{len(chunks)} chunks, {len(members)} with neighbours"
+        trace.append(Step("merge", reason, merged.spans, score=merged.score))
+        final.append(merged)
     return final
 
 
@@ -199,12 +163,7 @@ def neighbourhood(chunk: int, h: int) -> range:
 
 def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> Merged:
     """The chunks as spans: overlaps once, neighbours in one piece."""
-    parts: list[tuple[int, int]] = []
-    for chunk in members:
-        if parts and chunk.start <= parts[-1][1]:
-            parts[-1] = (parts[-1][0], max(parts[-1][1], chunk.end))
-        else:
-            parts.append((chunk.start, chunk.end))
+    parts = union((chunk.start, chunk.end) for chunk in members)
     leaves = sorted({i for chunk in members for i in chunk.leaves})
     characters = sum(chunk.end - chunk.start for chunk in members)
     tokens = sum(chunk.tokens for chunk in members) * sum(b - a for a, b in parts) // max(1, characters)
@@ -222,12 +181,10 @@ def within_reach(
     if sum(merged.tokens for merged in final) <= budget:
         return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
     best = max(merged.rank for merged in read)
-    pieces = [
-        Piece(leaf, number, merged.rank / best if best > 0 else 1.0)
-        for merged in read
-        for leaf, number in sentences_of(leaves, merged.leaves, merged.parts)
-    ]
-    return ranked_pieces(question, reader.question_vector(question), pieces, budget)
+    inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
+    shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
+    sentences = [sentence for _, sentences in inside for sentence in sentences]
+    return ranked_sentences(question, reader.question_vector(question), sentences, shares, budget)
 
 
 def _reached(final: Sequence[Merged], tokens: float) -> list[Merged]:

@@ -4,6 +4,7 @@
 `fusion_operators` make one chunk of two, some by asking a model (`fusion_prompts`). `notes` tell each merge in the trace.
 """
 
+from mergewise.assemble.mergerag.notes import MergeNode, MergeNote
 from mergewise.assemble.mergerag.strategy import MergeRAG, assemble, merge_context
 
-__all__ = ["MergeRAG", "assemble", "merge_context"]
+__all__ = ["MergeNode", "MergeNote", "MergeRAG", "assemble", "merge_context"]

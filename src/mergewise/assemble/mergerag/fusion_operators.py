@@ -6,7 +6,7 @@
 
 Whatever a model answers, a chunk consists of sentences of the two it was made of. Where it fails, `Extractive` decides.
 Symmetric fusion puts sentences in the order of their documents. Asymmetric fusion keeps the host's flow: what the source adds
-follows in its place where the host speaks of the same place, else after it.
+stands where the document has it if the host has sentences of the same section, else after the host.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def arranged(kept: Sequence[Sentence], pair: Pair[Content], directional: bool) -
     rest = [s for s in pair.source.content if s in chosen and s not in set(host)]
     if directional:
         for sentence in rest:
-            near = [i for i, s in enumerate(host) if s.fragment.place == sentence.fragment.place]
+            near = [i for i, s in enumerate(host) if s.section == sentence.section]
             before = [i for i in near if host[i].fragment.start < sentence.fragment.start]
             host.insert(before[-1] + 1 if before else near[0] if near else len(host), sentence)
         return tuple(host)

@@ -82,8 +82,8 @@ def _numbered(sentences: Sequence[Sentence]) -> Iterator[str]:
     for number, sentence in enumerate(sentences, 1):
         fragment = sentence.fragment
         path = PATH_MARK.join(part for part in (fragment.title, *fragment.headings) if part)
-        where = f"({path}) " if path and fragment.place != place else ""
-        place = fragment.place
+        where = f"({path}) " if path and fragment.section != place else ""
+        place = fragment.section
         yield f"{number}. {where}{' '.join(sentence.text.split())}"
 
 

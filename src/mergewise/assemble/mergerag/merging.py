@@ -1,10 +1,10 @@
 """Algorithms 1 to 4 of MergeRAG (Guo et al., sections 3.2 to 3.4 and appendix A): which chunks merge, until all fit the budget.
 
-Nothing here knows text or a model: chunks have scores and lengths, a callable gives rows of the NLL matrix, another one fuses.
+Nothing here knows text or a model: chunks have scores and lengths; one callable gives rows of the NLL matrix, another fuses.
 
 What the paper leaves open, and how it is settled:
 - ties go to the chunk that arrived earlier; a fused chunk arrives after all that stood before it;
-- of a symmetric pair the better chunk is called the host, which is of no account to an operator that treats both alike;
+- of a symmetric pair the better chunk is called the host; an operator that treats both alike does not care;
 - the last round of a hierarchy may merge more pairs than the budget needs. With `guard`, pairs are fused weakest first,
   `at_once` at a time, and taken only while the sum of lengths is over the budget: what was fused beyond that is
   discarded, so that the outcome does not depend on `at_once`. Without it, the rounds are exactly the paper's.
@@ -59,7 +59,10 @@ class Fused(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Merge(Generic[T]):
-    """One fusion: the how-manieth, in which round, of what, into what. `taken` is False where the guard discarded it."""
+    """One fusion of a pair, and the chunk that came of it. `number` counts fusions from 0, `round` counts rounds from 1.
+
+    `taken` is False where the guard discarded it.
+    """
 
     number: int
     round: int
@@ -70,7 +73,7 @@ class Merge(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Merged(Generic[T]):
-    """What is left of the chunks, and how it came to that. `batches` is the paper's number of sequential inference steps."""
+    """The chunks that are left, and the merges that led to them. `batches`: the paper's number of sequential inference steps."""
 
     chunks: tuple[Chunk[T], ...]
     merges: tuple[Merge[T], ...]
@@ -79,7 +82,7 @@ class Merged(Generic[T]):
 
 
 Pairing: TypeAlias = Callable[[Sequence[Chunk[T]], int], Iterator[Pair[T]]]
-"""Disjoint pairs of the pool, weakest first, so many at most. A pair is worked out only when it is asked for."""
+"""At most this many disjoint pairs of the pool, weakest first. A pair is worked out only when it is asked for."""
 
 Fuse: TypeAlias = Callable[[Sequence[Pair[T]]], Sequence[Fused[T]]]
 """The fusion operator M(ci, cj; q), for pairs that may be fused at the same time."""

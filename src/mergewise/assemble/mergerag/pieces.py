@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from mergewise.assemble.shared.fragments import Fragment, fragment_of
-from mergewise.assemble.shared.render import heading_line
+from mergewise.assemble.shared.fragments import Fragment, SectionKey, fragment_of
+from mergewise.assemble.shared.render import heading_cost_line
 from mergewise.protocols import TokenCounter
+from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.types import GAP, Hit, Leaf, Span
@@ -24,14 +25,18 @@ class Source:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sentence:
-    """One sentence of the pool. `fragment` holds it with the white space after it, so that neighbours touch."""
+    """One sentence of a chunk. `fragment` holds it with the white space after it, so that neighbours touch."""
 
-    chunk: int  # of which first chunk
-    first: bool  # the first one of it
+    chunk: int  # the first chunk that it came in
+    first: bool  # whether it opens that chunk
     fragment: Fragment
     text: str
     tokens: int
     terms: frozenset[str]
+
+    @property
+    def section(self) -> SectionKey:
+        return self.fragment.section
 
 
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[Source]:
@@ -57,15 +62,12 @@ def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
 
 def sentences_of(sources: Sequence[Source], count_tokens: TokenCounter) -> list[list[Sentence]]:
     """The sentences of each source, in order. All tokens are counted in one call."""
-    cuts = [list(_cut(source.fragment)) for source in sources]
-    texts = [[cut.visible[2] for cut in own] for own in cuts]
-    counts = iter(count_tokens([text for own in texts for text in own]) if any(texts) else ())
+    cuts = [[(cut, cut.visible[2]) for cut in _cut(source.fragment)] for source in sources]
+    texts = [text for chunk in cuts for _, text in chunk]
+    counts = iter(count_tokens(texts) if texts else ())
     return [
-        [
-            Sentence(number, i == 0, cut, text, next(counts), content_terms(text))
-            for i, (cut, text) in enumerate(zip(own, shown, strict=True))
-        ]
-        for number, (own, shown) in enumerate(zip(cuts, texts, strict=True))
+        [Sentence(number, i == 0, cut, text, next(counts), content_terms(text)) for i, (cut, text) in enumerate(chunk)]
+        for number, chunk in enumerate(cuts)
     ]
 
 
@@ -79,20 +81,20 @@ def _cut(fragment: Fragment) -> Iterator[Fragment]:
 
 
 class Lengths:
-    """l(c) by the token counter in use: the sentences, a heading line for each place, a mark for each gap."""
+    """l(c) by the token counter in use: the sentences, a heading line for each section, a mark for each gap."""
 
     def __init__(self, sentences: Iterable[Sentence], count_tokens: TokenCounter) -> None:
-        lines = {s.fragment.place: heading_line(9, s.fragment.title, s.fragment.headings) for s in sentences}
+        lines = {s.section: heading_cost_line(s.fragment.title, s.fragment.headings) for s in sentences}
         self._gap, *counts = count_tokens([GAP, *lines.values()])
         self._headings = dict(zip(lines, counts, strict=True))
 
     def heading(self, sentence: Sentence) -> int:
-        return self._headings[sentence.fragment.place]
+        return self._headings[sentence.section]
 
     def __call__(self, sentences: Sequence[Sentence]) -> int:
-        places = {sentence.fragment.place for sentence in sentences}
-        gaps = sum(a.fragment.place == b.fragment.place and not _touch(a, b) for a, b in pairwise(sentences))
-        return sum(s.tokens for s in sentences) + sum(self._headings[place] for place in places) + gaps * self._gap
+        sections = {sentence.section for sentence in sentences}
+        gaps = sum(a.section == b.section and not _touch(a, b) for a, b in pairwise(sentences))
+        return sum(s.tokens for s in sentences) + sum(map(self._headings.__getitem__, sections)) + gaps * self._gap
 
 
 def _touch(left: Sentence, right: Sentence) -> bool:
@@ -100,10 +102,10 @@ def _touch(left: Sentence, right: Sentence) -> bool:
 
 
 def joined(sentences: Sequence[Sentence]) -> tuple[Fragment, ...]:
-    """Sentences as fragments, those that follow each other in the document as one."""
+    """Sentences as fragments; those that follow each other in the document become one."""
     runs: list[list[Sentence]] = []
     for sentence in sentences:
-        if runs and _touch(runs[-1][-1], sentence) and runs[-1][-1].fragment.place == sentence.fragment.place:
+        if runs and _touch(runs[-1][-1], sentence) and runs[-1][-1].section == sentence.section:
             runs[-1].append(sentence)
         else:
             runs.append([sentence])
@@ -117,16 +119,15 @@ def _whole(run: Sequence[Fragment]) -> Fragment:
 
 
 def spans_of(sentences: Sequence[Sentence]) -> tuple[Span, ...]:
-    """Where the visible text of the sentences stands, runs as one span."""
+    """Where the visible text of the sentences stands, with one span for each run."""
     return tuple(Span(f.doc_id, *f.visible[:2]) for f in joined(sentences))
 
 
 def text_of(sentences: Sequence[Sentence]) -> str:
     """The chunk as a model reads it: the sentences, below a line that says where they stand."""
     blocks = []
-    for _, group in groupby(sentences, key=lambda s: s.fragment.place):
+    for _, group in groupby(sentences, key=lambda s: s.section):
         members = list(group)
-        place = members[0].fragment
-        line = " › ".join(part for part in (place.title, *place.headings) if part)
+        line = heading_path(members[0].fragment.title, members[0].fragment.headings)
         blocks.append("\n".join(filter(None, (line, " ".join(s.text for s in members)))))
     return "\n".join(blocks)

@@ -1,16 +1,16 @@
-"""MergeRAG (Guo et al., "Rethinking Retrieval-Augmentation as Synthesis"): weak chunks are fused, pair by pair, until the budget
-holds what is left. Which pairs, is Algorithms 1 to 4 in `merging`; what a pair becomes, is in `fusion_operators`.
+"""MergeRAG, the whole: weak chunks are fused, pair by pair, until the budget holds what is left.
 
-S(c; q) is the index's relevance, or a reranker's; of a fused chunk it is that of its best sentence (or the reranker's again).
-L_NLL is the embedded model of words (`text.lm`), or the scorer that was named. l(c) counts what a chunk costs in the context,
-heading lines included.
+Which chunks form a pair is settled by Algorithms 1 to 4 (`merging`), what becomes of a pair by an operator
+(`fusion_operators`). A first chunk's S(c; q) is the index's relevance, a fused chunk's that of its best sentence; with a
+reranker, both are the reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from the scorer that was
+named. l(c) counts what a chunk costs in the context, heading lines included.
 
 Where we differ from the paper, and why:
 - a chunk here is a leaf of the index (47 tokens on average), or neighbouring leaves up to `chunk_tokens`;
-- without a model, the extractive operator prunes to what the budget needs (`relevance.Floors`), since nobody tells it what
-  the question does not need;
+- without a model nobody says which sentences the question does not need, so the extractive operator prunes down to what the
+  budget can hold (`relevance.Floors`);
 - `guard`: the last round merges no more pairs than the budget needs;
-- `refill`: what is left of the budget goes to the most relevant of the sentences that the extractive operator left out.
+- `refill`: what is left of the budget goes to the most relevant sentences that the extractive operator left out.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from mergewise.assemble.mergerag.merging import (
     merge,
     symmetric,
 )
+from mergewise.assemble.mergerag.notes import MergeNode, MergeNote
 from mergewise.assemble.mergerag.pieces import (
     Lengths,
     Sentence,
@@ -45,23 +46,23 @@ from mergewise.assemble.mergerag.pieces import (
     text_of,
 )
 from mergewise.assemble.mergerag.relevance import Floors, relevance
-from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.text.lm import WordModel, background_of
-from mergewise.types import Context, MergeNode, MergeNote, Span, Step, Usage
+from mergewise.types import Context, Span, Step, Usage
 
 REFILL = 40  # sentences that are tried, at most
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRAG:
-    """`pairs`: weakest with weakest, or the weakest onto the anchor of least NLL. `k`: leaves that are looked at, which are
-    joined to chunks of `chunk_tokens` where they touch. `fusion`: "auto" is `point` with a chat model, else `extractive`.
-    `at_once`: B, the merges under way at the same time. `keep`: the share of its tokens that a level of the tree keeps
-    (extractive). `widen`: budgets' worth of text that another strategy selects before its context is merged."""
+    """`pairs`: the weakest chunk goes with the next weakest, or onto the anchor of least NLL. `k`: leaves from the search;
+    those that touch are joined to chunks of up to `chunk_tokens`. `fusion`: "auto" is `point` with a chat model, else
+    `extractive`. `at_once`: B, the merges under way at the same time. `keep`: the share of its tokens that a level of the
+    tree keeps (extractive). `widen`: another strategy, whose context is merged, may select this many times the budget."""
 
     pairs: Literal["symmetric", "asymmetric"] = "symmetric"
     k: int = 50
@@ -76,19 +77,19 @@ class MergeRAG:
     order: Order = "document"
 
 
-def assemble(
-    question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG, name: str
-) -> Context:
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG) -> Context:
     """Search, and merge what was found."""
     hits = reader.search(question, parameters.k)
     sources = sources_of(hits, parameters.chunk_tokens)
-    found = Step("search", f"{len(hits)} leaves, {len(sources)} chunks", tuple(hit.row.span for hit in hits))
-    return merge_sources(question, sources, budget, models, parameters, name, [found])
+    search = Step("search", f"{len(hits)} leaves, {len(sources)} chunks", tuple(hit.row.span for hit in hits))
+    return merge_sources(question, sources, budget, models, parameters, [search])
 
 
-def merge_context(context: Context, budget: int, models: Models, parameters: MergeRAG, name: str) -> Context:
-    """Merge what another strategy selected: its passages' parts are the chunks. Generated text has no sentences of a document,
-    and is left out."""
+def merge_context(context: Context, budget: int, models: Models, parameters: MergeRAG) -> Context:
+    """Merge what another strategy selected: each part of its passages is a chunk.
+
+    What a model wrote is left out, since its sentences stand in no document.
+    """
     sources = [
         Source(Fragment(span.doc_id, p.title, p.headings, span.start, span.end, span.start, text), p.score)
         for p in context.passages
@@ -96,10 +97,10 @@ def merge_context(context: Context, budget: int, models: Models, parameters: Mer
         for span, text in p.parts()
     ]
     generated = [span for p in context.passages if not p.verbatim for span in p.spans]
-    steps = [*context.trace, Step("given", f"{len(sources)} chunks of {context.strategy}", _places(sources))]
+    steps = [*context.trace, Step("given", f"{len(sources)} chunks of {context.strategy}", _spans(sources))]
     if generated:
         steps.append(Step("skip", "generated text cannot be merged", tuple(generated)))
-    merged = merge_sources(context.question, sources, budget, models, parameters, name, steps)
+    merged = merge_sources(context.question, sources, budget, models, parameters, steps)
     return replace(merged, usage=context.usage + merged.usage)
 
 
@@ -109,37 +110,39 @@ def merge_sources(
     budget: int,
     models: Models,
     parameters: MergeRAG,
-    name: str,
     trace: Sequence[Step],
 ) -> Context:
-    pool = Pool(question, sources, budget, models, parameters)
+    chunks = Chunks(question, sources, budget, models, parameters)
     merged = merge(
-        pool.chunks,
+        chunks.first,
         budget,
-        pairing(parameters, pool.texts, models.scorer),
-        pool.fuse,
+        pairing(parameters, chunks.texts, models.scorer),
+        chunks.fuse,
         parameters.schedule,
         parameters.at_once,
         parameters.guard,
     )
-    steps = [*trace, *(pool.step(x) for x in merged.merges), _summary(pool, merged)]
-    context = fill(question, name, pool.candidates(merged), budget, models, parameters.order, steps)
-    return replace(context, usage=pool.usage)
+    steps = [*trace, *map(chunks.step, merged.merges), _summary(chunks, merged)]
+    context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
+    return replace(context, usage=chunks.usage)
 
 
-class Pool:
-    """The sentences of a question's chunks, what they are worth, and what became of them."""
+class Chunks:
+    """The chunks of one question: their sentences, what these are worth, and what chunks were fused into.
+
+    `first` are those that were retrieved.
+    """
 
     def __init__(
         self, question: str, sources: Sequence[Source], budget: int, models: Models, parameters: MergeRAG
     ) -> None:
         by_chunk = sentences_of(sources, models.count_tokens)
-        self.sentences = [sentence for own in by_chunk for sentence in own]
+        self.sentences = [sentence for sentences in by_chunk for sentence in sentences]
         self.lengths = Lengths(self.sentences, models.count_tokens)
         self.texts = _Texts()
         self.usage = Usage()
         self._question, self._models, self._parameters = question, models, parameters
-        scores = self._reranked([tuple(own) for own in by_chunk]) or [source.score for source in sources]
+        scores = self._reranked([tuple(sentences) for sentences in by_chunk]) or [source.score for source in sources]
         self.relevance = relevance(question, self.sentences, scores)
         floor = Floors(self.relevance, self.lengths, budget, parameters.keep)
         self._operator = _operator(
@@ -147,10 +150,10 @@ class Pool:
         )
         self._fusions: list[Fusion] = []
         self._nodes: dict[int, MergeNode] = {}
-        self.chunks = [
-            Chunk(number, self._score(tuple(own), scores[number]), self.lengths(own), tuple(own))
-            for number, own in enumerate(by_chunk)
-            if own
+        self.first = [
+            Chunk(number, self._score(tuple(sentences), scores[number]), self.lengths(sentences), tuple(sentences))
+            for number, sentences in enumerate(by_chunk)
+            if sentences
         ]
 
     def fuse(self, pairs: Sequence[Pair[Content]]) -> list[Fused[Content]]:
@@ -193,7 +196,7 @@ class Pool:
         reason += f"; the model failed: {fusion.problem}" if fusion.problem else ""
         reason += "" if done.taken else "; not needed, the budget held"
         inputs = (*note.source.spans, *note.host.spans)
-        return Step("merge", reason, inputs, score=done.result.score, merge=note)
+        return Step("merge", reason, inputs, score=done.result.score, note=note)
 
     def _node(self, chunk: Chunk[Content]) -> MergeNode:
         if chunk.number not in self._nodes:
@@ -250,7 +253,10 @@ def pairing(parameters: MergeRAG, texts: _Texts, scorer: NLLScorer | None) -> Pa
 
 
 def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
-    """Rows of the NLL matrix, each pair scored once. The embedded scorer works out a whole pool at a time, which is cheaper."""
+    """Rows of the NLL matrix, in which no pair is scored twice.
+
+    The embedded scorer is asked for the rows of all anchors at once, which is cheaper.
+    """
     known: dict[int, dict[int, float]] = defaultdict(dict)
     embedded = scorer is None
 
@@ -265,22 +271,22 @@ def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
             sources, columns = ([source, *anchors],) * 2 if whole else ([source], missing)
             values: FloatArray = scorer.nll([texts(x) for x in sources], [texts(x) for x in columns])
             numbers = [column.number for column in columns]
-            for x, found in zip(sources, values.tolist(), strict=True):
-                known[x.number].update(zip(numbers, found, strict=True))
+            for x, of_x in zip(sources, values.tolist(), strict=True):
+                known[x.number].update(zip(numbers, of_x, strict=True))
         return [row[anchor.number] for anchor in anchors]
 
     return rows
 
 
-def _summary(pool: Pool, merged: Merged[Content]) -> Step:
+def _summary(chunks: Chunks, merged: Merged[Content]) -> Step:
     """The merge tree in one line."""
     depth = max((chunk.depth for chunk in merged.chunks), default=0)
     reason = (
-        f"{len(pool.chunks)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
-        f"{len(merged.merges)} fusions in {merged.batches} batches, {pool.usage.calls} calls of a model"
+        f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
+        f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
     )
     return Step("merged", reason)
 
 
-def _places(sources: Sequence[Source]) -> tuple[Span, ...]:
+def _spans(sources: Sequence[Source]) -> tuple[Span, ...]:
     return tuple(source.fragment.span for source in sources)

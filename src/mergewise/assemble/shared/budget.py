@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mergewise.assemble.shared.fragments import Candidate, Fragment, uncovered
-from mergewise.assemble.shared.render import Order, heading_line, passages_of, render
+from mergewise.assemble.shared.fragments import Candidate, Fragment, SectionKey, uncovered
+from mergewise.assemble.shared.render import Order, heading_cost_line, passages_of, render
 from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
@@ -26,9 +26,8 @@ class Models:
     stored_tokens: bool = False  # whether `count_tokens` is the counter that ships, by which the index holds counts
 
 
-def fill(
+def pack(
     question: str,
-    strategy: str,
     ranked: Sequence[Candidate],
     budget: int,
     models: Models,
@@ -36,13 +35,13 @@ def fill(
     trace: Sequence[Step] = (),
     counts: Mapping[str, int] | None = None,
 ) -> Context:
-    """The best candidates that fit, rendered.
+    """The best candidates that fit, rendered; the dispatcher writes the strategy's name into the context.
 
-    Candidates are taken in the order given; one that is too large is skipped, its parts are tried, then the next; what
-    a taken candidate already holds is not taken again. What is left of the budget in the end goes to the first whole
-    sentences of the best that were skipped. The plan adds up token counts piece by piece. The rendered text is
-    then counted as a whole, and while it is over the budget the candidate taken last is given up. `counts` are tokens of
-    texts that were counted before.
+    Candidates are taken in the order given. One that is too large is skipped, and what it has `instead` is tried before
+    the next. What a taken candidate holds already is not taken again. What is left of the budget in the end goes to the
+    first whole sentences of the best candidates that were skipped. So far costs are added up piece by piece; the rendered
+    text is then counted as a whole, and while it is over the budget the candidate taken last is given up. `counts` are
+    tokens of texts that were counted before.
     """
     plan = _Plan(budget, order, models.count_tokens, counts or {})
     for number, candidate in enumerate(ranked):
@@ -50,20 +49,20 @@ def fill(
             plan.count_ahead(ranked[number : number + _AT_ONCE])
         if not plan.consider(candidate):
             break
-    plan.fill_rest()
+    plan.spend_rest()
     steps = [*trace, *plan.steps]
     while True:
         passages = passages_of(plan.chosen, order)
         text = render(passages)
         tokens = models.count_tokens([text])[0] if text else 0
         if tokens <= budget:
-            return Context(question, strategy, budget, text, tokens, tuple(passages), tuple(steps))
+            return Context(question, "", budget, text, tokens, tuple(passages), tuple(steps))
         dropped = plan.chosen.pop()
         steps.append(Step("drop", "over the budget once rendered", _spans(dropped), score=dropped.score))
 
 
 class _Plan:
-    """The selection as it grows: what is taken, what it costs, and why something was left."""
+    """The selection as it grows: what was taken, what of the budget is left, and why a candidate was passed over."""
 
     def __init__(self, budget: int, order: Order, count_tokens: TokenCounter, counts: Mapping[str, int]) -> None:
         self.chosen: list[Candidate] = []
@@ -74,7 +73,7 @@ class _Plan:
         self._order = order
         self._count = count_tokens
         self._taken: dict[str, list[Fragment]] = {}
-        self._headed: set[tuple[str, tuple[str, ...]]] = set()
+        self._headed: set[SectionKey] = set()
         self._counts = dict(counts)
         self._gap = self._tokens([GAP])
 
@@ -102,7 +101,7 @@ class _Plan:
         self._take(parts, cost, candidate.score)
         return True
 
-    def fill_rest(self) -> None:
+    def spend_rest(self) -> None:
         """Give what is left to the first whole sentences of the best skipped candidates."""
         for candidate in self._skipped[:_PATIENCE]:
             parts = self._new_parts(candidate)
@@ -126,10 +125,10 @@ class _Plan:
         for part in parts:
             self._taken.setdefault(part.doc_id, []).append(part)
             if self._order == "document":
-                self._headed.add(part.place)
+                self._headed.add(part.section)
 
     def _cost(self, parts: Sequence[Fragment]) -> int:
-        headings = {part.place: _heading(part) for part in parts if part.place not in self._headed}
+        headings = {part.section: _heading(part) for part in parts if part.section not in self._headed}
         texts = [*headings.values(), *map(_visible, parts)]
         return self._tokens(texts) + self._gap * (len(parts) - len(headings))
 
@@ -142,13 +141,13 @@ class _Plan:
 
 
 def _beginnings(fragment: Fragment) -> Iterator[Fragment]:
-    """The fragment up to the end of one of its sentences but the last, longest first."""
+    """The fragment cut off after each of its sentences but the last, the longest piece first."""
     for _, end in reversed(split_sentences(_visible(fragment))[:-1]):
         yield fragment.cut(fragment.start, fragment.visible[0] + end)
 
 
 def _heading(fragment: Fragment) -> str:
-    return heading_line(9, fragment.title, fragment.headings)
+    return heading_cost_line(fragment.title, fragment.headings)
 
 
 def _visible(fragment: Fragment) -> str:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from mergewise.text.sections import shared_path
 from mergewise.types import Leaf, Span
+
+SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
+"""A document's id and the headings in force: what has the same key shares a heading line in the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,7 @@ class Fragment:
         return Span(self.doc_id, self.start, self.end)
 
     @property
-    def place(self) -> tuple[str, tuple[str, ...]]:
-        """Fragments of one place share a heading line in the context."""
+    def section(self) -> SectionKey:
         return self.doc_id, self.headings
 
     @property

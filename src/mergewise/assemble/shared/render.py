@@ -1,6 +1,6 @@
 """Fragments to the text that a model reads, and to passages with spans.
 
-A passage is what stands under one heading line. Fragments of one place that touch run on; a gap between them is marked.
+A passage is what stands under one heading line. Fragments of one section that touch run on; a gap between them is marked.
 
     [1] Title › Heading › Subheading
     First fragment, the next one that touches it …
@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Literal
 
 from mergewise.assemble.shared.fragments import Candidate, Fragment
-from mergewise.text.keys import PATH_MARK
+from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
 Order = Literal["document", "score"]
@@ -41,7 +41,7 @@ def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
 
 def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
     passages = []
-    for _, group in groupby(pieces, key=lambda p: p[1].place):
+    for _, group in groupby(pieces, key=lambda p: p[1].section):
         members = sorted(group, key=lambda p: p[1].start)
         runs = _runs([fragment for _, fragment in members])
         first = members[0][1]
@@ -58,7 +58,7 @@ def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
 
 
 def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
-    """Fragments of one place in document order, those with nothing between them joined: start, end, text."""
+    """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
     joined: list[Fragment] = []
     for fragment in fragments:
         if joined and joined[-1].end == fragment.start:
@@ -70,8 +70,12 @@ def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
 
 def heading_line(number: int, title: str, headings: Sequence[str]) -> str:
     """The mark by which an answer cites the passage, and where the passage stands."""
-    path = PATH_MARK.join(part for part in (title, *headings) if part)
-    return f"[{number}] {path}".rstrip()
+    return f"[{number}] {heading_path(title, headings)}".rstrip()
+
+
+def heading_cost_line(title: str, headings: Sequence[str]) -> str:
+    """What a heading line is counted as before its number is known: the widest single digit stands for any number."""
+    return heading_line(9, title, headings)
 
 
 def render(passages: Sequence[Passage]) -> str:

@@ -4,6 +4,7 @@
 `selection` weighs them against each other, and `submodular` takes the best that fit.
 """
 
-from mergewise.assemble.weave.strategy import Weave, assemble, gather
+from mergewise.assemble.weave.parameters import Weave
+from mergewise.assemble.weave.strategy import assemble, gather
 
 __all__ = ["Weave", "assemble", "gather"]
