@@ -30,7 +30,7 @@ def guide(sections: int = 4, sentences: int = 4) -> Document:
 
 
 def run(reader: ScriptedReader, parameters: AutoMerge = PLAIN, budget: int = 1000) -> Context:
-    return assemble("q", reader, budget, MODELS, parameters, "auto-merge")
+    return assemble("q", reader, budget, MODELS, parameters)
 
 
 def spans(context: Context) -> list[Span]:

@@ -15,7 +15,8 @@ from mergewise.assemble.mergerag.merging import Chunk, Pair
 from mergewise.assemble.mergerag.pieces import Sentence
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Usage
-from tests.assemble.mergerag.test_relevance import pool, source
+from tests.assemble.mergerag.support import sentences as sentences_in
+from tests.assemble.mergerag.support import source
 
 QUESTION = "What do cats eat?"
 HOST = "Cats eat fish. The cat is a mammal. It purrs."
@@ -23,7 +24,7 @@ GUEST = "Cats eat fish. Mice are food for cats. The weather was fine."
 
 
 def make(host: str = HOST, guest: str = GUEST) -> Pair[Content]:
-    sentences = pool(source("host", host, 0.9), source("guest", guest, 0.3))
+    sentences = sentences_in(source("host", host, 0.9), source("guest", guest, 0.3))
     of = {name: tuple(s for s in sentences if s.fragment.doc_id == name) for name in ("host", "guest")}
     return Pair(Chunk(1, 0.3, 20, of["guest"]), Chunk(0, 0.9, 20, of["host"]))
 
@@ -83,7 +84,7 @@ def test_reading_order(order: list[int], count: int, directional: bool) -> None:
 
 
 def test_a_source_of_the_hosts_own_place_takes_its_place_in_the_flow() -> None:
-    whole = pool(source("d", "One is here. Two is here. Three is here."), source("e", "Another."))
+    whole = sentences_in(source("d", "One is here. Two is here. Three is here."), source("e", "Another."))
     pair = Pair(Chunk(1, 0.1, 5, (whole[1],)), Chunk(0, 0.9, 9, (whole[3], whole[0], whole[2])))
     assert texts(arranged(whole, pair, True)) == ["Another.", "One is here.", "Two is here.", "Three is here."]
     first = Pair(Chunk(1, 0.1, 5, (whole[0],)), Chunk(0, 0.9, 9, (whole[1], whole[3])))

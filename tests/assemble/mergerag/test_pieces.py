@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.assemble.mergerag.pieces import Lengths, joined, sentences_of, sources_of, spans_of, text_of
-from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Hit
@@ -66,7 +66,7 @@ def test_a_length_is_what_the_context_costs(parts: list[str], chosen: set[int]) 
     if not kept:
         return
     lengths = Lengths(all_sentences, count_tokens)
-    context = fill("q", "x", [Candidate(joined(kept), 1.0)], 10_000, Models(count_tokens))
+    context = pack("q", [Candidate(joined(kept), 1.0)], 10_000, Models(count_tokens))
     assert abs(lengths(kept) - context.tokens) <= 3  # a word piece may cross the end of a sentence
     assert [span for p in context.passages for span in p.spans] == list(spans_of(kept))
     assert all(

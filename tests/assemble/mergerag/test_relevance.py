@@ -6,22 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.mergerag.pieces import Lengths, Sentence, Source, sentences_of
+from mergewise.assemble.mergerag.pieces import Lengths
 from mergewise.assemble.mergerag.relevance import BACKLINK, LINK, OPENING, Floors, relevance
-from mergewise.assemble.shared.fragments import Fragment
 from mergewise.models.tokens import count_tokens
-
-
-def source(doc: str, text: str, score: float = 0.5, headings: tuple[str, ...] = ()) -> Source:
-    return Source(Fragment(doc, doc.title(), headings, 0, len(text), 0, text), score)
-
-
-def pool(*sources: Source) -> list[Sentence]:
-    return [s for own in sentences_of(sources, count_tokens) for s in own]
+from tests.assemble.mergerag.support import sentences as sentences_in
+from tests.assemble.mergerag.support import source
 
 
 def test_a_sentence_that_says_the_questions_rare_words_is_worth_more() -> None:
-    sentences = pool(source("a", "Nothing here. Cats eat fish. Cats sleep. Cats purr."))
+    sentences = sentences_in(source("a", "Nothing here. Cats eat fish. Cats sleep. Cats purr."))
     found = relevance("What do cats eat?", sentences, [0.5])
     ranked = sorted(sentences, key=lambda s: -found[s])
     assert ranked[0].text == "Cats eat fish."
@@ -35,7 +28,7 @@ def test_what_the_best_sentences_name_is_linked_and_what_names_their_place() -> 
     named = source("up", "Training began in 1912.", 0.1, ("University of the Philippines",))
     naming = source("prize", "Larry Alcala was given a prize.", 0.1, ("Awards",))
     apart = source("rice", "Rice is boiled.", 0.1, ("Rice",))
-    sentences = pool(start, named, naming, apart)
+    sentences = sentences_in(start, named, naming, apart)
     question = "When did it begin where he studied?"
     found = relevance(question, sentences, [0.9, 0.1, 0.1, 0.1])
     best = found[sentences[0]]
@@ -49,7 +42,7 @@ def test_what_the_best_sentences_name_is_linked_and_what_names_their_place() -> 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=20), st.integers(1, 300), st.sampled_from([0.0, 0.5, 0.9]))
 def test_floors_fall_with_room_and_hold_the_budget(values: list[int], budget: int, keep: float) -> None:
     text = " ".join(f"Number {i} says something of its own." for i in range(len(values)))
-    sentences = pool(source("d", text))
+    sentences = sentences_in(source("d", text))
     relevant = {s: value + i / 1000 for i, (s, value) in enumerate(zip(sentences, values, strict=False))}
     lengths = Lengths(sentences, count_tokens)
     floor = Floors(relevant, lengths, budget, keep)
@@ -63,7 +56,7 @@ def test_floors_fall_with_room_and_hold_the_budget(values: list[int], budget: in
 
 
 def test_a_title_stands_in_for_a_heading() -> None:
-    sentences = pool(source("zebra", "Stripes hide it.", 0.1), source("herd", "A Zebra walks here.", 0.9))
+    sentences = sentences_in(source("zebra", "Stripes hide it.", 0.1), source("herd", "A Zebra walks here.", 0.9))
     found = relevance("Who hides?", sentences, [0.1, 0.9])
-    without = relevance("Who hides?", pool(replace(source("x", "Stripes hide it.", 0.1))), [0.1])
+    without = relevance("Who hides?", sentences_in(replace(source("x", "Stripes hide it.", 0.1))), [0.1])
     assert found[sentences[0]] > next(iter(without.values())) + 0.1

@@ -60,7 +60,7 @@ def hold(context: Context, texts: dict[str, str] = TEXTS) -> None:
 
 
 def merges(context: Context) -> list[Any]:
-    return [step.merge for step in context.trace if step.merge is not None]
+    return [step.note for step in context.trace if step.note is not None]
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -270,7 +270,7 @@ def test_nothing_that_a_lying_model_says_reaches_the_context(
         assert sum(note.unsupported for note in merges(context)) > 0
     if fusion == "point" and lie not in ("numbers that do not exist", "numbers of nothing"):
         assert {note.how for note in merges(context)} == {"extractive"}  # nothing was usable
-    told = [step.reason for step in context.trace if step.merge is not None and step.merge.how == "extractive"]
+    told = [step.reason for step in context.trace if step.note is not None and step.note.how == "extractive"]
     assert all("the model failed" in reason for reason in told)
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.shared.budget import Models, fill
+from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context
@@ -49,7 +49,7 @@ counters = st.sampled_from([count_tokens, characters, not_additive])
 
 @given(candidates, st.integers(1, 600), counters, st.sampled_from(["document", "score"]))
 def test_budget_spans_and_no_repetition(ranked: list[Candidate], budget: int, counter, order) -> None:  # type: ignore[no-untyped-def]
-    context = fill("q", "s", ranked, budget, Models(counter), order)
+    context = pack("q", ranked, budget, Models(counter), order)
     assert context.tokens <= budget
     assert context.tokens == (counter([context.text])[0] if context.text else 0)
     spans = [span for passage in context.passages for span in passage.spans]
@@ -63,7 +63,7 @@ def test_budget_spans_and_no_repetition(ranked: list[Candidate], budget: int, co
 
 @given(candidates, st.integers(200, 900))
 def test_document_order_is_the_order_of_documents(ranked: list[Candidate], budget: int) -> None:
-    context = fill("q", "s", ranked, budget, Models(count_tokens), "document")
+    context = pack("q", ranked, budget, Models(count_tokens), "document")
     for left, right in pairwise([span for p in context.passages for span in p.spans]):
         assert left.doc_id != right.doc_id or left.end <= right.start
     documents = [p.spans[0].doc_id for p in context.passages]
@@ -75,7 +75,7 @@ def one(start: int, end: int, score: float = 1.0) -> Candidate:
 
 
 def render(*ranked: Candidate, budget: int = 500) -> Context:
-    return fill("q", "s", ranked, budget, Models(count_tokens))
+    return pack("q", ranked, budget, Models(count_tokens))
 
 
 def test_overlaps_are_rendered_once_and_touching_text_runs_on() -> None:
@@ -115,7 +115,7 @@ def test_the_rest_goes_to_the_first_sentences_of_what_was_skipped() -> None:
 
 
 def test_score_order_shows_the_best_first() -> None:
-    context = fill("q", "s", [one(300, 330, 0.9), one(0, 30, 0.5)], 500, Models(count_tokens), "score")
+    context = pack("q", [one(300, 330, 0.9), one(0, 30, 0.5)], 500, Models(count_tokens), "score")
     assert [p.spans[0].start for p in context.passages] == [pytest.approx(300, abs=3), 0]
 
 

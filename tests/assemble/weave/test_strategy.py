@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 import mergewise
 from mergewise.assemble import Models, assemble
-from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Asked, Pool
-from mergewise.assemble.weave.hops import Follower, named_places
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeSettings
 from mergewise.models.tokens import count_tokens
@@ -20,55 +18,11 @@ from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest
 from mergewise.store.memory import MemoryStore
-from mergewise.text.terms import content_terms
 from mergewise.types import Context, Document
-from tests.support import HashEmbedder, memory_store, rows_of
+from tests.assemble.weave.support import FILMS, MANUAL, reader_of
+from tests.support import HashEmbedder, rows_of
 
-FILMS = Document(
-    id="films",
-    title="Films",
-    text="""# Silent Rain
-
-Silent Rain is a 1931 drama directed by Ada Moor. It was shot in Lisbon.
-
-# Loud Snow
-
-Loud Snow is a 1940 comedy directed by Ben Cole. The budget was small.
-
-# Ada Moor
-
-Ada Moor (1890 to 1960) was a director. She was born in the town of Faro.
-
-# Ben Cole
-
-Ben Cole (1901 to 1970) was a director. He was born in the town of Bath.
-
-# Snow
-
-Snow falls in winter. Rain falls in spring.
-""",
-)
-MANUAL = Document(
-    id="manual",
-    title="Pump manual",
-    text="""# Alarm list
-
-Alarm 7 means that the pressure relief valve is stuck. Alarm 8 means low oil.
-
-# Pressure relief valve
-
-Turn the knurled ring by hand until it clicks. Never use a wrench.
-
-# Oil
-
-Fill up to the mark. Use grade 30.
-""",
-)
 MODELS = Models(count_tokens, stored_tokens=True)
-
-
-def reader_of(*documents: Document, embedder: HashEmbedder | None = None) -> HybridReader:
-    return HybridReader(memory_store(documents, embedder), embedder)
 
 
 def weave(question: str, *documents: Document, budget: int = 60, spec: str = "weave") -> Context:
@@ -108,13 +62,13 @@ def test_every_sentence_says_why_it_is_there() -> None:
     assert any("the question names “silent rain”" in step.reason for step in taken)
 
 
-def test_a_sentence_brings_along_what_it_leans_on() -> None:
-    leant_on = "The relief valve, which the engineers of the old works called by many other names, sits on top."
-    document = Document(id="d", text=f"{leant_on}\nIt is opened by the frobnicator lever.\n\nOther words follow.")
-    leaning = [weave("frobnicator lever", document, budget=b).text for b in range(5, 60)]
-    assert any("frobnicator" in text for text in leaning)
-    assert all("sits on top" in text for text in leaning if "frobnicator" in text)
-    alone = [weave("frobnicator lever", document, budget=b, spec="weave(lean=0)").text for b in range(5, 60)]
+def test_a_sentence_brings_along_the_one_before_that_it_needs() -> None:
+    before = "The relief valve, which the engineers of the old works called by many other names, sits on top."
+    document = Document(id="d", text=f"{before}\nIt is opened by the frobnicator lever.\n\nOther words follow.")
+    together = [weave("frobnicator lever", document, budget=b).text for b in range(5, 60)]
+    assert any("frobnicator" in text for text in together)
+    assert all("sits on top" in text for text in together if "frobnicator" in text)
+    alone = [weave("frobnicator lever", document, budget=b, spec="weave(previous=0)").text for b in range(5, 60)]
     assert any("frobnicator" in text and "sits on top" not in text for text in alone)
 
 
@@ -186,61 +140,6 @@ def test_budgets_hold_under_another_counter() -> None:
 
     found = assemble("weave", "Where was the director of Silent Rain born?", reader_of(FILMS), 220, Models(characters))
     assert found.passages and found.tokens == len(found.text) <= 220
-
-
-def test_features_are_what_they_say() -> None:
-    """Against a literal transcription, sentence by sentence."""
-    embedder = HashEmbedder()
-    store = memory_store([FILMS, MANUAL], embedder)
-    reader = HybridReader(store, embedder)
-    question = "Where was the director of Silent Rain born?"
-    scores = dict(reader.rank(question, 4))
-    pool = Pool(Asked.of(question, reader.question_vector(question)), scores)
-    pool.add(reader.sentences(list(scores)).values())
-    names, known = named_places(pool, reader)
-    pool.named = {
-        pool.leaves[p.first_leaf]: m.name for m in names for p in known[m.name] if p.first_leaf in pool.leaves
-    }
-    pool.judge()
-    rows = [dict(zip(FEATURES, map(float, row), strict=True)) for row in pool.features()]
-    asked = content_terms(question)
-    weights = pool._term_weights()
-    assert sum(weights.values()) == pytest.approx(1) and weights.keys() == asked
-    shares = [sum(weights[t] for t in asked & content_terms(item.text)) for item in pool.items]
-    cosines = [float(v @ embedder.embed_queries([question])[0]) for v in pool.vectors()]  # type: ignore[union-attr]
-    for item, row, share, cosine in zip(pool.items, rows, shares, cosines, strict=True):
-        path = content_terms(" ".join((item.leaf.title, *item.leaf.headings)))
-        both = asked & (content_terms(item.text) | path)
-        assert row["terms"] == pytest.approx(share / max(shares), abs=1e-5)
-        assert row["path_terms"] == pytest.approx(sum(weights[t] for t in both), abs=1e-5)
-        assert row["cosine"] == pytest.approx(cosine - max(cosines), abs=1e-5)
-        assert row["leaf"] == pytest.approx(scores[item.leaf.id], abs=1e-5)
-        own = [i for i in pool.items if i.leaf.doc_id == item.leaf.doc_id]
-        found = {
-            d: sum(scores[i.leaf.id] for i in pool.items if i.leaf.doc_id == d)
-            for d in {i.leaf.doc_id for i in pool.items}
-        }
-        assert row["document"] == pytest.approx(sum(scores[i.leaf.id] for i in own) / max(found.values()), abs=1e-5)
-        assert row["length"] == pytest.approx(min(item.sentence.tokens, 100) / 50)
-        assert (row["link"], row["near"], row["rest"]) == (0, 0, 0)
-    z = [sum(WEIGHTS[name] * row[name] for name in FEATURES) + WEIGHTS["bias"] for row in rows]
-    assert pool.relevance.tolist() == pytest.approx([1 / (1 + np.exp(-value)) for value in z], rel=1e-3)
-
-
-def test_links_go_to_the_same_document_first_and_never_back() -> None:
-    other = Document(id="other", title="Others", text="# Ada Moor\n\nAda Moor was a painter of boats.\n")
-    reader = reader_of(FILMS, other)
-    scores = dict(reader.rank("Silent Rain director", 3))
-    pool = Pool(Asked.of("Silent Rain director", None), scores)
-    pool.add(reader.sentences(list(scores)).values())
-    pool.judge()
-    reached = Follower(pool, reader, [], 8).follow()
-    texts = {"".join(leaf.text for leaf in reader.sentences(list(place.leaves)).values()) for place in reached}
-    assert any("town of Faro" in text for text in texts)
-    assert not any("painter" in text for text in texts)
-    for place, links in reached.items():
-        assert all(pool.items[link.evidence].leaf.id not in place.leaves for link in links)
-        assert all(0 < link.strength <= 1 for link in links)
 
 
 def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
