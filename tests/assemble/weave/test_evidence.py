@@ -11,10 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Asked, Candidates, Link
+from mergewise.index.tree import TreeSettings
+from mergewise.store.memory import MemoryStore
+from mergewise.text.names import Mention
 from mergewise.text.terms import content_terms
 from mergewise.types import Document
 from tests.assemble.weave.support import FILMS, MANUAL, reader_of
-from tests.support import HashEmbedder
+from tests.support import HashEmbedder, rows_of
 
 QUESTION = "When was the director of Silent Rain born?"
 WORDS = st.sampled_from(
@@ -159,6 +162,19 @@ def test_weights_are_those_of_the_first_leaves_and_add_up_to_one() -> None:
     assert {term: candidates.share([term]) for term in before} == pytest.approx(before)
 
 
+@pytest.mark.parametrize(("words", "length"), [(20, None), (95, None), (400, 2.0)])
+def test_length_is_in_fifty_tokens_and_at_most_two(words: int, length: float | None) -> None:
+    text = " ".join(["pump"] * (words - 1)) + "."
+    store = MemoryStore(0)
+    store.write(
+        rows_of([Document(id="d", title="", text=text)], settings=TreeSettings(leaf_tokens=500, max_leaf_tokens=999))
+    )
+    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates.add(store.sentences([0]).values())
+    (found,) = candidates.features()[:, FEATURES.index("length")].tolist()
+    assert found == pytest.approx(length or candidates.sentences[0].tokens / 50)
+
+
 def test_what_stands_before_a_candidate() -> None:
     text = "# Pumps\n\nPumps press. This one hums.\n\n# Rings\n\nThat ring turns. It clicks.\n"
     reader = reader_of(Document(id="d", title="D", text=text))
@@ -193,6 +209,4 @@ def test_a_section_goes_on_in_its_next_leaf() -> None:
 def test_words_of_the_question_that_are_no_name_say_what_is_asked() -> None:
     asked = Asked.of("Where was the director of Silent Rain born?", None)
     assert asked.relations([]) == {"direc", "silen", "rain", "born"}
-    from mergewise.text.names import Mention
-
     assert asked.relations([Mention("silent rain", 5, 7)]) == {"direc", "born"}

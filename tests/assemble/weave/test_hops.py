@@ -67,6 +67,23 @@ def test_a_name_is_near_only_beside_a_word_of_the_question() -> None:
     assert [found.near for found in links] == [False]
 
 
+@pytest.mark.parametrize(
+    ("sentence", "near"),
+    [
+        ("It was directed in the end by Ada Moor.", False),
+        ("It was directed at last by Ada Moor.", True),
+        ("Ada Moor of Lisbon directed it.", True),
+        ("Ada Moor of this town directed it.", False),
+    ],
+)
+def test_beside_is_four_words_before_or_three_after(sentence: str, near: bool) -> None:
+    film = Document(id="film", title="Film", text=f"# Silent Rain\n\n{sentence}\n")
+    reader = reader_of(film, Document(id="p", title="P", text="# Ada Moor\n\nShe was born in Faro.\n"))
+    candidates = candidates_of(reader, {sentence: 0.8})
+    ((_, links),) = Follower(candidates, reader, [], 1).follow().items()
+    assert [found.near for found in links] == [near]
+
+
 def test_only_the_strongest_candidates_lead_on() -> None:
     reader = reader_of(FILMS)
     candidates = candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7})

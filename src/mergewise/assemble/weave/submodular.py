@@ -35,12 +35,6 @@ class Objective:
         values: FloatArray = self.worth @ self.similarity + self.weights @ self.aspects
         return values
 
-    def value(self, chosen: Iterable[int]) -> float:
-        state = State(self)
-        for candidate in chosen:
-            state.take((candidate,))
-        return state.value
-
 
 @dataclass(slots=True)
 class State:
