@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mergewise import assemble as strategies
 from mergewise.assemble.macrag import strategy as macrag
-from mergewise.assemble.macrag.strategy import MacRAG, document_score, merge, merge_neighbours, neighbourhood
+from mergewise.assemble.macrag.strategy import MacRAG, Merged, document_score, merge, merge_neighbours, neighbourhood
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank
 from mergewise.errors import UsageError
@@ -18,8 +18,9 @@ from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.memory import MemoryStore
-from mergewise.types import ChunkBounds, Step
+from mergewise.types import ChunkBounds, Document, Step
 from tests.assemble.towns import DOCUMENTS, QUESTION, STORE, ask, reader
+from tests.support import memory_store
 
 # -- the five steps
 
@@ -111,6 +112,17 @@ def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -
 
 
 # -- the whole
+
+
+def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
+    """Two copies of one text: nothing tells their sentences apart but the ranks of their documents."""
+    texts = {"worse": "A tower stands here. It is old.", "better": "A tower stands here. It is old."}
+    store = memory_store([Document(id=name, title="T", text=text) for name, text in texts.items()])
+    leaves = {leaf.doc_id: leaf for rows in store.stored([*texts]) for leaf in rows.leaves}
+    final = [Merged(n, ((0, 31),), (leaves[n].id,), 99, 0.5, rank) for n, rank in (("worse", 0.2), ("better", 0.8))]
+    ranked = macrag.within_reach("Which tower?", final, HybridReader(store, None), 50, MacRAG(), [])
+    assert [c.fragments[0].doc_id for c in ranked] == ["better", "better", "worse", "worse"]
+    assert ranked[0].score - ranked[2].score == pytest.approx(1 - 0.2 / 0.8)
 
 
 @pytest.mark.parametrize("spec", ["macrag", "macrag(h=0)", "macrag(alpha=1)", "macrag(documents=sum)"])

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.mergerag.pieces import Lengths
-from mergewise.assemble.mergerag.relevance import BACKLINK, LINK, OPENING, Floors, relevance
+from mergewise.assemble.mergerag.pieces import Lengths, Sentence
+from mergewise.assemble.mergerag.relevance import BACKLINK, BEST, COVERAGE, LINK, OPENING, PATH, Floors, relevance
 from mergewise.models.tokens import count_tokens
+from mergewise.text.terms import content_terms
 from tests.assemble.mergerag.support import sentences as sentences_in
 from tests.assemble.mergerag.support import source
 
@@ -60,3 +63,55 @@ def test_a_title_stands_in_for_a_heading() -> None:
     found = relevance("Who hides?", sentences, [0.1, 0.9])
     without = relevance("Who hides?", sentences_in(replace(source("x", "Stripes hide it.", 0.1))), [0.1])
     assert found[sentences[0]] > next(iter(without.values())) + 0.1
+
+
+def literal(question: str, sentences: Sequence[Sentence], scores: Sequence[float]) -> list[float]:
+    """The sum that the module's docstring tells, sentence by sentence."""
+    wanted = content_terms(question)
+
+    def idf(term: str) -> float:
+        holding = sum(term in s.terms for s in sentences)
+        return math.log(1 + (len(sentences) - holding + 0.5) / (holding + 0.5))
+
+    def name(s: Sentence) -> frozenset[str]:
+        return content_terms(s.fragment.headings[-1] if s.fragment.headings else s.fragment.title)
+
+    def names(a: Sentence, b: Sentence) -> bool:
+        """Whether `a` names the heading of `b`, and the question does not."""
+        return name(b) <= a.terms and not name(b) <= wanted
+
+    plain = []
+    for s in sentences:
+        path = content_terms(" ".join((s.fragment.title, *s.fragment.headings)))
+        said = sum(idf(t) for t in wanted if t in s.terms)
+        above = sum(idf(t) for t in wanted if t in path and t not in s.terms)
+        share = (said + PATH * above) / (sum(map(idf, wanted)) or 1)
+        plain.append(scores[s.chunk] + COVERAGE * share + OPENING * s.first)
+    best = sorted(range(len(sentences)), key=lambda i: -plain[i])[:BEST]
+    linked = []
+    for i, s in enumerate(sentences):
+        gains = [
+            plain[b] * (LINK if names(sentences[b], s) else BACKLINK if names(s, sentences[b]) else 0)
+            for b in best
+            if sentences[b].section != s.section
+        ]
+        linked.append(plain[i] + max(gains, default=0))
+    return linked
+
+
+words = st.lists(
+    st.sampled_from("cats eat fish Rice Zebra stones sleep rice zebra fish".split()), min_size=1, max_size=6
+)
+texts = st.lists(words.map(lambda own: " ".join(own).capitalize() + "."), min_size=1, max_size=5).map(" ".join)
+headings = st.sampled_from([(), ("Rice",), ("Animals", "Zebra"), ("Fish",)])
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), texts, headings), min_size=1, max_size=4), texts, st.data())
+def test_relevance_is_what_the_docstring_says(
+    parts: list[tuple[str, str, tuple[str, ...]]], question: str, data: st.DataObject
+) -> None:
+    # scores far enough apart that the order of the best is no matter of rounding
+    scores = data.draw(st.permutations([0.1, 1.3, 2.5, 3.7]))[: len(parts)]
+    sentences = sentences_in(*(source(doc, text, headings=path) for doc, text, path in parts))
+    found = relevance(question, sentences, scores)
+    assert [found[s] for s in sentences] == pytest.approx(literal(question, sentences, scores), rel=1e-6)
