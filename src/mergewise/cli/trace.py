@@ -28,10 +28,11 @@ def say_trace(assembled: Context) -> None:
     for step in assembled.trace:
         if step.action == "merged" and notes:
             say_tree(step, notes)
-        elif step.note is None and step not in skipped[TRACED_SKIPS:]:
+        elif isinstance(step.note, MergeNote):
+            if "model failed" in step.reason:
+                say(f"merge: {step.reason}", style="dim")
+        elif step not in skipped[TRACED_SKIPS:]:
             _say_step(step)
-        elif step.note is not None and "model failed" in step.reason:
-            say(f"merge: {step.reason}", style="dim")
     if len(skipped) > TRACED_SKIPS:
         say(f"skip: {len(skipped) - TRACED_SKIPS} more did not fit", style="dim")
 

@@ -188,7 +188,7 @@ def within_reach(
 
 
 def _reached(final: Sequence[Merged], tokens: float) -> list[Merged]:
-    """The first merged chunks that together have so many tokens."""
+    """The first merged chunks, as many as it takes to have this many tokens together."""
     total, reached = 0, []
     for merged in final:
         if total >= tokens:

@@ -58,7 +58,7 @@ class Extractive:
         return [self.fuse(pair) for pair in pairs]
 
     def fuse(self, pair: Pair[Content]) -> Fusion:
-        """The host is asked first where the merge has a direction; else the more relevant sentence is."""
+        """Of two sentences that say the same, the host's stays where the merge has a direction, else the more relevant one."""
         floor = self.floor(1 + max(pair.source.depth, pair.host.depth))
         ranked = sorted([*pair.host.content, *pair.source.content], key=lambda s: -self.relevance[s])
         if self.directional:
@@ -122,7 +122,7 @@ class Modelled:
         return list(await asyncio.gather(*map(self._safely, pairs)))
 
     async def _safely(self, pair: Pair[Content]) -> Fusion:
-        """The query never fails for a merge. A chunk that holds nothing, as after an empty answer, adds nothing."""
+        """A merge that fails does not fail the query. A chunk that holds nothing, as after an empty answer, adds nothing."""
         if not pair.host.content or not pair.source.content:
             return Fusion(pair.host.content or pair.source.content, "empty")
         try:

@@ -1,4 +1,4 @@
-"""Chunks of the slice view: what the strategies share that search slices and rise to the chunks above them."""
+"""Chunks of the slice view, for the strategies that search slices and go on with the chunks above them."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
 
 
 def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
-    """The links by the section that each definition begins; one that was not read, or says nothing, leads nowhere."""
+    """The links by the section in which a definition begins; a definition that was not read, or says nothing, has none."""
     by_key: dict[SectionKey, list[Link]] = {}
     for definition, links in reached.items():
         section = candidates.leaves.get(definition.first_leaf)

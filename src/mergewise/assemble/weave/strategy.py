@@ -102,7 +102,7 @@ def raised(scores: Mapping[int, float], hits: Sequence[SliceHit], leaves: Iterab
 
 
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
-    """Unknown leaves that end in the sentence which one of the `count` most relevant candidates needs before it."""
+    """The leaves, not yet known, whose last sentence one of the `count` most relevant candidates needs before it."""
     best = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
     firsts = (i for i in best if candidates.sentences[i].number == 0 and candidates.needs_previous(i))
     wanted = dict.fromkeys(candidates.sentences[i].leaf.id - 1 for i in firsts)

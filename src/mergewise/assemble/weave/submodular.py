@@ -73,7 +73,7 @@ Cost = Callable[[Sequence[int], frozenset[int]], int]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`order` is that in which candidates were taken; `gains` are per token, of each step; `stopped` if gains ran out."""
+    """`order`: the candidates as they were taken. `gains`: of each step, per token. `stopped`: whether gains became too small."""
 
     order: tuple[int, ...]
     gains: tuple[float, ...]
