@@ -17,6 +17,7 @@ from time import perf_counter
 from benchmarks.corpus import bench_folder
 from mergewise import concurrency
 from mergewise.assemble import Models, merge_context
+from mergewise.assemble.mergerag import MergeNote
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.scripted import ChatServer, Turn
@@ -95,7 +96,7 @@ def main() -> None:
                 concurrency.run(chat.aclose())
             used = context.usage
             spent[fusion] = used.output_tokens
-            how = {step.merge.how for step in context.trace if step.merge is not None}
+            how = {step.note.how for step in context.trace if isinstance(step.note, MergeNote)}
             assert how <= {fusion, "empty"}, [step.reason for step in context.trace]
             print(
                 f"{fusion:8} {schedule:13} {used.calls:5} {used.output_tokens:14,} {used.output_tokens / used.calls:7.1f} "

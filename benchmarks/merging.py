@@ -17,10 +17,10 @@ from time import perf_counter
 import mergewise
 from benchmarks.corpus import bench_folder
 from mergewise.assemble import STRATEGIES, Models
-from mergewise.assemble.budget import fill
-from mergewise.assemble.mergerag import Pool, pairing
-from mergewise.assemble.merging import merge
-from mergewise.assemble.pieces import Source, sources_of
+from mergewise.assemble.mergerag.merging import merge
+from mergewise.assemble.mergerag.pieces import Source, sources_of
+from mergewise.assemble.mergerag.strategy import Chunks, pairing
+from mergewise.assemble.shared.budget import pack
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.tokens import count_tokens
@@ -31,11 +31,11 @@ from mergewise.text.lm import WordModel, background_of, words_of
 def times(name: str, question: str, sources: list[Source], budget: int) -> tuple[float, float, float]:
     models, parameters = Models(count_tokens), STRATEGIES[name].parameters
     started = perf_counter()
-    pool = Pool(question, sources, budget, models, parameters)
+    chunks = Chunks(question, sources, budget, models, parameters)
     ready = perf_counter()
-    merged = merge(pool.chunks, budget, pairing(parameters, pool.texts, None), pool.fuse)
+    merged = merge(chunks.first, budget, pairing(parameters, chunks.texts, None), chunks.fuse)
     done = perf_counter()
-    fill(question, name, pool.candidates(merged), budget, models)
+    pack(question, chunks.candidates(merged), budget, models)
     return tuple(1000 * t for t in (ready - started, done - ready, perf_counter() - done))  # type: ignore[return-value]
 
 

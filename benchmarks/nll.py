@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.assemble.merging import Chunk, asymmetric
+from mergewise.assemble.mergerag.merging import Chunk, asymmetric
 from mergewise.models.causal_scorer import BATCH_PAIRS, CausalScorer
 
 SHAPES: dict[str, dict[str, Any]] = {

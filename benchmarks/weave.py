@@ -15,6 +15,7 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +24,9 @@ import numpy.typing as npt
 import mergewise
 from benchmarks.corpus import bench_folder
 from benchmarks.scale import measure_queries
-from mergewise.assemble import Models, evidence, weave
-from mergewise.assemble.evidence import FEATURES, Pool
+from mergewise.assemble import STRATEGIES, Models, weave
+from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Candidates
+from mergewise.assemble.weave.selection import select
 from mergewise.engine import Index
 from mergewise.evaluate.run import Half, Row, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, Task, load_task
@@ -53,7 +55,7 @@ class Case:
     """A question's candidates, and which of them are gold."""
 
     question: Question
-    pool: Pool
+    candidates: Candidates
     features: Array
     gold: Array
 
@@ -61,10 +63,10 @@ class Case:
 def cases(task: Task, index: Index, limit: int) -> Iterator[Case]:
     for question in chosen_questions(task, "first", limit):
         reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
-        pool = weave.gather(question.text, reader, weave.Weave(), [])
-        if pool.items:
-            gold = [any(_mostly(item.span, span) for span, _ in question.evidence) for item in pool.items]
-            yield Case(question, pool, pool.features().astype(float), np.array(gold, float))
+        candidates = weave.gather(question.text, reader, weave.Weave(), [])
+        if candidates.sentences:
+            gold = [any(_mostly(own.span, span) for span, _ in question.evidence) for own in candidates.sentences]
+            yield Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
 
 
 def _mostly(own: mergewise.Span, gold: mergewise.Span) -> bool:
@@ -92,18 +94,18 @@ def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:
     for own in sets:
         scores = []
         for case in own:
-            case.pool.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
+            case.candidates.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
             for budget in BUDGETS:
-                chosen, _ = weave.select(case.pool, budget, MODELS, weave.Weave(), [])
-                shares = [_covered(case.pool, chosen, span) for span, _ in case.question.evidence]
+                chosen, _ = select(case.candidates, budget, MODELS, weave.Weave(), [])
+                shares = [_covered(case.candidates, chosen, span) for span, _ in case.question.evidence]
                 scores.append((np.mean(shares) + all(shares)) / 2)
         means.append(np.mean(scores))
     return float(np.mean(means))
 
 
-def _covered(pool: Pool, chosen: Sequence[int], gold: mergewise.Span) -> bool:
+def _covered(candidates: Candidates, chosen: Sequence[int], gold: mergewise.Span) -> bool:
     position = gold.start
-    for span in sorted(pool.items[i].span for i in chosen if pool.items[i].span.overlaps(gold)):
+    for span in sorted(span for i in chosen if (span := candidates.sentences[i].span).overlaps(gold)):
         if span.start <= position + 1:
             position = max(position, span.end)
     return position >= gold.end
@@ -112,7 +114,7 @@ def _covered(pool: Pool, chosen: Sequence[int], gold: mergewise.Span) -> bool:
 def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
     """Logistic regression, then each weight up and down while more evidence is held; links as the last fit made them."""
     found = [list(cases(*opened(name, cache), limit)) for name in sets]
-    standing = np.array([evidence.WEIGHTS[name] for name in ("bias", *FEATURES)])
+    standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
     print(f"the weights as they stand: {held(found, standing):.4f}", flush=True)
     weights = logistic(found)
     best = held(found, weights)
@@ -135,13 +137,14 @@ def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
 
 @contextmanager
 def without(*features: str) -> Iterator[None]:
-    """Some features count nothing."""
-    original = evidence.WEIGHTS
-    evidence.WEIGHTS = {name: 0.0 if name in features else weight for name, weight in original.items()}
+    """weave with the features that are named here counting nothing."""
+    original = STRATEGIES["weave"]
+    weights = {name: 0.0 if name in features else weight for name, weight in WEIGHTS.items()}
+    STRATEGIES["weave"] = replace(original, assemble=partial(weave.assemble, weights=weights))
     try:
         yield
     finally:
-        evidence.WEIGHTS = original
+        STRATEGIES["weave"] = original
 
 
 @contextmanager
@@ -180,7 +183,7 @@ ABLATIONS: dict[str, tuple[str, float | None, Callable[[], object]]] = {
     "three hops": ("weave(hops=3)", None, nothing),
     "no saturation of repetitions": ("weave(redundancy=no)", None, nothing),
     "no coverage": ("weave(coverage=0)", None, nothing),
-    "no leaning": ("weave(lean=no)", None, nothing),
+    "no leaning": ("weave(previous=no)", None, nothing),
     "vectors only": ("weave", 1.0, lambda: without("terms", "path_terms", "rest")),
     "BM25 only": ("weave", 0.0, lambda: without("cosine")),
     "sentences encoded alone": ("weave", None, sentences_encoded_alone),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -220,32 +220,15 @@ class Passage:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class MergeNode:
-    """A chunk in a tree of merges: a number of its own, S(c; q), its tokens, and where it comes from."""
+class Note(Protocol):
+    """What only one strategy has to tell of a step, in a form of its own. `kind` is its key in JSON."""
 
-    number: int
-    score: float
-    tokens: int
-    spans: tuple[Span, ...] = ()
+    @property
+    def kind(self) -> str: ...
 
-
-@dataclass(frozen=True, slots=True)
-class MergeNote:
-    """One merge: `source` went into `host`, and `result` came of it. `nll` is set where it chose the host.
-
-    `taken` is False where the budget was held without it. `unsupported` counts sentences of a model that were dropped.
-    """
-
-    round: int
-    source: MergeNode
-    host: MergeNode
-    result: MergeNode
-    how: str
-    nll: float | None = None
-    calls: int = 0
-    unsupported: int = 0
-    taken: bool = True
+    def as_dict(self) -> dict[str, object]:
+        """As JSON has it: numbers, texts, lists and dictionaries."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +240,7 @@ class Step:
     inputs: tuple[Span, ...] = ()
     output: Span | None = None
     score: float | None = None
-    merge: MergeNote | None = None
+    note: Note | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 from mergewise.assemble.auto_merge import AutoMerge, _item, assemble, merge
-from mergewise.assemble.budget import Models
+from mergewise.assemble.shared.budget import Models
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Hit, Span, Step
+from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 MODELS = Models(count_tokens)
 SENTENCES = [f"Sentence number {i} tells of the topic {chr(97 + i % 26)}{i}." for i in range(40)]
@@ -30,7 +30,7 @@ def guide(sections: int = 4, sentences: int = 4) -> Document:
 
 
 def run(reader: ScriptedReader, parameters: AutoMerge = PLAIN, budget: int = 1000) -> Context:
-    return assemble("q", reader, budget, MODELS, parameters, "auto-merge")
+    return assemble("q", reader, budget, MODELS, parameters)
 
 
 def spans(context: Context) -> list[Span]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support import ScriptedReader, memory_store
 
 from mergewise.assemble import Models, assemble
 from mergewise.assemble.iterate import merge
@@ -13,6 +12,7 @@ from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from mergewise.store.memory import MemoryStore
 from mergewise.types import Context, Document, Passage, Span, Usage
+from tests.support import ScriptedReader, memory_store
 
 DOCUMENTS = [
     Document(

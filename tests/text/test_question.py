@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.text.question import kind_of, leans, offers, wanted_by
+from mergewise.text.question import kind_of, needs_previous, offers, wanted_by
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,6 @@ def test_sentences_offer_what_is_wanted() -> None:
 
 def test_sentences_lean_on_what_comes_before() -> None:
     for sentence in ("- an item", "2. second", "| cell |", "However, no.", "This gets hot."):
-        assert leans(sentence, headed=True) and leans(sentence, headed=False)
-    assert leans("It gets hot.", headed=False) and not leans("It gets hot.", headed=True)
-    assert not leans("Items are hot.", headed=False) and not leans("Heat rises.", headed=False)
+        assert needs_previous(sentence, headed=True) and needs_previous(sentence, headed=False)
+    assert needs_previous("It gets hot.", headed=False) and not needs_previous("It gets hot.", headed=True)
+    assert not needs_previous("Items are hot.", headed=False) and not needs_previous("Heat rises.", headed=False)

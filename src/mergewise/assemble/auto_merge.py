@@ -4,12 +4,12 @@ Modes: "auto" merges by share and score; "always" gives the parents of the hits;
 gives clusters of leaves by the cosine of their vectors.
 
 Where we differ from the design of record, and why:
-- a score threshold is a share of the best hit's score, a cosine threshold a position between the lowest and highest
-  cosine among the hits: absolute ones mean something else for every embedder;
+- a score threshold is a share of the best hit's score, and a cosine threshold a position between the lowest and the highest
+  cosine among the hits, since absolute thresholds mean something else for every embedder;
 - a parent that the whole budget cannot hold never takes the place of its hits;
 - merging is repeated up to the document, and a section that was merged counts as one child of its own parent;
-- what was merged has the score of its best part by default ("max"): with the mean, one good leaf loses its place to the
-  leaves around it;
+- what was merged has the score of its best part by default ("max"): with the mean, weak leaves around a good one would
+  drag it down;
 - position decides which leaves are neighbours and which gaps are filled, never rank.
 """
 
@@ -23,9 +23,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
-from mergewise.assemble.render import Order
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Hit, Leaf, Section, Span, Step
@@ -60,9 +60,7 @@ class _Item:
     span: Span
 
 
-def assemble(
-    question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge, name: str
-) -> Context:
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge) -> Context:
     hits = _distinct(reader.search(question, parameters.k))
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
     if parameters.mode == "semantic":
@@ -76,7 +74,7 @@ def assemble(
         elif parameters.mode == "always":
             items = parents(items, sections, budget, trace)
         candidates = _candidates(items, hits, reader)
-    return fill(question, name, candidates, budget, models, parameters.order, trace)
+    return pack(question, candidates, budget, models, parameters.order, trace)
 
 
 def merge(
@@ -201,12 +199,12 @@ def _item(hit: Hit) -> _Item:
 def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
     """All sections above all hits, in one call. A missing one is noted, and the question is answered without it."""
     wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
-    found = reader.sections(wanted)
-    lost = [section for section in wanted if section not in found]
+    sections = reader.sections(wanted)
+    lost = [section for section in wanted if section not in sections]
     if lost:
-        orphans = tuple(hit.row.span for hit in hits if not found.keys() >= set(hit.row.ancestors))
+        orphans = tuple(hit.row.span for hit in hits if not sections.keys() >= set(hit.row.ancestors))
         trace.append(Step("missing", f"sections {lost} are not in the index; run `mergewise check --repair`", orphans))
-    return found
+    return sections
 
 
 def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.errors import UsageError
 from mergewise.types import Context, Passage, Step
 
@@ -23,9 +23,9 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     """Merge(C_{t-1}, Retrieve(q_t)): within the budget of `old`, for its question."""
     pieces = in_turn(_pieces(old), _pieces(new))
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
-    found = Step("hop", new.question, tuple(span for passage in new.passages for span in passage.spans))
-    merged = fill(old.question, old.strategy, ranked, old.budget, models, "document", [*old.trace, found])
-    return replace(merged, usage=old.usage + new.usage)
+    asked = Step("hop", new.question, tuple(span for passage in new.passages for span in passage.spans))
+    merged = pack(old.question, ranked, old.budget, models, "document", [*old.trace, asked])
+    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage)
 
 
 def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Candidate]:

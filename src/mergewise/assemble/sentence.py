@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.evidence import Asked, Pool
-from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.weave.evidence import Asked, Candidates
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.types import Context, Step
 
@@ -24,19 +24,17 @@ class Sentences:
     k: int = 100
 
 
-def assemble(
-    question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences, name: str
-) -> Context:
-    scores = dict(reader.rank(question, parameters.k))
-    pool = Pool(Asked.of(question, reader.question_vector(question)), scores)
-    pool.add(reader.sentences(list(scores)).values())
-    ranked = np.argsort(-_scores(pool), kind="stable").tolist() if pool.items else []
-    candidates = [Candidate((pool.items[i].fragment,), 1 / (1 + rank)) for rank, i in enumerate(ranked)]
-    found = Step("search", f"{len(scores)} leaves, {len(candidates)} sentences")
-    return fill(question, name, candidates, budget, models, "document", [found])
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
+    leaves = dict(reader.rank(question, parameters.k))
+    candidates = Candidates(Asked.of(question, reader.question_vector(question)), leaves)
+    candidates.add(reader.sentences(list(leaves)).values())
+    order = np.argsort(-_scores(candidates), kind="stable").tolist() if candidates.sentences else []
+    ranked = [Candidate((candidates.sentences[i].fragment,), 1 / (1 + rank)) for rank, i in enumerate(order)]
+    trace = [Step("search", f"{len(leaves)} leaves, {len(ranked)} sentences")]
+    return pack(question, ranked, budget, models, "document", trace)
 
 
-def _scores(pool: Pool) -> FloatArray:
-    leaf = np.array([pool.scores.get(item.leaf.id, 0.0) for item in pool.items], np.float32)
-    terms = np.array([pool.share(item.terms) for item in pool.items], np.float32)
-    return leaf + terms + pool.cosines()
+def _scores(candidates: Candidates) -> FloatArray:
+    leaf = np.array([candidates.scores.get(sentence.leaf.id, 0.0) for sentence in candidates.sentences], np.float32)
+    terms = np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
+    return leaf + terms + candidates.cosines()

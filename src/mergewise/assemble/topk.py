@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mergewise.assemble.budget import Models, fill
-from mergewise.assemble.fragments import Candidate, fragment_of
-from mergewise.assemble.render import Order
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.fragments import Candidate, fragment_of
+from mergewise.assemble.shared.render import Order
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Step
 
@@ -23,8 +23,8 @@ class TopK:
     order: Order = "document"
 
 
-def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK, name: str) -> Context:
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
     hits = reader.search(question, parameters.k)
     candidates = [Candidate((fragment_of([hit.row]),), hit.score) for hit in hits]
-    found = Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))
-    return fill(question, name, candidates, budget, models, parameters.order, [found])
+    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    return pack(question, candidates, budget, models, parameters.order, trace)

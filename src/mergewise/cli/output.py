@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from mergewise.types import Answer, Citation, Context, MergeNode, MergeNote, Span, Step
+from mergewise.types import Answer, Citation, Context, Span, Step
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,35 +62,14 @@ def span_json(span: Span) -> dict[str, Any]:
 
 
 def step_json(step: Step) -> dict[str, Any]:
-    merge = {} if step.merge is None else {"merge": merge_json(step.merge)}
+    note = {} if step.note is None else {step.note.kind: step.note.as_dict()}
     return {
         "action": step.action,
         "reason": step.reason,
         "inputs": [span_json(span) for span in step.inputs],
         "output": span_json(step.output) if step.output else None,
         "score": step.score,
-        **merge,
-    }
-
-
-def merge_json(note: MergeNote) -> dict[str, Any]:
-    return {
-        "round": note.round,
-        "how": note.how,
-        "nll": note.nll,
-        "calls": note.calls,
-        "unsupported": note.unsupported,
-        "taken": note.taken,
-        **{name: _node_json(getattr(note, name)) for name in ("source", "host", "result")},
-    }
-
-
-def _node_json(node: MergeNode) -> dict[str, Any]:
-    return {
-        "number": node.number,
-        "score": node.score,
-        "tokens": node.tokens,
-        "spans": [span_json(span) for span in node.spans],
+        **note,
     }
 
 

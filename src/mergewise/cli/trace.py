@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.cli.output import console, say
-from mergewise.types import Context, MergeNode, MergeNote, Span, Step
+from mergewise.types import Context, Span, Step
 
 if TYPE_CHECKING:
     from rich.tree import Tree
+
+    from mergewise.assemble.mergerag import MergeNode, MergeNote
 
 TRACED_SKIPS = 3
 SHOWN_SPANS = 4
@@ -18,16 +20,19 @@ PIPED_WIDTH = 240
 
 def say_trace(assembled: Context) -> None:
     """Of the many candidates that did not fit only the first."""
+    from mergewise.assemble.mergerag import MergeNote
+
     say()
-    notes = [step.merge for step in assembled.trace if step.merge is not None]
+    notes = [step.note for step in assembled.trace if isinstance(step.note, MergeNote)]
     skipped = [step for step in assembled.trace if step.action == "skip"]
     for step in assembled.trace:
         if step.action == "merged" and notes:
             say_tree(step, notes)
-        elif step.merge is None and step not in skipped[TRACED_SKIPS:]:
+        elif isinstance(step.note, MergeNote):
+            if "model failed" in step.reason:
+                say(f"merge: {step.reason}", style="dim")
+        elif step not in skipped[TRACED_SKIPS:]:
             _say_step(step)
-        elif step.merge is not None and "model failed" in step.reason:
-            say(f"merge: {step.reason}", style="dim")
     if len(skipped) > TRACED_SKIPS:
         say(f"skip: {len(skipped) - TRACED_SKIPS} more did not fit", style="dim")
 

@@ -47,7 +47,7 @@ _OFFERS: dict[Wanted, re.Pattern[str]] = {
     "place": re.compile(r"\b(?:in|at|from|of|near)\s+(?:the\s+)?[A-Z]"),
 }
 
-_LEANS = re.compile(
+_POINTS_BACK = re.compile(
     r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\||"
     r"(?:This|That|These|Those|Such|However|But|And|So|Then|Therefore|Thus|Also)\b"
 )
@@ -73,9 +73,9 @@ def offers(sentence: str, wanted: Wanted | None) -> bool:
     return wanted is not None and _OFFERS[wanted].search(sentence) is not None
 
 
-def leans(sentence: str, headed: bool) -> bool:
+def needs_previous(sentence: str, headed: bool) -> bool:
     """Whether the sentence needs the one before it: it begins with a list mark, a table's edge, or a word that points back.
 
     What "it" and "she" point to, a heading above the sentence mostly names.
     """
-    return _LEANS.match(sentence) is not None or (not headed and _PRONOUN.match(sentence) is not None)
+    return _POINTS_BACK.match(sentence) is not None or (not headed and _PRONOUN.match(sentence) is not None)

@@ -1,0 +1,202 @@
+"""MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
+
+Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `rerank` of `shared.chunks`, the others stand below.
+What they give, C_final, holds up to k2 (2h + 1) chunks of 400 tokens. A budget that holds all of it gets C_final as it is; a
+smaller one gets its sentences, best first (`ranked_sentences`).
+
+Where we differ from the paper, and why:
+- a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
+- without a reranker r(q, c) is the hybrid score of the chunk's best slice;
+- c_merge(q, d) is the union of all neighbourhoods of one document, so that k2 documents give k2 merged chunks;
+- k2 x alpha above |C'| is no error: all chunks are taken, and the trace says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from mergewise.assemble.macrag.document_rank import by_chat
+from mergewise.assemble.macrag.ranked_sentences import ranked_sentences, sentences_in
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank, slice_view, whole
+from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared.render import Order
+from mergewise.errors import UsageError
+from mergewise.index.slices import ChunkBounds
+from mergewise.protocols import IndexReader
+from mergewise.text.spans import Part, union
+from mergewise.types import Context, Span, Step, Usage
+
+DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
+
+
+@dataclass(frozen=True, slots=True)
+class MacRAG:
+    """`k1` slices are retrieved, `k2` documents and merged chunks kept, out of `k2 * alpha` chunks; `h` neighbours on
+    either side come with a chunk. `documents`: how r(q, d) comes of the scores of its chunks. `views`: "slice", or "all"
+    to rank by the vectors of chunks and summaries too, where the index has them. `reach`: of C_final, so many times the
+    budget is read, whole documents, best first."""
+
+    k1: int = 100
+    k2: int = 7
+    alpha: float = 4.0
+    h: int = 1
+    documents: DocumentRank = "max"
+    views: Literal["slice", "all"] = "slice"
+    reach: float = 4.0
+    order: Order = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """c_merge(q, d): parts of one document (start, end), without overlaps, and the leaves that they touch."""
+
+    doc_id: str
+    parts: tuple[Part, ...]
+    leaves: tuple[int, ...]
+    tokens: int
+    score: float
+    rank: float  # r(q, d)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
+    _check(parameters)
+    hits = slice_view(reader).search(
+        question, parameters.k1
+    )  # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
+    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
+    scored = _more_views(parents(hits), reader, question, parameters)
+    ranked = rerank(question, scored, reader, models, trace)
+    scaled = scale_up(ranked, parameters, trace)
+    documents, usage = rank_documents(question, scaled, reader, parameters, models, trace)
+    final = merge_neighbours(scaled, documents, reader, parameters, trace)
+    candidates = within_reach(question, final, reader, budget, parameters, trace)
+    return replace(pack(question, candidates, budget, models, parameters.order, trace), usage=usage)
+
+
+def _check(p: MacRAG) -> None:
+    if p.k1 < 1 or p.k2 < 1:
+        raise UsageError(f"macrag: k1={p.k1}, k2={p.k2}", "give 1 or more")
+    if p.alpha < 1:
+        raise UsageError(f"macrag: alpha={p.alpha}", "the scaling factor is 1 or more")
+    if p.reach < 1:
+        raise UsageError(f"macrag: reach={p.reach}", "less than the budget could not fill it: 1 or more")
+
+
+def _more_views(
+    scored: Mapping[int, ScoredChunk], reader: IndexReader, question: str, p: MacRAG
+) -> dict[int, ScoredChunk]:
+    """Multi-view retrieval (section 3.1.3): a chunk's score is the mean over slices, chunks and summaries; 0 if not found."""
+    if p.views == "slice":
+        return dict(scored)
+    slices = slice_view(reader)
+    others = [dict(slices.rank_chunks(question, p.k1, view)) for view in ("chunk", "summary")]
+    new = {chunk for other in others for chunk in other} - scored.keys()
+    known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in slices.chunks(sorted(new)).values()}
+    return {i: replace(x, score=(x.score + sum(other.get(i, 0.0) for other in others)) / 3) for i, x in known.items()}
+
+
+def scale_up(ranked: Sequence[ScoredChunk], p: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
+    """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
+    wanted = int(p.k2 * p.alpha)
+    if wanted > len(ranked):
+        trace.append(Step("scale", f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"))
+    else:
+        trace.append(Step("scale", f"{wanted} of {len(ranked)} chunks"))
+    return list(ranked[:wanted])
+
+
+def rank_documents(
+    question: str, scaled: Sequence[ScoredChunk], reader: IndexReader, p: MacRAG, models: Models, trace: list[Step]
+) -> tuple[dict[str, float], Usage]:
+    """(2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
+    families: dict[str, list[ScoredChunk]] = {}
+    for chunk in scaled:
+        families.setdefault(chunk.doc_id, []).append(chunk)
+    usage = Usage()
+    if p.documents == "llm":
+        best = {doc: family[0].id for doc, family in families.items()}
+        chunks = slice_view(reader).chunks(list(best.values()))
+        ranks, usage = by_chat(question, {doc: chunks[chunk].text for doc, chunk in best.items()}, models)
+    else:
+        ranks = {doc: document_score([c.score for c in family], p.documents) for doc, family in families.items()}
+    first = {doc: family[0].score for doc, family in families.items()}
+    ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: p.k2]
+    trace.append(Step("documents", f"{len(ordered)} of {len(families)} by {p.documents}: {', '.join(ordered)}"))
+    return {doc: ranks[doc] for doc in ordered}, usage
+
+
+def document_score(scores: Sequence[float], how: DocumentRank) -> float:
+    """r(q, d) of the scores r(q, c) of its chunks."""
+    if how == "max":
+        return max(scores)
+    return sum(scores) / (len(scores) if how == "mean" else 1)
+
+
+def merge_neighbours(
+    scaled: Sequence[ScoredChunk], documents: Mapping[str, float], reader: IndexReader, p: MacRAG, trace: list[Step]
+) -> list[Merged]:
+    """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
+    inside = [chunk for chunk in scaled if chunk.doc_id in documents]
+    near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
+    final = []
+    for doc_id, rank in documents.items():
+        chunks = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
+        if not chunks:
+            continue
+        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, p.h)}
+        number = near[chunks[0].id].document
+        members = sorted((near[i] for i in ids if i in near and near[i].document == number), key=lambda c: c.start)
+        merged = merge(doc_id, members, max(chunk.score for chunk in chunks), rank)
+        reason = f"{len(chunks)} chunks, {len(members)} with neighbours"
+        trace.append(Step("merge", reason, merged.spans, score=merged.score))
+        final.append(merged)
+    return final
+
+
+def neighbourhood(chunk: int, h: int) -> range:
+    """N_h(c_i) = {c_(i-h), ..., c_i, ..., c_(i+h)}, as ids; some may belong to another document."""
+    return range(chunk - h, chunk + h + 1)
+
+
+def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> Merged:
+    """The chunks as spans: overlaps once, neighbours in one piece."""
+    parts = union((chunk.start, chunk.end) for chunk in members)
+    leaves = sorted({i for chunk in members for i in chunk.leaves})
+    characters = sum(chunk.end - chunk.start for chunk in members)
+    tokens = sum(chunk.tokens for chunk in members) * sum(b - a for a, b in parts) // max(1, characters)
+    return Merged(doc_id, tuple(parts), tuple(leaves), tokens, score, rank)
+
+
+def within_reach(
+    question: str, final: Sequence[Merged], reader: IndexReader, budget: int, p: MacRAG, trace: list[Step]
+) -> list[Candidate]:
+    """C_final as candidates: whole where all of it fits; else its sentences, best first."""
+    read = _reached(final, p.reach * budget)
+    if len(read) < len(final):
+        trace.append(Step("reach", f"{len(read)} of {len(final)} merged chunks are {p.reach:g} times the budget"))
+    leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
+    if sum(merged.tokens for merged in final) <= budget:
+        return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+    best = max(merged.rank for merged in read)
+    inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
+    shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
+    sentences = [sentence for _, sentences in inside for sentence in sentences]
+    return ranked_sentences(question, reader.question_vector(question), sentences, shares, budget)
+
+
+def _reached(final: Sequence[Merged], tokens: float) -> list[Merged]:
+    """The first merged chunks, as many as it takes to have this many tokens together."""
+    total, reached = 0, []
+    for merged in final:
+        if total >= tokens:
+            break
+        total += merged.tokens
+        reached.append(merged)
+    return reached

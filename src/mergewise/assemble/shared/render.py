@@ -1,0 +1,84 @@
+"""Fragments to the text that a model reads, and to passages with spans.
+
+A passage is what stands under one heading line. Fragments of one section that touch run on; a gap between them is marked.
+
+    [1] Title › Heading › Subheading
+    First fragment, the next one that touches it …
+    a later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Literal
+
+from mergewise.assemble.shared.fragments import Candidate, Fragment
+from mergewise.text.keys import heading_path
+from mergewise.types import GAP, Passage, Span
+
+Order = Literal["document", "score"]
+
+SEPARATOR = "\n\n"
+
+
+def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
+    """Passages in reading order.
+
+    "score": best candidate first, each on its own. "document": documents by their best candidate, and within a
+    document by position, so that a heading line is given once for all that stands below it.
+    """
+    if order == "score":
+        groups = [(c.score, list(c.fragments)) for c in sorted(selected, key=lambda c: -c.score)]
+        return [p for score, fragments in groups for p in _passages([(score, f) for f in fragments])]
+    best: dict[str, float] = {}
+    pieces = [(c.score, f) for c in selected for f in c.fragments]
+    for score, fragment in pieces:
+        best[fragment.doc_id] = max(score, best.get(fragment.doc_id, score))
+    return _passages(sorted(pieces, key=lambda p: (-best[p[1].doc_id], p[1].doc_id, p[1].start)))
+
+
+def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
+    passages = []
+    for _, group in groupby(pieces, key=lambda p: p[1].section):
+        members = sorted(group, key=lambda p: p[1].start)
+        runs = _runs([fragment for _, fragment in members])
+        first = members[0][1]
+        passages.append(
+            Passage(
+                text=GAP.join(text for _, _, text in runs),
+                score=max(score for score, _ in members),
+                spans=tuple(Span(first.doc_id, start, end) for start, end, _ in runs),
+                title=first.title,
+                headings=first.headings,
+            )
+        )
+    return passages
+
+
+def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
+    """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
+    joined: list[Fragment] = []
+    for fragment in fragments:
+        if joined and joined[-1].end == fragment.start:
+            joined[-1] = replace(joined[-1], end=fragment.end, text=joined[-1].text + fragment.text)
+        else:
+            joined.append(fragment)
+    return [fragment.visible for fragment in joined]
+
+
+def heading_line(number: int, title: str, headings: Sequence[str]) -> str:
+    """The mark by which an answer cites the passage, and where the passage stands."""
+    return f"[{number}] {heading_path(title, headings)}".rstrip()
+
+
+def heading_cost_line(title: str, headings: Sequence[str]) -> str:
+    """What a heading line is counted as before its number is known: the widest single digit stands for any number."""
+    return heading_line(9, title, headings)
+
+
+def render(passages: Sequence[Passage]) -> str:
+    return SEPARATOR.join(
+        f"{heading_line(number, p.title, p.headings)}\n{p.text}" for number, p in enumerate(passages, 1)
+    )

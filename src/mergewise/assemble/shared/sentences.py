@@ -1,0 +1,63 @@
+"""Single sentences as strategies see them: where each stands in its leaf, and how rare the terms are that it holds."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from mergewise.assemble.shared.fragments import Fragment, SectionKey
+from mergewise.types import LeafSentences, Sentence, Span
+
+
+class SentenceInLeaf(NamedTuple):
+    """The sentence at position `number` of a leaf."""
+
+    leaf: LeafSentences
+    number: int
+
+    @property
+    def sentence(self) -> Sentence:
+        return self.leaf.sentences[self.number]
+
+    @property
+    def text(self) -> str:
+        leaf, sentence = self.leaf, self.sentence
+        return leaf.text[sentence.start - leaf.start : sentence.end - leaf.start]
+
+    @property
+    def tokens(self) -> int:
+        return self.sentence.tokens
+
+    @property
+    def section(self) -> SectionKey:
+        return self.leaf.doc_id, self.leaf.headings
+
+    @property
+    def span(self) -> Span:
+        return Span(self.leaf.doc_id, self.sentence.start, self.sentence.end)
+
+    @property
+    def next_start(self) -> int:
+        """Where the next sentence of the leaf begins, or the leaf ends."""
+        following = self.leaf.sentences[self.number + 1 : self.number + 2]
+        return following[0].start if following else self.leaf.end
+
+    @property
+    def fragment(self) -> Fragment:
+        """The sentence with the white space up to the next one, so that neighbours join."""
+        return leaf_fragment(self.leaf).cut(self.sentence.start, self.next_start)
+
+    @property
+    def headed_fragment(self) -> Fragment:
+        """The same; the first one of a leaf reaches back over the headings, so that it joins the leaf before."""
+        start = self.leaf.start if self.number == 0 else self.sentence.start
+        return leaf_fragment(self.leaf).cut(start, self.next_start)
+
+
+def leaf_fragment(leaf: LeafSentences) -> Fragment:
+    return Fragment(leaf.doc_id, leaf.title, leaf.headings, leaf.start, leaf.end, leaf.body, leaf.text)
+
+
+def inverse_frequency(holding: int, total: int) -> float:
+    """BM25's idf of a term that `holding` of `total` texts hold, in the form that is never negative (Lucene's)."""
+    return math.log(1 + (total - holding + 0.5) / (holding + 0.5))

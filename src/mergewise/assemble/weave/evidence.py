@@ -1,0 +1,266 @@
+"""Sentences as evidence for a question: what they have in common with it, and how likely each is to be needed.
+
+A sentence's relevance is the logistic function of a weighted sum of features in [0, 1] (cosines: [-1, 1]). The weights
+are fitted on the first halves of the question sets by `benchmarks/weave.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mergewise.assemble.shared.fragments import SectionKey
+from mergewise.assemble.shared.sentences import SentenceInLeaf, inverse_frequency
+from mergewise.protocols import FloatArray
+from mergewise.text.names import Mention, Words, words_of
+from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, wanted_by
+from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
+from mergewise.types import LeafSentences
+
+FEATURES = (
+    "cosine",  # of the sentence's vector with the question's, less the best sentence's
+    "leaf",  # the leaf's score in the hybrid search
+    "terms",  # share of the question's terms in the sentence, by their weights, over the best sentence's share
+    "path_terms",  # the same share, of sentence, headings and title together
+    "document",  # how much was found in this document, over the best document
+    "elsewhere",  # the same, without the sentence's own section
+    "first",  # the sentence opens its section
+    "named",  # the best sentence of a section that the question names
+    "length",  # tokens / 50, at most 2
+    "offers",  # it holds a number, time or place, where the question wants one
+    "link",  # strength of the chain that leads here: of the evidence that names this section
+    "near",  # the same, where the name stands beside a word of the question
+    "rest",  # the same, times the share of the question's terms that the chain lacks and the sentence has
+)
+WEIGHTS: Mapping[str, float] = {
+    "bias": -7.02,
+    "cosine": 8.30,
+    "leaf": 2.30,
+    "terms": 1.03,
+    "path_terms": 2.45,
+    "document": 0.64,
+    "elsewhere": 0.75,
+    "first": 1.44,
+    "named": 2.07,
+    "length": 0.55,
+    "offers": 0.58,
+    "link": 3.23,
+    "near": 3.65,
+    "rest": 15.70,
+}
+
+COMMON = 8  # a name that has more definitions tells nothing
+PREFIX = 5  # letters by which "directed" is a word of "who is the director"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's aspects: its terms, its words, its kind, what it wants, its vector."""
+
+    text: str
+    terms: frozenset[str]
+    words: Words
+    kind: Kind
+    wanted: Wanted | None
+    vector: FloatArray | None
+
+    @classmethod
+    def of(cls, question: str, vector: FloatArray | None) -> Asked:
+        return cls(
+            question, content_terms(question), words_of(question), kind_of(question), wanted_by(question), vector
+        )
+
+    def relations(self, names: Iterable[Mention]) -> frozenset[str]:
+        """Beginnings of the words that say what is asked of the things named: "director", "born"."""
+        named = {i for mention in names for i in range(mention.first, mention.last)}
+        words = (word for i, word in enumerate(self.words.folded) if i not in named)
+        return frozenset(word[:PREFIX] for word in words if len(word) > 3 and word not in STOP_WORDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A step of a chain: a candidate, the evidence, holds a name, which leads to what defines it.
+
+    `near`: whether the name stands beside a word of the question.
+    """
+
+    evidence: int
+    name: str
+    strength: float
+    near: bool
+
+
+class Candidates:
+    """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
+
+    What is told of each sentence (terms, features, relevance) stands in the order of `sentences`.
+    """
+
+    def __init__(self, asked: Asked, scores: Mapping[int, float]) -> None:
+        self.asked = asked
+        self.scores = scores  # of leaves, by the hybrid search
+        self.sentences: list[SentenceInLeaf] = []
+        self.terms: list[frozenset[str]] = []  # those of the question that the sentence holds
+        self.leaves: dict[int, SectionKey] = {}
+        self.members: dict[SectionKey, list[int]] = {}  # candidates by section
+        self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
+        self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
+        self.relevance: FloatArray = np.empty(0, np.float32)
+        self._finder = TermFinder(asked.terms)
+        self._path_terms: dict[SectionKey, frozenset[str]] = {}
+        self._last: dict[int, int] = {}  # the last candidate of each leaf
+        self._term_weights: dict[str, float] = {}
+        self._vectors: list[FloatArray] = []
+        self._fixed: list[tuple[float, ...]] = []  # features that never change, as `_fixed_features` orders them
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def add(self, leaves: Iterable[LeafSentences]) -> None:
+        """More leaves, with all their sentences. The first ones settle the weights of the question's terms."""
+        fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: leaf.id)
+        first = len(self.sentences)
+        for leaf in fresh:
+            self._add(leaf)
+        if not self._term_weights:
+            self._term_weights = self.term_weights()
+        self._fixed += map(self._fixed_features, range(first, len(self.sentences)))
+
+    def _add(self, leaf: LeafSentences) -> None:
+        section = leaf.doc_id, leaf.headings
+        self.leaves[leaf.id] = section
+        if section not in self._path_terms:
+            self._path_terms[section] = self._finder.find(" ".join((leaf.title, *leaf.headings)))
+        if leaf.vectors is not None:
+            self._vectors.append(leaf.vectors)
+        members = self.members.setdefault(section, [])
+        positions = self._finder.positions(leaf.text)
+        for number, sentence in enumerate(leaf.sentences):
+            start, end = sentence.start - leaf.start, sentence.end - leaf.start
+            members.append(len(self.sentences))
+            self._last[leaf.id] = len(self.sentences)
+            self.sentences.append(SentenceInLeaf(leaf, number))
+            self.terms.append(frozenset(term for at, term in positions if start <= at < end))
+
+    def before(self, candidate: int) -> int | None:
+        """The candidate that stands before this one in its section, where it is known."""
+        sentence = self.sentences[candidate]
+        if sentence.number > 0:
+            return candidate - 1
+        last = self._last.get(sentence.leaf.id - 1)
+        return last if last is not None and self.sentences[last].section == sentence.section else None
+
+    def opens(self, candidate: int) -> bool:
+        """Whether it is the first sentence under its heading, or of its document."""
+        leaf, number = self.sentences[candidate]
+        return number == 0 and (leaf.body > leaf.start or leaf.start == 0)
+
+    def needs_previous(self, candidate: int) -> bool:
+        """Whether it cannot be read without the sentence before it; what opens a section has none."""
+        sentence = self.sentences[candidate]
+        headed = bool(sentence.leaf.headings or sentence.leaf.title)
+        return not self.opens(candidate) and needs_previous(sentence.text, headed)
+
+    def vectors(self) -> FloatArray | None:
+        """Of all candidates, one row each; None without an embedder."""
+        if len(self._vectors) > 1:
+            self._vectors = [np.concatenate(self._vectors)]
+        return self._vectors[0] if self._vectors else None
+
+    def cosines(self) -> FloatArray:
+        """Of all candidates with the question; zeros without an embedder."""
+        vectors, question = self.vectors(), self.asked.vector
+        if vectors is None or question is None:
+            return np.zeros(len(self), np.float32)
+        cosines: FloatArray = np.einsum("ij,j->i", vectors, question)  # for BLAS, waking its threads would cost more
+        return cosines
+
+    def term_weights(self) -> dict[str, float]:
+        """Inverse frequency among the leaves that are known, adding up to 1: what all say does not tell them apart."""
+        held: dict[int, set[str]] = defaultdict(set)
+        for candidate, sentence in enumerate(self.sentences):
+            held[sentence.leaf.id] |= self.covered(candidate)
+        counts = Counter(term for terms in held.values() for term in terms)
+        raw = {term: inverse_frequency(counts[term], len(held)) for term in sorted(self.asked.terms)}
+        return {term: weight / sum(raw.values()) for term, weight in raw.items()}
+
+    def share(self, terms: Iterable[str]) -> float:
+        """What these terms are of all that the question asks for."""
+        return sum(map(self._term_weights.__getitem__, terms))
+
+    def covered(self, candidate: int) -> frozenset[str]:
+        """The question's terms in the sentence and in the headings above it."""
+        return self.terms[candidate] | self._path_terms[self.sentences[candidate].section]
+
+    def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
+        """Set `relevance`, shape (candidates,), from the features as they are now."""
+        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        self.relevance = 1 / (1 + np.exp(-z))
+
+    def features(self) -> FloatArray:
+        """Shape (candidates, features)."""
+        if not self.sentences:
+            return np.empty((0, len(FEATURES)), np.float32)
+        leaf, terms, path_terms, first, length, offered = np.array(self._fixed, np.float32).T
+        cosine = self.cosines()
+        document, elsewhere = self._spread(leaf)
+        columns = {
+            "cosine": cosine - cosine.max(),
+            "leaf": leaf,
+            "terms": terms / max(terms.max(), 1e-6),
+            "path_terms": path_terms,
+            "document": document,
+            "elsewhere": elsewhere,
+            "first": first,
+            "named": self._best_of_named(terms + cosine),
+            "length": length,
+            "offers": offered,
+            **self._chains(),
+        }
+        return np.array([columns[name] for name in FEATURES], np.float32).T
+
+    def _fixed_features(self, candidate: int) -> tuple[float, ...]:
+        """leaf, terms (not yet over the best share), path_terms, first, length, offers."""
+        sentence = self.sentences[candidate]
+        return (
+            self.scores.get(sentence.leaf.id, 0.0),
+            self.share(self.terms[candidate]),
+            self.share(self.covered(candidate)),
+            self.opens(candidate),
+            min(sentence.tokens, 100) / 50,
+            offers(sentence.text, self.asked.wanted),
+        )
+
+    def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What was found in each candidate's document, with its own section and without, over the most of all."""
+        by_section = np.zeros(len(self), np.float32)
+        by_document: dict[str, float] = defaultdict(float)
+        for (doc_id, _), members in self.members.items():
+            by_section[members] = leaf[members].sum()
+            by_document[doc_id] += float(leaf[members].sum())
+        whole = np.array([by_document[sentence.leaf.doc_id] for sentence in self.sentences], np.float32)
+        elsewhere = whole - by_section
+        return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
+
+    def _best_of_named(self, scores: FloatArray) -> FloatArray:
+        """1 for the best candidate of each section that the question names."""
+        marks = np.zeros(len(self), np.float32)
+        for section in self.named:
+            if members := self.members.get(section):
+                marks[max(members, key=scores.__getitem__)] = 1
+        return marks
+
+    def _chains(self) -> dict[str, FloatArray]:
+        columns = {name: np.zeros(len(self), np.float32) for name in ("link", "near", "rest")}
+        for section, links in self.links.items():
+            members = self.members[section]
+            columns["link"][members] = max(link.strength for link in links)
+            columns["near"][members] = max(link.strength * link.near for link in links)
+            lacking = [(link.strength, self.asked.terms - self.covered(link.evidence)) for link in links]
+            for i in members:
+                if terms := self.terms[i]:
+                    columns["rest"][i] = max(strength * self.share(terms & rest) for strength, rest in lacking)
+        return columns

@@ -1,0 +1,123 @@
+"""Bridge hops: what the best evidence names leads to the sections that define it."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from mergewise.assemble.shared.fragments import SectionKey
+from mergewise.assemble.weave.evidence import COMMON, PREFIX, Asked, Candidates, Link
+from mergewise.protocols import FloatArray, IndexReader
+from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
+from mergewise.types import Definition, LeafSentences
+
+LEAVES = 6  # of a definition that are read
+DEFINITIONS = 16  # that one hop reads
+FAINT = 0.05  # strength of a link below which what it leads to is not read
+BESIDE = 4  # words around a name in which a word of the question counts as beside it
+EVEN = 0.8  # what the best sentence of a named section counts for, as a share of the best of all
+
+
+def named_definitions(asked: Asked, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
+    """The names in the question, and what defines each of them."""
+    possible = possible_names(asked.words)
+    known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))
+    known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
+    return mentions(possible, known), known
+
+
+def strengths(candidates: Candidates) -> FloatArray:
+    """How far each candidate is trusted as the start of a chain: its relevance.
+
+    A section that the question names starts a chain even where another one outshines it: comparisons ask for both.
+    """
+    relevance = candidates.relevance
+    raised = relevance.copy()
+    top = EVEN * max(float(relevance.max(initial=0.0)), 0.3)
+    for section in candidates.named:
+        members = candidates.members.get(section, [])
+        best = float(relevance[members].max(initial=0.0))
+        if 0 < best < top:
+            raised[members] *= top / best
+    return raised
+
+
+class Follower:
+    """Follows names from evidence to definitions, hop after hop; what was looked up once is remembered."""
+
+    def __init__(self, candidates: Candidates, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
+        self.candidates = candidates
+        self.reader = reader
+        self.beam = beam
+        self._skip = {mention.name for mention in asked_names}
+        self._relations = candidates.asked.relations(asked_names)
+        self._words: dict[int, Words] = {}
+        self._possible: dict[int, list[Mention]] = {}
+        self._definitions: dict[str, list[Definition]] = {}
+
+    def follow(self) -> dict[Definition, list[Link]]:
+        """The definitions of what the `beam` strongest candidates name, with the links that lead there."""
+        strength = strengths(self.candidates)
+        evidence = np.argsort(-strength, kind="stable")[: self.beam].tolist()
+        self._look_up(evidence)
+        links: dict[Definition, list[Link]] = defaultdict(list)
+        for i in evidence:
+            for mention in mentions(self._possible[i], self._definitions):
+                if mention.name in self._skip:
+                    continue
+                targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
+                value = float(strength[i]) / math.sqrt(len(targets) or 1)
+                for target in targets:
+                    links[target].append(Link(i, mention.name, value, self._is_near(self._words[i], mention)))
+        return links
+
+    def _look_up(self, evidence: Iterable[int]) -> None:
+        """Which of the names that the evidence could hold are defined, in one call."""
+        fresh = [i for i in evidence if i not in self._words]
+        for i in fresh:
+            self._words[i] = words_of(self.candidates.sentences[i].text)
+            self._possible[i] = possible_names(self._words[i])
+        names = dict.fromkeys(mention.name for i in fresh for mention in self._possible[i])
+        self._definitions |= self.reader.definitions(list(names)) if names else {}
+
+    def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
+        """Where a name in this leaf leads: to the same document if it has definitions there, else to all of them.
+
+        It leads nowhere if one of them holds the leaf itself, or if there are too many.
+        """
+        if any(leaf.id in definition.leaves for definition in definitions):
+            return []
+        near = [definition for definition in definitions if definition.document == leaf.document]
+        targets = near or list(definitions)
+        return targets if len(targets) < COMMON else []
+
+    def _is_near(self, words: Words, mention: Mention) -> bool:
+        before = words.folded[max(0, mention.first - BESIDE) : mention.first]
+        after = words.folded[mention.last : mention.last + BESIDE - 1]
+        return any(word[:PREFIX] in self._relations for word in before + after)
+
+
+def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
+    """The definitions that a hop reads: those with the strongest links first, without those of faint ones."""
+    strength = {definition: max(link.strength for link in links) for definition, links in reached.items()}
+    worth = [definition for definition in reached if strength[definition] >= FAINT]
+    return sorted(worth, key=lambda definition: (-strength[definition], definition.first_leaf))[:DEFINITIONS]
+
+
+def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
+    """The links by the section in which a definition begins; a definition that was not read, or says nothing, has none."""
+    by_key: dict[SectionKey, list[Link]] = {}
+    for definition, links in reached.items():
+        section = candidates.leaves.get(definition.first_leaf)
+        if section is not None and candidates.members[section]:
+            by_key.setdefault(section, []).extend(links)
+    return by_key
+
+
+def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) -> list[int]:
+    """The first leaves of the definitions, without those that are known."""
+    wanted = (leaf for definition in definitions for leaf in definition.leaves[:LEAVES])
+    return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]

@@ -1,0 +1,132 @@
+"""What weave selects among its candidates: the objective, what a candidate costs, and what the trace tells of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from mergewise.assemble.shared.budget import Models
+from mergewise.assemble.shared.fragments import SectionKey
+from mergewise.assemble.shared.render import heading_cost_line
+from mergewise.assemble.shared.sentences import SentenceInLeaf
+from mergewise.assemble.weave.evidence import Candidates
+from mergewise.assemble.weave.parameters import Weave
+from mergewise.assemble.weave.submodular import Objective, Selection, maximise
+from mergewise.protocols import FloatArray
+from mergewise.text.terms import spelled_terms
+from mergewise.types import GAP, Step
+
+CONSIDERED = 100  # the most relevant candidates, among which is selected
+LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
+ALIKE = 0.95  # cosine above which two sentences begin to say the same
+HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
+LEFT_OUT = 8  # sentences that are named where selection stopped by itself
+SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
+
+
+def select(
+    candidates: Candidates, budget: int, models: Models, parameters: Weave, trace: list[Step]
+) -> tuple[list[int], dict[str, int]]:
+    """Candidates in the order in which they were taken, and the tokens of their texts and heading lines."""
+    best = np.argsort(-candidates.relevance, kind="stable")[:CONSIDERED].tolist()
+    before = {i: candidates.before(i) for i in best if parameters.previous and candidates.needs_previous(i)}
+    considered = list(dict.fromkeys([*best, *(i for i in before.values() if i is not None)]))
+    prices = Prices([candidates.sentences[i] for i in considered], models)
+    at = {i: position for position, i in enumerate(considered)}
+    bundles = [(at[i],) if (needed := before.get(i)) is None else (at[needed], at[i]) for i in considered]
+    objective = objective_of(candidates, considered, prices.tokens, parameters)
+    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop)
+    chosen = [considered[position] for position in selection.order]
+    _tell(candidates, chosen, selection, trace)
+    return chosen, prices.counts
+
+
+def objective_of(candidates: Candidates, considered: Sequence[int], tokens: FloatArray, parameters: Weave) -> Objective:
+    """Relevance by length, near-duplicates, and the aspects: the question's terms and the things that it names."""
+    count = len(considered)
+    relevance = candidates.relevance[considered]
+    worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
+    similarity = _alike(candidates, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
+    # what a more relevant candidate says already covers no aspect anew
+    new = 1 - np.triu(similarity, 1).max(axis=0)
+    half = HALF / 2 if candidates.asked.kind == "list" else HALF
+    sure = half * new * np.minimum(1, relevance / SURE)
+    rows, weights = [], []
+    for term in sorted(candidates.asked.terms):
+        rows.append(sure * np.array([term in candidates.terms[i] for i in considered]))
+        weights.append(candidates.share([term]))
+    sections = [candidates.sentences[i].section for i in considered]
+    named = [section for section in candidates.named if section in sections]
+    for section in named if candidates.asked.kind == "comparison" else ():
+        rows.append(relevance * new * np.array([section == other for other in sections]))
+        weights.append(1 / len(named))
+    most = float(np.sort(worth)[::-1][:10].sum())
+    aspects = np.array(rows, np.float32).reshape(len(rows), count)
+    return Objective(worth, similarity, aspects, np.array(weights, np.float32) * np.float32(parameters.coverage * most))
+
+
+def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
+    """1 on the diagonal; elsewhere 0 up to a cosine of ALIKE, from there rising to 1. Shape (considered, considered)."""
+    vectors = candidates.vectors()
+    if vectors is None:
+        return np.eye(len(considered), dtype=np.float32)
+    vectors = vectors[list(considered)]
+    similarity: FloatArray = np.clip((np.einsum("ik,jk->ij", vectors, vectors) - ALIKE) / (1 - ALIKE), 0, 1)
+    np.fill_diagonal(similarity, 1)
+    return similarity
+
+
+class Prices:
+    """What sentences cost in tokens: their text, a mark for the gap, and their heading line once a section."""
+
+    def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models) -> None:
+        self._sections = [sentence.section for sentence in sentences]
+        self._members: dict[SectionKey, list[int]] = defaultdict(list)
+        for at, section in enumerate(self._sections):
+            self._members[section].append(at)
+        firsts = [sentences[members[0]].leaf for members in self._members.values()]
+        lines = [GAP, *(heading_cost_line(leaf.title, leaf.headings) for leaf in firsts)]
+        texts = [sentence.text for sentence in sentences]
+        if models.stored_tokens:
+            self.counts = dict(zip(texts, (sentence.tokens for sentence in sentences), strict=True))
+            self.counts |= zip(lines, models.count_tokens(lines), strict=True)
+        else:
+            self.counts = dict(zip([*lines, *texts], models.count_tokens([*lines, *texts]), strict=True))
+        self.tokens = np.array([self.counts[text] for text in texts], np.float32)
+        self._headings = {section: self.counts[line] for section, line in zip(self._members, lines[1:], strict=True)}
+        self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
+
+    def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
+        sections = {self._sections[at] for at in new}
+        headed = {section for section in sections if not taken.isdisjoint(self._members[section])}
+        return sum(self._costs[at] for at in new) + sum(self._headings[section] for section in sections - headed)
+
+    def same_section(self, at: int) -> Sequence[int]:
+        return self._members[self._sections[at]]
+
+
+def _tell(candidates: Candidates, chosen: Sequence[int], selection: Selection, trace: list[Step]) -> None:
+    relevance = candidates.relevance
+    for i in chosen:
+        trace.append(Step("take", _why(candidates, i), (candidates.sentences[i].span,), score=float(relevance[i])))
+    if selection.stopped:
+        out = [i for i in np.argsort(-relevance, kind="stable").tolist() if i not in set(chosen)]
+        reason = f"a further token gains little; {len(out)} sentences were left out, the most relevant first"
+        spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
+        trace.append(Step("stop", reason, spans, score=float(relevance[out[0]])))
+
+
+def _why(candidates: Candidates, candidate: int) -> str:
+    """What brought a sentence in: the names in the question, the chain that led to it, the terms that it holds."""
+    section = candidates.sentences[candidate].section
+    reasons = []
+    if section in candidates.named:
+        reasons.append(f"the question names “{candidates.named[section]}”")
+    if links := candidates.links.get(section):
+        reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
+    if terms := candidates.terms[candidate]:
+        words = spelled_terms(candidates.asked.text)
+        reasons.append("it holds " + ", ".join(sorted(words[term] for term in terms)))
+    return "; ".join(reasons) or "its leaf was found"

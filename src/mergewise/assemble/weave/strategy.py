@@ -1,0 +1,124 @@
+"""weave, the whole: candidates are gathered from the search and over bridge hops, and the best of them are selected.
+
+MergeRAG's Eq. 1 (the most information about the question per token) is approximated there by merging chunks with a
+model. Here a tractable form of it is solved directly over verbatim sentences: each has the probability that it is needed
+(`evidence`), and a monotone submodular objective is maximised under the budget (`selection`). Deterministic, milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.chunks import slice_view
+from mergewise.assemble.shared.fragments import Candidate, SectionKey
+from mergewise.assemble.weave.evidence import WEIGHTS, Asked, Candidates, Link
+from mergewise.assemble.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
+from mergewise.assemble.weave.parameters import MOST_HOPS, Weave
+from mergewise.assemble.weave.selection import select
+from mergewise.errors import UsageError
+from mergewise.index.slices import ChunkBounds, SliceHit
+from mergewise.protocols import IndexReader
+from mergewise.types import Context, LeafSentences, Step
+
+
+def assemble(
+    question: str,
+    reader: IndexReader,
+    budget: int,
+    models: Models,
+    parameters: Weave,
+    weights: Mapping[str, float] = WEIGHTS,
+) -> Context:
+    if parameters.hops > MOST_HOPS:
+        raise UsageError(f"weave: hops cannot be {parameters.hops}", f"0 to {MOST_HOPS}")
+    trace: list[Step] = []
+    candidates = gather(question, reader, parameters, trace, weights)
+    if not candidates.sentences:
+        return pack(question, [], budget, models, "document", trace)
+    chosen, counts = select(candidates, budget, models, parameters, trace)
+    ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
+    return pack(question, ranked, budget, models, "document", trace, counts)
+
+
+def gather(
+    question: str,
+    reader: IndexReader,
+    parameters: Weave,
+    trace: list[Step],
+    weights: Mapping[str, float] = WEIGHTS,
+) -> Candidates:
+    """Candidates with their relevance: from the search, from what the question names, and from `hops` hops."""
+    asked = Asked.of(question, reader.question_vector(question))
+    ranked = dict(reader.rank(question, parameters.k))
+    names, known = named_definitions(asked, reader)
+    named = leaves_of([definition for name in names for definition in known[name.name]], ranked)
+    slices = slices_with_bounds(question, reader, parameters)
+    around = [leaf for bounds, _ in slices for leaf in bounds.leaves]
+    leaves = reader.sentences(list(dict.fromkeys([*ranked, *named, *around])))
+    scores = raised(ranked, [hit for _, hit in slices], leaves.values())
+    candidates = Candidates(asked, scores)
+    candidates.add(leaves[i] for i in dict.fromkeys([*named, *scores]) if i in leaves)
+    candidates.named = {
+        candidates.leaves[definition.first_leaf]: name.name
+        for name in names
+        for definition in known[name.name]
+        if definition.first_leaf in candidates.leaves
+    }
+    candidates.judge(weights)
+    trace.append(Step("search", f"{len(scores)} leaves, {len(candidates)} sentences"))
+    previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
+    follower = Follower(candidates, reader, names, parameters.beam)
+    for hop in range(1, parameters.hops + 1):
+        reached = follower.follow()
+        candidates.add(reader.sentences([*leaves_of(strongest(reached), candidates.leaves), *previous]).values())
+        previous = []
+        links = by_section(candidates, reached)
+        settled = links == candidates.links
+        _tell(hop, candidates, links, trace)
+        candidates.links = links
+        candidates.judge(weights)
+        if settled:
+            break
+    return candidates
+
+
+def slices_with_bounds(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkBounds, SliceHit]]:
+    """The best slices with where their chunks stand, in an index that has the slice view."""
+    if not parameters.slices or not reader.has("slice"):
+        return []
+    slices = slice_view(reader)
+    hits = slices.search(question, parameters.slices)
+    bounds = slices.bounds([hit.chunk for hit in hits])
+    return [(bounds[hit.chunk], hit) for hit in hits if hit.chunk in bounds]
+
+
+def raised(scores: Mapping[int, float], hits: Sequence[SliceHit], leaves: Iterable[LeafSentences]) -> dict[int, float]:
+    """The scores of leaves, where a leaf that a slice comes from has at least the slice's score."""
+    best = dict(scores)
+    leaves = list(leaves)
+    for hit in hits:
+        for leaf in leaves:
+            if any(leaf.span.overlaps(span) for span in hit.spans):
+                best[leaf.id] = max(hit.score, best.get(leaf.id, 0.0))
+    return best
+
+
+def previous_leaves(candidates: Candidates, count: int) -> list[int]:
+    """The leaves, not yet known, whose last sentence one of the `count` most relevant candidates needs before it."""
+    best = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
+    firsts = (i for i in best if candidates.sentences[i].number == 0 and candidates.needs_previous(i))
+    wanted = dict.fromkeys(candidates.sentences[i].leaf.id - 1 for i in firsts)
+    return [leaf for leaf in wanted if leaf not in candidates.leaves]
+
+
+def _tell(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
+    """The sections that a hop reached for the first time, those with the strongest links first."""
+    best = {section: max(found, key=lambda link: link.strength) for section, found in links.items()}
+    fresh = [(section, link) for section, link in best.items() if section not in candidates.links]
+    for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
+        target = candidates.sentences[candidates.members[section][0]].leaf.span
+        evidence = candidates.sentences[link.evidence].span
+        trace.append(Step("hop", f"{hop}: the evidence names “{link.name}”", (evidence,), target, link.strength))
