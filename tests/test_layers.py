@@ -12,9 +12,10 @@ import mergewise
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"types", "errors", "defaults", "concurrency"},
-    {"protocols"},
-    {"text", "readers", "models", "store"},
-    {"index", "retrieve", "assemble", "generate", "items"},
+    {"protocols", "jsonable"},
+    {"text", "prompting", "readers", "models", "store"},
+    {"index", "retrieve", "assemble", "generate", "inputs"},
+    {"rounds"},
     {"engine"},
     {"train", "evaluate", "scale"},
     {"server", "cli"},

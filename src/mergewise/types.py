@@ -497,3 +497,18 @@ class Problem:
 
     what: str
     doc_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRow:
+    """One strategy at one budget on one question set: means over the questions; `query_ms` is the median."""
+
+    dataset: str
+    strategy: str
+    budget: int
+    answer: float
+    evidence: float
+    all: float
+    density: float
+    tokens: float
+    query_ms: float

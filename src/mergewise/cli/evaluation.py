@@ -13,6 +13,7 @@ import typer
 from mergewise.cli.options import RERANKER, STRATEGY, EmbedderOption, RerankerOption
 from mergewise.cli.output import progress, say
 from mergewise.errors import UsageError
+from mergewise.jsonable import row_json
 
 
 def evaluate(
@@ -56,7 +57,7 @@ def evaluate(
                 opened.add(task.documents, progress=advance)
             with progress("Evaluating") as advance:
                 for row in run.evaluate(opened, task, specs, sizes, half, limit, advance):  # type: ignore[arg-type]
-                    rows.append(row.as_dict())
+                    rows.append(row_json(row))
                     say(
                         f"{row.dataset:16} {row.strategy:28} {row.budget:5} {row.answer:7.3f} {row.evidence:9.3f} "
                         f"{row.all:6.3f} {row.density:8.3f} {row.tokens:7.1f} {row.query_ms:6.1f}"

@@ -35,8 +35,9 @@ from mergewise.cli.options import (
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import answer_json, citation_line, console, context_json, say, say_json, usage_line
+from mergewise.cli.output import citation_line, console, say, say_json, usage_line
 from mergewise.cli.trace import say_trace
+from mergewise.jsonable import answer_json, comparison_json, context_json
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def compare(
         started = perf_counter()
         contexts.append((opened.context(question, strategy=spec, budget=budget, where=where), perf_counter() - started))
     if as_json:
-        say_json([{**context_json(found), "ms": round(1000 * seconds, 1)} for found, seconds in contexts])
+        say_json(comparison_json(contexts))
         return
     _say_table(contexts)
 
