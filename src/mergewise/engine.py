@@ -18,7 +18,7 @@ from mergewise.index.names import names_of
 from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.index.tree import TreeSettings, build_trees
 from mergewise.index.vectors import embed_trees
-from mergewise.items import Source, items_of
+from mergewise.inputs import Source, inputs_of
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
@@ -181,24 +181,24 @@ class Index:
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
         """
-        items = items_of(sources)
-        standing = self._digests([item.name for item in items])
+        inputs = inputs_of(sources)
+        standing = self._digests([given.name for given in inputs])
         report = AddReport()
         batch: list[tuple[Document, str]] = []
-        for done, item in enumerate(items, 1):
-            digest = item.digest()
-            if standing.get(item.name) == digest:
+        for done, given in enumerate(inputs, 1):
+            digest = given.digest()
+            if standing.get(given.name) == digest:
                 report += AddReport(unchanged=1)
             else:
                 try:
-                    batch.append((item.document(), digest))
+                    batch.append((given.document(), digest))
                 except ReadError as error:
-                    report += AddReport(failed=(Failure(item.name, error.message),))
+                    report += AddReport(failed=(Failure(given.name, error.message),))
             if _is_full(batch):
                 report += self.store.write(self._rows(batch))
                 batch = []
             if progress is not None:
-                progress(done, len(items), item.name)
+                progress(done, len(inputs), given.name)
         if batch:
             report += self.store.write(self._rows(batch))
         if report.added or report.replaced:

@@ -106,7 +106,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
 
 def citation_json(citation: Citation) -> dict[str, Any]:
     return {
-        "mark": citation.mark,
+        "mark": citation.number,
         "text": citation.text,
         "span": span_json(citation.span),
         "title": citation.title,

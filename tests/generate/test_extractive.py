@@ -37,8 +37,8 @@ def test_the_best_sentence_is_quoted_and_cited() -> None:
         assert first.text == "The default timeout is five seconds."
         assert TEXT[first.span.start : first.span.end] == first.text
         assert (first.title, first.headings, first.page) == ("Manual", ("Timeouts",), 1)
-        assert f"“{first.text}” [{first.mark}]" in found.text
-        assert found.context.passages[first.mark - 1].headings == ("Timeouts",)
+        assert f"“{first.text}” [{first.number}]" in found.text
+        assert found.context.passages[first.number - 1].headings == ("Timeouts",)
         assert 1 <= len(found.citations) <= SENTENCES
 
 

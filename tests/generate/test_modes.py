@@ -211,7 +211,7 @@ def test_a_mark_of_a_note_leads_to_the_sentence_that_it_was_taken_from(ask: Ask)
 
     answer, _ = ask("full-ext", cite_note)
     (citation,) = answer.citations
-    assert citation.mark == 5 and citation.title == "People" and citation.headings == ("Facts",)
+    assert citation.number == 5 and citation.title == "People" and citation.headings == ("Facts",)
     assert citation.text == BIRTH
 
 

@@ -81,4 +81,4 @@ def citation_line(citation: Citation) -> str:
     where = heading_path(citation.title, citation.headings)
     page = f", page {citation.page}" if citation.page is not None else ""
     span = citation.span
-    return f"[{citation.mark}] {where}{page}  ({span.doc_id}:{span.start}-{span.end})"
+    return f"[{citation.number}] {where}{page}  ({span.doc_id}:{span.start}-{span.end})"

@@ -203,7 +203,7 @@ class _Writer:
         self, messages: Sequence[Message], sources: Sequence[Source], notes: Notes, steps: Sequence[Step]
     ) -> Answer:
         citable = [*sources, *notes.sources]
-        reply = await self._last(messages, [source.mark for source in citable])
+        reply = await self._last(messages, [source.number for source in citable])
         cited = cite(reply.text.strip(), citable, self.document)
         if not cited.text:
             raise ModelError(

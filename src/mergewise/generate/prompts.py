@@ -87,7 +87,7 @@ def code_for(texts: Sequence[str]) -> str:
 
 def shown(source: Source, code: str) -> str:
     place = " ".join(source.place.split())[:_LONGEST_PLACE]
-    return quoted(f"source [{source.mark}] {place}".rstrip(), source.text, code)
+    return quoted(f"source [{source.number}] {place}".rstrip(), source.text, code)
 
 
 def quoted(name: str, text: str, code: str) -> str:
