@@ -341,7 +341,9 @@ def test_nothing_found_asks_nobody() -> None:
     [
         ('{"relevant": true}', True), ('{"relevant": false}', False), ('{"relevant": "false"}', False),
         ("false", False), ("True", True), ("No, it does not.", False), ("```json\n{\"relevant\": false}\n```", False),
-        ("I cannot tell.", True), ("", True), ("[]", True), ('{"other": 1}', True), ("{", True),
+        ("I cannot tell.", True), ("", True), ("[]", True), ('{"other": 1}', True), ("{", True), ("null", True),
+        ('I think: {"relevant": false}, no doubt.', False), ('{"relevant": 0}', False), ('{"relevant": []}', True),
+        ("[" * 3000, True), ('{"relevant":' * 3000, True), ('{"relevant":' * 900 + "1" + "}" * 900, True),
     ],
 )  # fmt: skip
 def test_a_judgement_that_cannot_be_read_takes_nothing_away(text: str, helps: bool) -> None:

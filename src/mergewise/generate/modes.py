@@ -22,7 +22,6 @@ around its passages. Passages that do not fit are left out by rank, and never cu
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +44,8 @@ from mergewise.generate.sources import (
     fit,
     long_sources,
 )
+from mergewise.prompting.quoting import code_for
+from mergewise.prompting.replies import json_in
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.types import Answer, Context, Message, Reply, Step, Usage
 
@@ -129,7 +130,7 @@ class _Writer:
     usages: list[Usage] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.code = prompts.code_for([self.question, self.context.text])
+        self.code = code_for([self.question, self.context.text])
         self.base = base_sources(self.context, self.document)
         self.usages = [self.context.usage]
 
@@ -262,15 +263,16 @@ class _Writer:
         return self.count([prompts.shown(source, self.code) + "\n\n" for source in sources]) if sources else []
 
 
-def verdict(text: str) -> bool:
-    """Whether a judgement says that the passage helps; one that cannot be read does not take it away."""
-    try:
-        said = json.loads(text)
-    except ValueError:
-        found = re.search(r"\b(true|yes|false|no)\b", text, re.IGNORECASE)
-        return found is None or found[1].lower() in ("true", "yes")
-    relevant = said.get("relevant") if isinstance(said, dict) else said
-    return str(relevant).strip().lower() not in ("false", "no", "0")
+def verdict(answer: str) -> bool:
+    """Whether a judgement says that the passage helps. A judgement that cannot be read takes no passage away."""
+    value = json_in(answer)
+    if value is None:
+        word = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
+        value = word[1] if word else True
+    relevant = value.get("relevant") if isinstance(value, dict) else value
+    if isinstance(relevant, str):
+        return relevant.strip().lower() not in ("false", "no", "0")
+    return relevant is None or relevant != 0
 
 
 def _left_out(sources: Sequence[Source], kept: Sequence[Source]) -> list[Step]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from mergewise.concurrency import run
 from mergewise.generate import prompts
 from mergewise.generate.sources import DocumentLookup, base_sources, fit
+from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import STOP_WORDS, content_terms
@@ -51,7 +52,7 @@ def _ask(
     count_tokens: TokenCounter,
     document: DocumentLookup,
 ) -> Reply:
-    code = prompts.code_for([question, context.text])
+    code = code_for([question, context.text])
     frame = prompts.next_question(question, asked, [], code)
     limit = min(_TOKENS, chat.window // 4)
     room = int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame]))
