@@ -16,7 +16,8 @@ from mergewise.prompting.replies import json_in, without_fences
         ('```json\n{"a": 1}\n```', {"a": 1}), ("```\n[1]\n```", [1]), ("```[1]```", [1]),
         ('Here it is:\n```json\n{"a": 1}\n```\nDone.', {"a": 1}), ('Well: {"a": {"b": 1}}, I think.', {"a": {"b": 1}}),
         ('{not this} but {"a": 1} and {"a": 2}', {"a": 1}), ("So [2] it is, and [3].", None), ("", None), ("Yes.", None),
-        ('Look: {"a": "```1```"}', {"a": "```1```"}), ('```json\n{"a": "```", "b": "```2```"}\n```', {"a": "```", "b": "```2```"}),
+        ('Look: {"a": "```1```"}', {"a": "```1```"}),
+        ('```json\n{"a": "```", "b": "```2```"}\n```', {"a": "```", "b": "```2```"}),
         ("null", None), ('{"a": 1', None), ("```json\nnothing\n```", None),
     ],
 )  # fmt: skip
