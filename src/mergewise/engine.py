@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from mergewise import assemble as strategies
+from mergewise import generate
 from mergewise.assemble.iterate import merge
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
-from mergewise.generate import extractive, modes
 from mergewise.generate.next_question import next_question
 from mergewise.index.names import names_of
 from mergewise.index.slices import SliceSettings, build_slices, embed_slices
@@ -310,33 +310,25 @@ class Index:
         hops: int = 1,
         then: str | None = None,
         max_tokens: int = MAX_TOKENS,
-        show: modes.Show | None = None,
+        show: generate.Show | None = None,
     ) -> Answer:
         """The answer, with citations.
 
-        Without a chat model: the one to three sentences that answer the question, verbatim. With one: its answer in the
-        `mode` (default "r&b"; see `mergewise.generate.modes`), of which `show` gets the pieces as they arrive;
-        it may write `max_tokens` in one call.
+        `mode` is a name in `mergewise.generate.MODES`. The default without a chat model is "extractive": the one to three
+        sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
+        the pieces of its answer as they arrive, and it may write `max_tokens` in one call.
         """
-        chosen = self._mode(mode)
+        mode = generate.mode_for(mode, self.chat)
         stored = self.store.reader()
-        if chosen == "closed-book":
+        if not generate.MODES[mode].reads_context:
             _check_question(question, budget, hops)
             context = Context(question, strategy, AUTO_BUDGET if budget == "auto" else budget, "", 0, ())
         else:
             context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
-        if self.chat is None or chosen is None:
-            return extractive.answer(context, self.embedder, stored.document)
-        return modes.answer(context, chosen, self.chat, self.tokens, stored.document, max_tokens=max_tokens, show=show)
-
-    def _mode(self, mode: str | None) -> str | None:
-        """How to answer; None for quotations."""
-        if self.chat is None:
-            if mode is not None:
-                raise UsageError(f"mode {mode!r} needs a chat model", "name one: --chat openai:MODEL")
-            return None
-        modes.mode_of(mode or modes.DEFAULT_MODE)
-        return mode or modes.DEFAULT_MODE
+        request = generate.Request(
+            context, stored.document, self.tokens, self.embedder, self.chat, max_tokens=max_tokens, show=show
+        )
+        return generate.answer(mode, request)
 
     def _context(
         self,

@@ -67,7 +67,8 @@ ModeOption = Annotated[
     str | None,
     typer.Option(
         envvar="MERGEWISE_MODE",
-        help="How a chat model answers: r&b, r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book. [default: r&b]",
+        help="How to answer: extractive, or by a chat model r&b (the default with one), r&l, full-ext, fil, full-e&f, r&b-ext, "
+        "r&b-e&f, closed-book.",
     ),
 ]
 HopsOption = Annotated[

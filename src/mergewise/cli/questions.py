@@ -93,7 +93,7 @@ def ask(
         say_citations(answer)
     else:
         say_answer(answer)
-    if answer.mode != "extractive":
+    if answer.mode != "extractive" or answer.usage.calls:
         console(stderr=True).print(usage_line(answer, price_in, price_out), style="dim", markup=False)
 
 

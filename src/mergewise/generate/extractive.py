@@ -1,4 +1,4 @@
-"""An answer without a language model: the one to three sentences of the context that answer best, verbatim and cited."""
+"""The mode `extractive`: the one to three sentences of the context that answer best, verbatim and cited. It needs no model."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import islice, takewhile
 import numpy as np
 
 from mergewise.generate.citations import Locator
+from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND
-from mergewise.generate.sources import DocumentLookup
 from mergewise.protocols import Embedder, FloatArray
 from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
@@ -34,25 +34,27 @@ class _Sentence:
     text: str
 
 
-def answer(context: Context, embedder: Embedder | None, document: DocumentLookup) -> Answer:
+def answer(request: Request) -> Answer:
     """The sentences that answer `context.question`, in the order of the context; `found` is False where none does."""
+    context = request.context
     sentences = _sentences(context)
+    nothing = Answer(context.question, NOT_FOUND, (), context, context.usage, found=False)
     if not sentences:
-        return Answer(context.question, NOT_FOUND, (), context, found=False)
+        return nothing
     coverage = _coverage(context.question, sentences)
-    cosine = _cosines(context.question, sentences, embedder)
+    cosine = _cosines(context.question, sentences, request.embedder)
     scores = coverage if cosine is None else (coverage + cosine) / 2
-    locator = Locator(document)
+    locator = Locator(request.document)
     ranked = (int(i) for i in np.argsort(-scores, kind="stable"))
     ranked = (i for i in ranked if not locator.is_heading(sentences[i].span))
     best = next(ranked, None)
     if best is None or not _answers(scores[best], None if cosine is None else cosine[best]):
-        return Answer(context.question, NOT_FOUND, (), context, found=False)
+        return nothing
     near = takewhile(lambda i: scores[i] >= NEAR_BEST * scores[best], ranked)
     chosen = sorted([best, *islice(near, SENTENCES - 1)])
     citations = tuple(locator.citation(s.number, s.text, s.span) for s in (sentences[i] for i in chosen))
     text = " ".join(f"“{_one_line(c.text)}” [{c.number}]" for c in citations)
-    return Answer(context.question, text, citations, context)
+    return Answer(context.question, text, citations, context, context.usage)
 
 
 def _answers(score: float, cosine: float | None) -> bool:
