@@ -10,10 +10,8 @@ from typing import Literal, TypeAlias
 
 from mergewise import assemble as strategies
 from mergewise import generate
-from mergewise.assemble.iterate import merge
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, ReadError, UsageError
-from mergewise.generate.next_question import next_question
 from mergewise.index.names import names_of
 from mergewise.index.slices import SliceSettings, build_slices, embed_slices
 from mergewise.index.tree import TreeSettings, build_trees
@@ -24,6 +22,7 @@ from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, StoreReader, TokenCounter
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.rounds import in_rounds, rounds_or_hops
 from mergewise.store.manifest import Manifest, read_manifest
 from mergewise.types import (
     AddReport,
@@ -285,18 +284,20 @@ class Index:
         budget: Budget = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
-        hops: int = 1,
+        rounds: int = 1,
         then: str | None = None,
+        hops: int | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
         With the budget "auto", weave stops where a further token gains little, and the trace says what was left out.
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
-        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `hops`, further rounds ask
+        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `rounds`, further searches ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
         `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
         """
-        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops, then)
+        rounds = rounds_or_hops(rounds, hops)
+        return self._context(self.store.reader(), question, strategy, budget, where, parameters, rounds, then)
 
     def ask(
         self,
@@ -307,10 +308,11 @@ class Index:
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
-        hops: int = 1,
+        rounds: int = 1,
         then: str | None = None,
         max_tokens: int = MAX_TOKENS,
         show: generate.Show | None = None,
+        hops: int | None = None,
     ) -> Answer:
         """The answer, with citations.
 
@@ -318,13 +320,13 @@ class Index:
         sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
         the pieces of its answer as they arrive, and it may write `max_tokens` in one call.
         """
-        mode = generate.mode_for(mode, self.chat)
+        mode, rounds = generate.mode_for(mode, self.chat), rounds_or_hops(rounds, hops)
         stored = self.store.reader()
         if not generate.MODES[mode].reads_context:
-            _check_question(question, budget, hops)
+            _check_question(question, budget, rounds)
             context = Context(question, strategy, AUTO_BUDGET if budget == "auto" else budget, "", 0, ())
         else:
-            context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
+            context = self._context(stored, question, strategy, budget, where, parameters, rounds, then)
         request = generate.Request(
             context, stored.document, self.tokens, self.embedder, self.chat, max_tokens=max_tokens, show=show
         )
@@ -338,26 +340,21 @@ class Index:
         budget: Budget,
         where: str | None,
         parameters: Mapping[str, object] | None,
-        hops: int,
+        rounds: int,
         then: str | None,
     ) -> Context:
-        """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
-        _check_question(question, budget, hops)
+        _check_question(question, budget, rounds)
         reranker = None if self.reranker is None else RememberingReranker(self.reranker)
         reader = HybridReader(stored, self.embedder, where, self.search, reranker)
         models = strategies.Models(self.tokens, self.chat, reranker, self.scorer, self.tokens is count_tokens)
         if budget == "auto":
             budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
         room = budget if then is None else strategies.room_for(then, budget)
-        found = strategies.assemble(strategy, question, reader, room, models, parameters)
-        asked = [question]
-        while len(asked) < hops:
-            wanted, spent = next_question(question, asked, found, self.chat, self.tokens, stored.document)
-            found = replace(found, usage=found.usage + spent)
-            if wanted is None:
-                break
-            asked.append(wanted)
-            found = merge(found, strategies.assemble(strategy, wanted, reader, room, models, parameters), models)
+
+        def assemble(question: str) -> Context:
+            return strategies.assemble(strategy, question, reader, room, models, parameters)
+
+        found = in_rounds(question, rounds, assemble, models, stored.document)
         return found if then is None else strategies.merge_context(then, found, budget, models)
 
     # -- care
@@ -380,13 +377,13 @@ class Index:
         return self.store.check()
 
 
-def _check_question(question: str, budget: Budget, hops: int) -> None:
+def _check_question(question: str, budget: Budget, rounds: int) -> None:
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
     if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
         raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
-    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
-        raise UsageError(f"the number of hops is {hops!r}", "give 1 or more")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise UsageError(f"the number of rounds is {rounds!r}", "give 1 or more")
 
 
 def _is_full(batch: Sequence[tuple[Document, str]]) -> bool:

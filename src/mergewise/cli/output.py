@@ -33,6 +33,10 @@ def say_error(message: str, hint: str = "") -> None:
         console(stderr=True).print(f"  {hint}", markup=False)
 
 
+def say_warning(message: str) -> None:
+    console(stderr=True).print(f"mergewise: {message}", style="yellow", markup=False)
+
+
 def say_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 

@@ -28,6 +28,7 @@ from mergewise.cli.options import (
     PriceInOption,
     PriceOutOption,
     RerankerOption,
+    RoundsOption,
     ScorerOption,
     StrategyOption,
     ThenOption,
@@ -35,7 +36,7 @@ from mergewise.cli.options import (
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import citation_line, console, say, say_json, usage_line
+from mergewise.cli.output import citation_line, console, say, say_json, say_warning, usage_line
 from mergewise.cli.trace import say_trace
 from mergewise.jsonable import answer_json, comparison_json, context_json
 from mergewise.types import Answer, Context
@@ -56,7 +57,8 @@ def ask(
     scorer: ScorerOption = SCORER,
     chat: ChatOption = CHAT,
     mode: ModeOption = None,
-    hops: HopsOption = 1,
+    rounds: RoundsOption = None,
+    hops: HopsOption = None,
     window: WindowOption = None,
     max_tokens: MaxTokensOption = MAX_TOKENS,
     cache: CacheOption = None,
@@ -80,7 +82,7 @@ def ask(
         budget=budget,
         where=where,
         mode=mode,
-        hops=hops,
+        rounds=_rounds(rounds, hops),
         then=then,
         max_tokens=max_tokens,
         show=show,
@@ -126,7 +128,8 @@ def context(
     strategy: StrategyOption = STRATEGY,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
-    hops: HopsOption = 1,
+    rounds: RoundsOption = None,
+    hops: HopsOption = None,
     reranker: RerankerOption = RERANKER,
     then: ThenOption = None,
     scorer: ScorerOption = SCORER,
@@ -139,7 +142,9 @@ def context(
 ) -> None:
     """The context that a model would be given."""
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
-    assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops, then=then)
+    assembled = opened.context(
+        question, strategy=strategy, budget=budget, where=where, rounds=_rounds(rounds, hops), then=then
+    )
     if as_json:
         say_json(context_json(assembled))
         return
@@ -180,6 +185,13 @@ def compare(
         say_json(comparison_json(contexts))
         return
     _say_table(contexts)
+
+
+def _rounds(rounds: int | None, hops: int | None) -> int:
+    """`hops` is the old name of `rounds`, on the command line, in the environment and in mergewise.toml."""
+    if hops is not None:
+        say_warning("hops are now called rounds: use --rounds, MERGEWISE_ROUNDS, or rounds in mergewise.toml")
+    return next((given for given in (rounds, hops) if given is not None), 1)
 
 
 def _say_table(contexts: list[tuple[Context, float]]) -> None:

@@ -67,13 +67,6 @@ Answer with JSON: {{"relevant": true}} or {{"relevant": false}}.
 
 {data}"""
 
-_NEXT = """\
-You plan a search. A question is to be answered from documents, and some passages have been found. Say what to search for
-next: one short question about the one fact that is missing and that the passages make it possible to ask for by name.
-Write this question and nothing else. If the passages already hold all that is needed, write exactly {nothing}.
-
-{data}"""
-
 
 def shown(source: Source, code: str) -> str:
     """The source as it stands in every prompt: its number, where it stands, its text."""
@@ -108,9 +101,3 @@ def judge(question: str, thoughts: str, source: Source, code: str) -> list[Messa
     system = _JUDGE.format(data=warning(code))
     texts = [quoted("thoughts", thoughts, code), shown(source, code), f"Question: {question}"]
     return turn(system, texts)
-
-
-def next_question(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
-    system = _NEXT.format(nothing=NOTHING, data=warning(code))
-    searched = "Already searched for:\n" + "\n".join(f"- {q}" for q in asked)
-    return turn(system, [*(shown(source, code) for source in sources), searched, f"Question: {question}"])
