@@ -44,7 +44,8 @@ def evaluate(
     model = load_reranker(reranker)
     rows = []
     say(
-        f"{'dataset':16} {'strategy':28} {'B':>5} {'answer':>7} {'evidence':>9} {'all':>6} {'density':>8} {'tokens':>7} {'ms':>6}"
+        f"{'dataset':16} {'strategy':28} {'B':>5} {'answer':>7} {'evidence':>9} "
+        f"{'all':>6} {'density':>8} {'tokens':>7} {'ms':>6}"
     )
     with ExitStack() as stack:
         folder = index_dir or Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-eval-")))

@@ -67,8 +67,8 @@ ModeOption = Annotated[
     str | None,
     typer.Option(
         envvar="MERGEWISE_MODE",
-        help="How to answer: extractive, or by a chat model r&b (the default with one), r&l, full-ext, fil, full-e&f, r&b-ext, "
-        "r&b-e&f, closed-book.",
+        help="How to answer: extractive, or by a chat model r&b (the default with one), "
+        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book.",
     ),
 ]
 RoundsOption = Annotated[

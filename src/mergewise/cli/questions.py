@@ -176,7 +176,7 @@ def compare(
 
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     contexts: list[tuple[Context, float]] = []
-    # so that no strategy pays for what is loaded once
+    # a first question loads what is loaded once, so that no strategy is timed with it
     opened.context(question, strategy="weave", budget=1, where=where)
     for spec in split_specs(strategies):
         started = perf_counter()
@@ -199,13 +199,13 @@ def _say_table(contexts: list[tuple[Context, float]]) -> None:
     from rich.text import Text
 
     table = Table(show_lines=True, expand=True)
-    for found, seconds in contexts:
+    for context, seconds in contexts:
         table.add_column(
-            f"{found.strategy}\n{found.tokens} tokens, {len(found.passages)} passages, {1000 * seconds:.0f} ms",
+            f"{context.strategy}\n{context.tokens} tokens, {len(context.passages)} passages, {1000 * seconds:.0f} ms",
             ratio=1,
             overflow="fold",
         )
-    table.add_row(*(Text(found.text) for found, _ in contexts))
+    table.add_row(*(Text(context.text) for context, _ in contexts))
     console().print(table)
 
 

@@ -17,7 +17,7 @@ PIPED_WIDTH = 240
 
 
 def say_trace(assembled: Context) -> None:
-    """Of the many candidates that did not fit only the first."""
+    """Print what was done, with the first few of the candidates that did not fit."""
     say()
     notes = [step.merge for step in assembled.trace if step.merge is not None]
     skipped = [step for step in assembled.trace if step.action == "skip"]

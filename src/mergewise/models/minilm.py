@@ -93,9 +93,9 @@ class MiniLM:
                 whole = unit_mean(vectors)
                 return whole, part_means(vectors[1:-1], starts[i], asked[i], whole)
 
-            found = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], pooled)
-            rows[start : start + len(found)] = [whole for whole, _ in found]
-            part_rows += [own for _, own in found]
+            pairs = self._run([cut(encoding.ids, MAX_TOKENS) for encoding in encodings], pooled)
+            rows[start : start + len(pairs)] = [whole for whole, _ in pairs]
+            part_rows += [of_parts for _, of_parts in pairs]
         return rows, part_rows
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
