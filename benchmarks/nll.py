@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.assemble.mergerag.merging import Chunk, asymmetric
+from mergewise.models.causal import HFCausalModel
 from mergewise.models.causal_scorer import BATCH_PAIRS, CausalScorer
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -30,6 +31,7 @@ class Numbers:
     """A tokenizer of texts that are numbers; a blank line is token 1."""
 
     bos_token_id = None
+    eos_token_id = None
 
     def __call__(self, text: str, add_special_tokens: bool = False) -> dict[str, list[int]]:
         return {"input_ids": [1] if text == "\n\n" else [int(part) for part in text.split()]}
@@ -59,28 +61,33 @@ def first_round(scorer: CausalScorer, texts: Sequence[str]) -> int:
 def full_matrix(scorer: CausalScorer, texts: Sequence[str], share: float) -> int:
     """Every ordered pair (or the first ones), anchor and source as one sequence, in batches. How many there were."""
     import torch
+    from torch.nn.functional import cross_entropy
 
-    model, device = scorer._model, scorer._device
+    model = scorer.model
+    assert isinstance(model, HFCausalModel)
     pairs = [(s, a) for a in texts for s in texts if s is not a]
     chosen = pairs[: max(1, round(share * len(pairs)))]
     with torch.inference_mode():
         for first in range(0, len(chosen), BATCH_PAIRS):
             batch = chosen[first : first + BATCH_PAIRS]
-            ids = [(scorer._prefix(anchor), scorer._ids(source)) for source, anchor in batch]
-            inputs = torch.tensor([prefix + source for prefix, source in ids], device=device)
-            logits = model(input_ids=inputs).logits
+            ids = [(scorer.prefix(anchor), model.encode(source)) for source, anchor in batch]
+            inputs = torch.tensor([prefix + source for prefix, source in ids], device=model.device)
+            logits = model.network(input_ids=inputs).logits
             scores = [
-                scorer._losses(logits[i, len(prefix) - 1 : -1], source).mean() for i, (prefix, source) in enumerate(ids)
+                cross_entropy(logits[i, len(prefix) - 1 : -1].float(), torch.tensor(source, device=model.device))
+                for i, (prefix, source) in enumerate(ids)
             ]
             torch.stack(scores).cpu()
-            scorer.tokens_run += inputs.numel()
+            model.tokens_run += inputs.numel()
     return len(chosen)
 
 
 def timed(work: Callable[[], int], scorer: CausalScorer) -> tuple[float, int, int]:
-    before, started = scorer.tokens_run, perf_counter()
+    model = scorer.model
+    assert isinstance(model, HFCausalModel)
+    before, started = model.tokens_run, perf_counter()
     count = work()
-    return perf_counter() - started, scorer.tokens_run - before, count
+    return perf_counter() - started, model.tokens_run - before, count
 
 
 def main() -> None:
@@ -97,7 +104,7 @@ def main() -> None:
     model = build(options.shape, options.device)
 
     def scorer() -> CausalScorer:
-        return CausalScorer(options.shape, model=model, tokenizer=Numbers(), device=options.device)
+        return CausalScorer(HFCausalModel(options.shape, model=model, tokenizer=Numbers(), device=options.device))
 
     scorer().nll(texts[:2], texts[:BATCH_PAIRS])  # so that nobody pays for the first call
     full_matrix(scorer(), texts[:4], 1.0)

@@ -28,11 +28,11 @@ from mergewise.assemble import STRATEGIES, Models, weave
 from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.assemble.weave.selection import select
 from mergewise.engine import Index
-from mergewise.evaluate.run import Half, Row, chosen_questions, evaluate
+from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, Task, load_task
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.types import LeafSentences
+from mergewise.types import EvaluationRow, LeafSentences
 
 SETS = "hotpotqa-long,musique-long,2wiki,squad,covidqa"
 BUDGETS = (128, 384, 640)
@@ -214,7 +214,7 @@ def budget(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
     for name in sets:
         task, index = opened(name, cache)
 
-        def row(spec: str, tokens: int, task: Task = task, index: Index = index) -> Row:
+        def row(spec: str, tokens: int, task: Task = task, index: Index = index) -> EvaluationRow:
             return next(evaluate(index, task, [spec], [tokens], half, limit))
 
         wanted = row("topk", 640).evidence

@@ -248,15 +248,20 @@ def test_a_second_round_finds_what_the_first_one_names(tmp_path: Path) -> None:
     index.add(mw.Document(name, text) for name, text in BRIDGE.items())
     question = "Where was the inventor of the Quonset lamp born?"
     once = index.context(question, strategy="topk(k=1)", budget=100)
-    twice = index.context(question, strategy="topk(k=1)", budget=100, hops=2)
+    twice = index.context(question, strategy="topk(k=1)", budget=100, rounds=2)
     assert [p.spans[0].doc_id for p in once.passages] == ["lamp.md"]
     assert {p.spans[0].doc_id for p in twice.passages} == {"lamp.md", "brix.md"}
-    assert [step.reason for step in twice.trace if step.action == "hop"] == ["Ada Brix born"]
+    assert [step.reason for step in twice.trace if step.action == "round"] == ["Ada Brix born"]
     assert twice.tokens <= 100 and twice.question == question
-    assert index.ask(question, strategy="topk(k=1)", budget=100, hops=2).found
+    assert index.ask(question, strategy="topk(k=1)", budget=100, rounds=2).found
     for wrong in (0, -1, True, 1.5):
-        with pytest.raises(mw.UsageError, match="hops"):
-            index.context(question, hops=wrong)  # type: ignore[arg-type]
+        with pytest.raises(mw.UsageError, match="rounds"):
+            index.context(question, rounds=wrong)  # type: ignore[arg-type]
+    with pytest.warns(DeprecationWarning, match="rounds=") as told:
+        assert index.context(question, strategy="topk(k=1)", budget=100, hops=2) == twice
+    assert told[0].filename == __file__
+    with pytest.warns(DeprecationWarning, match="rounds="):
+        assert index.ask(question, strategy="topk(k=1)", budget=100, hops=2).context == twice
 
 
 def test_a_chat_model_may_be_an_object_and_its_answers_are_kept(tmp_path: Path) -> None:

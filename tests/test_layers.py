@@ -12,11 +12,12 @@ import mergewise
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"types", "errors", "defaults", "concurrency"},
-    {"protocols"},
-    {"text", "readers", "models"},
-    {"store", "items"},
+    {"protocols", "jsonable"},
+    {"text", "prompting", "readers", "models"},
+    {"store", "inputs"},
     {"index"},
     {"retrieve", "assemble", "generate"},
+    {"rounds"},
     {"engine"},
     {"train", "evaluate", "scale"},
     {"server", "cli"},

@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from mergewise import assemble as strategies
-from mergewise.assemble.iterate import merge
+from mergewise import generate
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, UsageError
-from mergewise.generate import extractive, modes
-from mergewise.generate.next_question import next_question
 from mergewise.index import VIEWS, pipeline
-from mergewise.items import Source, items_of
+from mergewise.inputs import Source, inputs_of
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.cache import CachedChat
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.rounds import in_rounds, rounds_or_hops
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
@@ -178,7 +177,7 @@ class Index:
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
         """
-        return pipeline.add(items_of(sources), self.store, VIEWS, self._makers(), progress)
+        return pipeline.add(inputs_of(sources), self.store, VIEWS, self._makers(), progress)
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were."""
@@ -210,18 +209,20 @@ class Index:
         budget: Budget = BUDGET,
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
-        hops: int = 1,
+        rounds: int = 1,
         then: str | None = None,
+        hops: int | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
         With the budget "auto", weave stops where a further token gains little, and the trace says what was left out.
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
-        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `hops`, further rounds ask
+        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `rounds`, further searches ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
         `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
         """
-        return self._context(self.store.reader(), question, strategy, budget, where, parameters, hops, then)
+        rounds = rounds_or_hops(rounds, hops)
+        return self._context(self.store.reader(), question, strategy, budget, where, parameters, rounds, then)
 
     def ask(
         self,
@@ -232,36 +233,29 @@ class Index:
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
-        hops: int = 1,
+        rounds: int = 1,
         then: str | None = None,
         max_tokens: int = MAX_TOKENS,
-        show: modes.Show | None = None,
+        show: generate.Show | None = None,
+        hops: int | None = None,
     ) -> Answer:
         """The answer, with citations.
 
-        Without a chat model: the one to three sentences that answer the question, verbatim. With one: its answer in the
-        `mode` (default "r&b"; see `mergewise.generate.modes`), of which `show` gets the pieces as they arrive;
-        it may write `max_tokens` in one call.
+        `mode` is a name in `mergewise.generate.MODES`. The default without a chat model is "extractive": the one to three
+        sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
+        the pieces of its answer as they arrive, and it may write `max_tokens` in one call.
         """
-        chosen = self._mode(mode)
+        mode, rounds = generate.mode_for(mode, self.chat), rounds_or_hops(rounds, hops)
         stored = self.store.reader()
-        if chosen == "closed-book":
-            _check_question(question, budget, hops)
+        if not generate.MODES[mode].reads_context:
+            _check_question(question, budget, rounds)
             context = Context(question, strategy, AUTO_BUDGET if budget == "auto" else budget, "", 0, ())
         else:
-            context = self._context(stored, question, strategy, budget, where, parameters, hops, then)
-        if self.chat is None or chosen is None:
-            return extractive.answer(context, self.embedder, stored.document)
-        return modes.answer(context, chosen, self.chat, self.tokens, stored.document, max_tokens=max_tokens, show=show)
-
-    def _mode(self, mode: str | None) -> str | None:
-        """How to answer; None for quotations."""
-        if self.chat is None:
-            if mode is not None:
-                raise UsageError(f"mode {mode!r} needs a chat model", "name one: --chat openai:MODEL")
-            return None
-        modes.mode_of(mode or modes.DEFAULT_MODE)
-        return mode or modes.DEFAULT_MODE
+            context = self._context(stored, question, strategy, budget, where, parameters, rounds, then)
+        request = generate.Request(
+            context, stored.document, self.tokens, self.embedder, self.chat, max_tokens=max_tokens, show=show
+        )
+        return generate.answer(mode, request)
 
     def _context(
         self,
@@ -271,26 +265,21 @@ class Index:
         budget: Budget,
         where: str | None,
         parameters: Mapping[str, object] | None,
-        hops: int,
+        rounds: int,
         then: str | None,
     ) -> Context:
-        """C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask."""
-        _check_question(question, budget, hops)
+        _check_question(question, budget, rounds)
         reranker = None if self.reranker is None else RememberingReranker(self.reranker)
         reader = HybridReader(stored, self.embedder, where, self.search_settings, reranker)
         models = strategies.Models(self.tokens, self.chat, reranker, self.scorer, self.tokens is count_tokens)
         if budget == "auto":
             budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
         room = budget if then is None else strategies.room_for(then, budget)
-        found = strategies.assemble(strategy, question, reader, room, models, parameters)
-        asked = [question]
-        while len(asked) < hops:
-            wanted, spent = next_question(question, asked, found, self.chat, self.tokens, stored.document)
-            found = replace(found, usage=found.usage + spent)
-            if wanted is None:
-                break
-            asked.append(wanted)
-            found = merge(found, strategies.assemble(strategy, wanted, reader, room, models, parameters), models)
+
+        def assemble(question: str) -> Context:
+            return strategies.assemble(strategy, question, reader, room, models, parameters)
+
+        found = in_rounds(question, rounds, assemble, models, stored.document)
         return found if then is None else strategies.merge_context(then, found, budget, models)
 
     # -- care
@@ -309,10 +298,10 @@ class Index:
         return self.store.check()
 
 
-def _check_question(question: str, budget: Budget, hops: int) -> None:
+def _check_question(question: str, budget: Budget, rounds: int) -> None:
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
     if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
         raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
-    if isinstance(hops, bool) or not isinstance(hops, int) or hops < 1:
-        raise UsageError(f"the number of hops is {hops!r}", "give 1 or more")
+    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+        raise UsageError(f"the number of rounds is {rounds!r}", "give 1 or more")

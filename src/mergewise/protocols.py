@@ -115,6 +115,67 @@ class NLLScorer(Protocol):
         ...
 
 
+class CausalState(Protocol):
+    """Texts that a causal model has read, a row each, with whatever it keeps of them so as not to read them again."""
+
+    @property
+    def log_probs(self) -> FloatArray:
+        """Log-probabilities of the token that comes next, in nats: (rows, vocabulary)."""
+        ...
+
+
+State = TypeVar("State", bound=CausalState)
+
+
+class CausalModel(Protocol[State]):
+    """A model that says how likely each next token is: what a scorer sums up, and what decoding chooses from.
+
+    Token ids are the model's own. Rows are independent of each other, however long they are. One call at a time.
+    Raises ModelError when the model fails.
+    """
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def window(self) -> int:
+        """Tokens that a row may have at most."""
+        ...
+
+    @property
+    def begin(self) -> Sequence[int]:
+        """The tokens that a text begins with; none for a model that knows no such token."""
+        ...
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end an answer."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without special ones."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of these tokens, without special ones."""
+        ...
+
+    def start(self, rows: Sequence[Sequence[int]]) -> State:
+        """Read these rows, of which none is empty, in one batch."""
+        ...
+
+    def extend(self, state: State, tokens: Sequence[int]) -> State:
+        """Append one token to each row. The old state cannot be used any more."""
+        ...
+
+    def score(self, states: Sequence[State], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        """Log-probabilities of each token of each continuation, given the state of the same number, of one row.
+
+        The states stay as they are, so that one of them may serve many continuations, in one batch too.
+        """
+        ...
+
+
 class RowReader(Protocol):
     """What the reader of a view has to work with: searches in its tables and rows by id, within the question's condition."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
@@ -298,14 +299,20 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a quoted sentence stands. `mark` is the number printed in the answer, `page` is None without pages."""
+    """Where a quoted sentence stands. `number` is the one printed in the answer, `page` is None without pages."""
 
-    mark: int
+    number: int
     text: str
     span: Span
     title: str
     headings: tuple[str, ...] = ()
     page: int | None = None
+
+    @property
+    def mark(self) -> int:
+        """The old name of `number`, for one version."""
+        warnings.warn("Citation.mark is now Citation.number", DeprecationWarning, stacklevel=2)
+        return self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,3 +410,18 @@ class Problem:
 
     what: str
     doc_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationRow:
+    """One strategy at one budget on one question set: means over the questions; `query_ms` is the median."""
+
+    dataset: str
+    strategy: str
+    budget: int
+    answer: float
+    evidence: float
+    all: float
+    density: float
+    tokens: float
+    query_ms: float

@@ -108,11 +108,27 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
         return Turn("Where do cats sleep?" if "plan a search" in messages[0].text else "Sixteen hours [1].")
 
     with ChatServer(play) as server:
-        answer = json.loads(run(home, server, "ask", QUESTION, "--chat", "openai:m", "--hops", "3", "--json").stdout)
-    assert [step["reason"] for step in answer["context"]["trace"] if step["action"] == "hop"] == [
+        answer = json.loads(run(home, server, "ask", QUESTION, "--chat", "openai:m", "--rounds", "3", "--json").stdout)
+    assert [step["reason"] for step in answer["context"]["trace"] if step["action"] == "round"] == [
         "Where do cats sleep?"
     ]
     assert answer["usage"]["calls"] == 3  # the second plan names the same question again, so there is no third round
+
+
+@pytest.mark.parametrize("given", ["--hops", "MERGEWISE_HOPS", "mergewise.toml", "--rounds"])
+def test_hops_is_the_old_name_of_rounds(home: Path, tmp_path: Path, given: str) -> None:
+    option = [given, "0"] if given.startswith("--") else []
+    more = {given: "0"} if given.startswith("MERGEWISE") else {}
+    if given == "mergewise.toml":
+        (tmp_path / given).write_text("hops = 0\n")
+    done = run(tmp_path, None, "context", QUESTION, "--index", str(home / "mergewise.index"), *option, **more)
+    assert done.returncode == 2 and "the number of rounds is 0" in done.stderr
+    assert ("hops are now called rounds: use --rounds" in done.stderr) == (given != "--rounds")
+
+
+def test_help_names_rounds_alone(home: Path) -> None:
+    done = run(home, None, "ask", "--help", COLUMNS="200")
+    assert "--rounds" in done.stdout and "MERGEWISE_ROUNDS" in done.stdout and "hops" not in done.stdout.lower()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +137,7 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
         (("--mode", "fil"), "needs a chat model", 2),
         (("--chat", "openai:m", "--mode", "x"), "unknown mode 'x'", 2),
         (("--chat", "openai:"), "unknown chat model", 2),
-        (("--hops", "0"), "the number of hops is 0", 2),
+        (("--rounds", "0"), "the number of rounds is 0", 2),
         (("--chat", "openai:m", "--window", "0"), "Invalid value for '--window'", 2),
         (("--chat", "openai:m", "--window", "64"), "window", 2),
         (("--chat", "openai:m", "--cache", "docs/cats.md"), "cannot hold a cache", 2),

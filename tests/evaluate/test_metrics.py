@@ -11,6 +11,7 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import normalise, score_context
 from mergewise.evaluate.run import chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, find_tasks, load_task
+from mergewise.jsonable import row_json
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
 
@@ -68,7 +69,7 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
         ("auto-merge", 20),
         ("auto-merge", 100),
     ]
-    assert rows[1].as_dict().keys() == {
+    assert row_json(rows[1]).keys() == {
         "dataset", "strategy", "budget", "answer", "evidence", "all", "density", "tokens", "query_ms"
     }  # fmt: skip
     assert rows[1].all == rows[1].evidence == rows[1].answer == 1.0

@@ -14,9 +14,9 @@ START = TEXT.index("Oaks")
 SHADE = TEXT.index("Moss likes")
 
 
-def source(mark: int, start: int, end: int) -> Source:
+def source(number: int, start: int, end: int) -> Source:
     text = TEXT[start:end]
-    return Source(mark, "Wood", (), text, ((Span("d", start, end), text),), 1.0)
+    return Source(number, "Wood", (), text, ((Span("d", start, end), text),), 1.0)
 
 
 SOURCES = [source(1, START, START + 34), source(2, SHADE, len(TEXT))]
@@ -55,7 +55,7 @@ def test_marks(text: str, kept: str, removed: int, quoted: list[str]) -> None:
 
 def test_a_citation_says_where_the_sentence_stands() -> None:
     (citation,) = cite("Moss likes shade [2].", SOURCES, lookup).citations
-    assert (citation.mark, citation.title, citation.headings, citation.page) == (2, "Wood", ("Moss",), 5)
+    assert (citation.number, citation.title, citation.headings, citation.page) == (2, "Wood", ("Moss",), 5)
     lost = Source(1, "", (), "Gone.", ((Span("gone", 0, 5), "Gone."),), 1.0)
     (citation,) = cite("Gone [1].", [lost], lookup).citations
     assert (citation.title, citation.headings, citation.page) == ("", (), None)
@@ -65,6 +65,12 @@ def test_an_outline_that_the_reader_found_counts() -> None:
     document = Document("d", TEXT, "Wood", outline=(Heading(1, "All", 0, 7),))
     (citation,) = cite("Moss likes shade [2].", SOURCES, lambda doc_id: document).citations
     assert citation.headings == ("All",)
+
+
+def test_the_old_name_of_a_number_warns() -> None:
+    (citation,) = cite("Moss likes shade [2].", SOURCES, lookup).citations
+    with pytest.warns(DeprecationWarning, match="Citation.number"):
+        assert citation.mark == citation.number == 2
 
 
 answers = st.lists(

@@ -4,6 +4,7 @@ from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 from mergewise.assemble import Models, assemble
 from mergewise.generate.extractive import NOT_FOUND, SENTENCES, answer
+from mergewise.generate.mode import Request
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Answer, Document, Page
 
@@ -26,7 +27,7 @@ def ask(question: str, embedder: HashEmbedder | None = None) -> Answer:
     store = memory_store([DOCUMENT], embedder)
     reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored(["m"])[0]["leaf"]})
     context = assemble("topk", question, reader, 300, Models(count_tokens))
-    return answer(context, embedder, store.document)
+    return answer(Request(context, store.document, count_tokens, embedder))
 
 
 def test_the_best_sentence_is_quoted_and_cited() -> None:
@@ -37,8 +38,8 @@ def test_the_best_sentence_is_quoted_and_cited() -> None:
         assert first.text == "The default timeout is five seconds."
         assert TEXT[first.span.start : first.span.end] == first.text
         assert (first.title, first.headings, first.page) == ("Manual", ("Timeouts",), 1)
-        assert f"“{first.text}” [{first.mark}]" in found.text
-        assert found.context.passages[first.mark - 1].headings == ("Timeouts",)
+        assert f"“{first.text}” [{first.number}]" in found.text
+        assert found.context.passages[first.number - 1].headings == ("Timeouts",)
         assert 1 <= len(found.citations) <= SENTENCES
 
 
@@ -56,4 +57,4 @@ def test_nothing_relevant_is_said_plainly() -> None:
 def test_an_empty_context_finds_nothing() -> None:
     store = memory_store([DOCUMENT])
     context = assemble("topk", "q", ScriptedReader(store, {}), 300, Models(count_tokens))
-    assert not answer(context, None, store.document).found
+    assert not answer(Request(context, store.document, count_tokens)).found

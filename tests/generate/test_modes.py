@@ -14,12 +14,14 @@ import pytest
 import mergewise as mw
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
-from mergewise.generate.modes import MODES, answer, verdict
+from mergewise.generate import MODES, Mode, Request, answer, mode_for
+from mergewise.generate.longrag import verdict
 from mergewise.generate.notes import extracted
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.models.scripted import Asked, ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Answer, Context, Document, Message, Passage, Span
+from mergewise.types import Answer, Context, Document, Message, Passage, Span, Usage
 
 pytest.importorskip("openai")
 
@@ -189,9 +191,49 @@ def test_closed_book_sends_the_question_alone(ask: Ask) -> None:
 
 def test_the_mode_is_rb_by_default_and_every_mode_is_known(ask: Ask) -> None:
     assert ask(None)[0].mode == "r&b"
-    assert set(MODES) == {*EXPECTED, "closed-book"}
+    assert set(MODES) == {*EXPECTED, "closed-book", "extractive"}
     with pytest.raises(UsageError, match="unknown mode 'r&x'"):
         ask("r&x")
+
+
+def test_sentences_can_be_quoted_with_a_chat_model_at_hand(ask: Ask) -> None:
+    answer, server = ask("extractive")
+    assert (answer.mode, answer.found, server.asked) == ("extractive", True, [])
+    assert f"“{answer.citations[0].text}” [{answer.citations[0].number}]" in answer.text
+
+
+def test_the_default_mode_and_the_model_that_a_mode_needs() -> None:
+    chat = ScriptedChat(["x"])
+    assert (mode_for(None, None), mode_for(None, chat), mode_for("fil", chat)) == ("extractive", "r&b", "fil")
+    assert mode_for("extractive", None) == mode_for("extractive", chat) == "extractive"
+    for name in MODES.keys() - {"extractive"}:
+        with pytest.raises(UsageError, match="needs a chat model") as error:
+            mode_for(name, None)
+        assert "--chat" in error.value.hint
+    with pytest.raises(UsageError, match="unknown mode 'r&x'"):
+        mode_for("r&x", None)
+
+
+def test_any_function_can_be_a_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that decodes by a causal model, and does not wait for anything."""
+    model = ScriptedCausal("ab.", lambda text: {"b": 9.0} if text.endswith("a") else {".": 9.0})
+
+    def decode(request: Request) -> Answer:
+        assert request.causal is not None
+        state = request.causal.start([request.causal.encode("a")])
+        said: list[int] = []
+        while "." not in request.causal.decode(said):
+            said.append(int(state.log_probs.mean(0).argmax()))
+            state = request.causal.extend(state, [said[-1]])
+        return Answer(request.context.question, request.causal.decode(said), (), request.context)
+
+    monkeypatch.setitem(MODES, "aed", Mode(decode, "tokens of several streams", needs="causal"))
+    with pytest.raises(UsageError, match="'aed' needs a causal model"):
+        mode_for("aed", ScriptedChat(["x"]))
+    context = Context("q", "topk", 9, "a", 1, (Passage("a", 1.0, (Span("d", 0, 1),)),))
+    name = mode_for("aed", None, model)
+    found = answer(name, Request(context, lambda doc_id: None, count_tokens, causal=model))
+    assert (found.text, found.mode) == ("b.", "aed")
 
 
 def test_marks_lead_to_sentences_and_those_that_name_nothing_are_counted(ask: Ask) -> None:
@@ -211,7 +253,7 @@ def test_a_mark_of_a_note_leads_to_the_sentence_that_it_was_taken_from(ask: Ask)
 
     answer, _ = ask("full-ext", cite_note)
     (citation,) = answer.citations
-    assert citation.mark == 5 and citation.title == "People" and citation.headings == ("Facts",)
+    assert citation.number == 5 and citation.title == "People" and citation.headings == ("Facts",)
     assert citation.text == BIRTH
 
 
@@ -327,13 +369,15 @@ def test_a_document_cannot_end_its_own_quotation(ask: Ask) -> None:
 
 
 def answer_of(context: Context, chat: ScriptedChat, document: Document) -> Answer:
-    return answer(context, "r&b", chat, count_tokens, lambda doc_id: document)
+    return answer("r&b", Request(context, lambda doc_id: document, count_tokens, chat=chat))
 
 
 def test_nothing_found_asks_nobody() -> None:
     chat = ScriptedChat(["x"])
-    found = answer(Context("q", "topk", 9, "", 0, ()), "full-e&f", chat, count_tokens, lambda doc_id: None)
-    assert (found.found, found.text, chat.asked) == (False, NOT_FOUND, [])
+    context = Context("q", "topk", 9, "", 0, (), usage=Usage(2, 20, 3))
+    found = answer("full-e&f", Request(context, lambda doc_id: None, count_tokens, chat=chat))
+    assert (found.found, found.text, found.mode, chat.asked) == (False, NOT_FOUND, "full-e&f", [])
+    assert found.usage == context.usage
 
 
 @pytest.mark.parametrize(
@@ -341,7 +385,9 @@ def test_nothing_found_asks_nobody() -> None:
     [
         ('{"relevant": true}', True), ('{"relevant": false}', False), ('{"relevant": "false"}', False),
         ("false", False), ("True", True), ("No, it does not.", False), ("```json\n{\"relevant\": false}\n```", False),
-        ("I cannot tell.", True), ("", True), ("[]", True), ('{"other": 1}', True), ("{", True),
+        ("I cannot tell.", True), ("", True), ("[]", True), ('{"other": 1}', True), ("{", True), ("null", True),
+        ('I think: {"relevant": false}, no doubt.', False), ('{"relevant": 0}', False), ('{"relevant": []}', True),
+        ("[" * 3000, True), ('{"relevant":' * 3000, True), ('{"relevant":' * 900 + "1" + "}" * 900, True),
     ],
 )  # fmt: skip
 def test_a_judgement_that_cannot_be_read_takes_nothing_away(text: str, helps: bool) -> None:

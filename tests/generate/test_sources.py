@@ -45,14 +45,14 @@ def check_spans(sources: Sequence[Source]) -> None:
 def test_passages_keep_their_numbers_and_generated_ones_rest_on_the_documents() -> None:
     made = Passage("Something written.", 0.5, (Span("b", *sentence(B, 2)), Span("lost", 0, 3)), verbatim=False)
     sources = base_sources(context(passage(A, [3, 7], 0.9), made), DOCUMENTS.get)
-    assert [source.mark for source in sources] == [1, 2]
+    assert [source.number for source in sources] == [1, 2]
     assert [text for _, text in sources[0].parts] == ["A3 has number 3.", "A7 has number 7."]
     assert [text for _, text in sources[1].parts] == ["B2 has number 2."]
 
 
 def test_documents_come_whole_where_they_fit_best_first() -> None:
     sources = long_sources(context(passage(B, [2], 0.3), passage(A, [3], 0.9)), DOCUMENTS.get, 1000, words)
-    assert [(s.mark, s.title, s.text) for s in sources] == [(1, "a", A.text.strip()), (2, "b", B.text.strip())]
+    assert [(s.number, s.title, s.text) for s in sources] == [(1, "a", A.text.strip()), (2, "b", B.text.strip())]
     check_spans(sources)
 
 
@@ -67,16 +67,16 @@ def test_documents_over_the_room_grow_evenly_around_the_passages() -> None:
 def test_passages_over_the_room_are_left_out_by_rank() -> None:
     found = context(passage(A, range(20), 0.9), passage(A, [30], 0.2), passage(B, range(9), 0.5))
     (a,) = long_sources(found, DOCUMENTS.get, 30, words)
-    assert a.mark == 1 and a.text.startswith("A") and "A30" in a.text and "A0 " not in a.text
+    assert a.number == 1 and a.text.startswith("A") and "A30" in a.text and "A0 " not in a.text
     assert long_sources(found, DOCUMENTS.get, 3, words) == []
 
 
 def test_each_document_has_all_the_room_when_they_are_read_one_by_one() -> None:
     found = context(passage(A, [20], 0.9), passage(B, [0], 0.3))
     a, b = each_long_source(found, DOCUMENTS.get, 44, words)
-    assert b.text == B.text.strip() and (a.mark, b.mark) == (1, 2)
+    assert b.text == B.text.strip() and (a.number, b.number) == (1, 2)
     assert len(a.text.split()) == 44
-    assert [[s.mark for s in group] for group in batches([a, b, b], 84, words)] == [[1, 2], [2]]
+    assert [[s.number for s in group] for group in batches([a, b, b], 84, words)] == [[1, 2], [2]]
 
 
 @given(
@@ -107,4 +107,4 @@ def test_fit_takes_the_best_that_fit(sizes: list[tuple[int, float]], room: int) 
         if len(source.text.split()) <= left:
             left -= len(source.text.split())
             expected.append(source)
-    assert kept == sorted(expected, key=lambda s: s.mark)
+    assert kept == sorted(expected, key=lambda s: s.number)

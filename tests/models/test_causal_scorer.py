@@ -3,62 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.causal_models import TEXTS, network, tokenizer
 
 from mergewise.errors import UsageError
 from mergewise.models import load_scorer
 
 torch = pytest.importorskip("torch")
-transformers = pytest.importorskip("transformers")
+pytest.importorskip("transformers")
 
-from mergewise.models.causal_scorer import CausalScorer  # noqa: E402
-
-TEXTS = [
-    "Larry Alcala studied at the University of the Philippines.",
-    "Military instruction at the University of the Philippines began in 1912. It began early.",
-    "Rice.",
-    "",
-    "A recipe for rice with beans, garlic and lime, for four people, and a word on the pot that it is made in.",
-]
-SIZES: dict[str, Any] = {
-    "num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
-    "num_key_value_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.5,
-}  # fmt: skip
+from mergewise.models.causal import HFCausalModel  # noqa: E402
+from mergewise.models.causal_scorer import BATCH_PAIRS, CausalScorer  # noqa: E402
 
 
-def tokenizer() -> Any:
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
-
-    made = Tokenizer(models.BPE(unk_token="[UNK]"))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    made.train_from_iterator(
-        TEXTS, trainers.BpeTrainer(vocab_size=400, special_tokens=["[UNK]"], initial_alphabet=alphabet)
-    )
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]")
-
-
-def model(kind: str, words: Any) -> Any:
-    torch.manual_seed(7)
-    if kind == "gpt2":
-        config = transformers.GPT2Config(
-            vocab_size=len(words), n_layer=2, n_embd=32, n_head=4, n_positions=256, initializer_range=0.5
-        )
-        return transformers.GPT2LMHeadModel(config)
-    if kind == "llama":
-        return transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=len(words), **SIZES))
-    if kind == "qwen3":
-        return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(vocab_size=len(words), head_dim=8, **SIZES))
-    sliding = transformers.MistralConfig(vocab_size=len(words), sliding_window=16, **SIZES)
-    return transformers.MistralForCausalLM(sliding)
-
-
-def scorer(kind: str, **options: Any) -> CausalScorer:
+def causal(kind: str, share_caches: bool = True) -> HFCausalModel:
     words = tokenizer()
-    return CausalScorer(kind, model=model(kind, words), tokenizer=words, device="cpu", **options)
+    return HFCausalModel(kind, model=network(kind, words), tokenizer=words, device="cpu", share_caches=share_caches)
+
+
+def scorer(kind: str, batch_pairs: int = BATCH_PAIRS, share_caches: bool = True) -> CausalScorer:
+    return CausalScorer(causal(kind, share_caches), batch_pairs=batch_pairs)
+
+
+def tokens_run(of: CausalScorer) -> int:
+    return int(of.model.tokens_run)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama", "qwen3", "mistral"])
@@ -71,19 +41,19 @@ def test_shared_caches_give_what_whole_pairs_give(kind: str, batch_pairs: int) -
     assert (wanted[3] == 0).all() and (wanted[[0, 1, 2, 4]] > 0).all()
     assert wanted.std() > 0.1
     if kind != "mistral":  # which keeps a window, so that pairs are run whole
-        assert shared.tokens_run < naive.tokens_run / 1.5
+        assert tokens_run(shared) < tokens_run(naive) / 1.5
 
 
 def test_the_naive_form_is_the_definition() -> None:
     """Equation of section 3.3, token by token: -1/l sum log P(x_t | anchor, x_<t)."""
     s = scorer("gpt2", share_caches=False)
-    words, network = tokenizer(), model("gpt2", tokenizer()).eval()
+    words, gpt2 = tokenizer(), network("gpt2", tokenizer()).eval()
     anchor = words(TEXTS[0] + "\n\n")["input_ids"]
     source = words(TEXTS[1])["input_ids"]
     total = 0.0
     with torch.inference_mode():
         for t, token in enumerate(source):
-            logits = network(torch.tensor([anchor + source[:t]])).logits[0, -1]
+            logits = gpt2(torch.tensor([anchor + source[:t]])).logits[0, -1]
             total -= float(torch.log_softmax(logits, -1)[token])
     assert s.nll([TEXTS[1]], [TEXTS[0]])[0, 0] == pytest.approx(total / len(source), abs=1e-4)
 
@@ -91,11 +61,11 @@ def test_the_naive_form_is_the_definition() -> None:
 def test_an_anchor_is_run_once_and_a_pair_too() -> None:
     s = scorer("llama")
     first = s.nll(TEXTS[:1], TEXTS[1:3])
-    before = s.tokens_run
+    before = tokens_run(s)
     again = s.nll(TEXTS[:1], TEXTS[1:3])
-    assert s.tokens_run == before and (first == again).all()
+    assert tokens_run(s) == before and (first == again).all()
     s.nll([TEXTS[4]], TEXTS[1:3])
-    assert s.tokens_run - before == 2 * (len(tokenizer()(TEXTS[4])["input_ids"]) - 1)
+    assert tokens_run(s) - before == 2 * (len(tokenizer()(TEXTS[4])["input_ids"]) - 1)
 
 
 def test_what_is_longer_than_the_window_is_cut_to_halves() -> None:
@@ -112,7 +82,7 @@ def test_nothing_to_score() -> None:
 
 def test_from_a_folder_by_its_spec(tmp_path: Path) -> None:
     words = tokenizer()
-    model("gpt2", words).save_pretrained(tmp_path)
+    network("gpt2", words).save_pretrained(tmp_path)
     words.save_pretrained(tmp_path)
     loaded = load_scorer(f"hf:{tmp_path}")
     assert loaded is not None and loaded.spec == f"hf:{tmp_path}"

@@ -13,6 +13,7 @@ import typer
 from mergewise.cli.options import RERANKER, STRATEGY, EmbedderOption, RerankerOption
 from mergewise.cli.output import progress, say
 from mergewise.errors import UsageError
+from mergewise.jsonable import row_json
 
 
 def evaluate(
@@ -43,7 +44,8 @@ def evaluate(
     model = load_reranker(reranker)
     rows = []
     say(
-        f"{'dataset':16} {'strategy':28} {'B':>5} {'answer':>7} {'evidence':>9} {'all':>6} {'density':>8} {'tokens':>7} {'ms':>6}"
+        f"{'dataset':16} {'strategy':28} {'B':>5} {'answer':>7} {'evidence':>9} "
+        f"{'all':>6} {'density':>8} {'tokens':>7} {'ms':>6}"
     )
     with ExitStack() as stack:
         folder = index_dir or Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-eval-")))
@@ -56,7 +58,7 @@ def evaluate(
                 opened.add(task.documents, progress=advance)
             with progress("Evaluating") as advance:
                 for row in run.evaluate(opened, task, specs, sizes, half, limit, advance):  # type: ignore[arg-type]
-                    rows.append(row.as_dict())
+                    rows.append(row_json(row))
                     say(
                         f"{row.dataset:16} {row.strategy:28} {row.budget:5} {row.answer:7.3f} {row.evidence:9.3f} "
                         f"{row.all:6.3f} {row.density:8.3f} {row.tokens:7.1f} {row.query_ms:6.1f}"

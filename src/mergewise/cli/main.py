@@ -66,8 +66,8 @@ def configuration(path: Path = CONFIGURATION) -> dict[str, Any]:
     known = {name: {parameter.name for parameter in command.params} for name, command in commands.items()}
     chosen: dict[str, Any] = {}
     for name, parameters in known.items():
-        own = settings.get(name)
-        given = _named({**common, **(own if isinstance(own, dict) else {})})
+        table = settings.get(name)
+        given = _named({**common, **(table if isinstance(table, dict) else {})})
         chosen[name] = {key: value for key, value in given.items() if key in parameters}
     tables = {key for key, value in settings.items() if isinstance(value, dict)}
     unknown = (_named(common).keys() - set().union(*known.values())) | (tables - known.keys())

@@ -9,6 +9,7 @@ import typer
 
 from mergewise.cli.options import CHAT, DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
 from mergewise.cli.output import progress, say, say_error, say_json
+from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.types import AddReport
 
 if TYPE_CHECKING:
@@ -58,15 +59,6 @@ def say_report(report: AddReport, total: int, index_dir: Path) -> None:
     say(f"{counts}; {total} documents in {index_dir}")
 
 
-def report_json(report: AddReport) -> dict[str, object]:
-    return {
-        "added": report.added,
-        "replaced": report.replaced,
-        "unchanged": report.unchanged,
-        "failed": [{"source": failure.source, "reason": failure.reason} for failure in report.failed],
-    }
-
-
 def info(
     index_dir: IndexOption = DEFAULT_INDEX,
     documents: Annotated[bool, typer.Option("--documents", help="List the documents.")] = False,
@@ -78,31 +70,14 @@ def info(
     opened = mergewise.open(index_dir, create=False)
     counts = opened.store.reader().row_counts()
     views = {name: rows for name, rows in counts.items() if name != "documents"}
-    listed = opened.documents() if documents else []
+    listed = opened.documents() if documents else None
     if as_json:
-        found: dict[str, object] = {
-            "documents": counts["documents"],
-            "views": views,
-            "embedder": opened.manifest.embedder,
-            "format": opened.manifest.format,
-        }
-        if documents:
-            found["list"] = [
-                {
-                    "id": d.id,
-                    "title": d.title,
-                    "metadata": dict(d.metadata),
-                    "characters": d.characters,
-                    "leaves": d.leaves,
-                }
-                for d in listed
-            ]
-        say_json(found)
+        say_json(info_json(counts["documents"], views, opened.manifest.embedder, opened.manifest.format, listed))
         return
     say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
     for name, rows in views.items():
         say(f"  {name}: {rows} rows")
-    for document in listed:
+    for document in listed or ():
         say(f"{document.id}  {document.title}  ({document.characters} characters, {document.leaves} leaves)")
 
 
@@ -135,7 +110,7 @@ def check(
 
     problems = mergewise.open(index_dir, create=False).check(repair=repair)
     if as_json:
-        say_json([{"what": problem.what, "document": problem.doc_id} for problem in problems])
+        say_json([problem_json(problem) for problem in problems])
     else:
         for problem in problems:
             say(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what)

@@ -67,12 +67,18 @@ ModeOption = Annotated[
     str | None,
     typer.Option(
         envvar="MERGEWISE_MODE",
-        help="How a chat model answers: r&b, r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book. [default: r&b]",
+        help="How to answer: extractive, or by a chat model r&b (the default with one), "
+        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book.",
     ),
 ]
-HopsOption = Annotated[
-    int, typer.Option(envvar="MERGEWISE_HOPS", help="Rounds of search; each asks for what is missing so far.")
+RoundsOption = Annotated[
+    int | None,
+    typer.Option(
+        envvar="MERGEWISE_ROUNDS", help="Rounds of search; each asks for what is missing so far. [default: 1]"
+    ),
 ]
+# what --rounds was called: for one version
+HopsOption = Annotated[int | None, typer.Option("--hops", envvar="MERGEWISE_HOPS", hidden=True)]
 WindowOption = Annotated[
     int | None,
     typer.Option(envvar="MERGEWISE_WINDOW", help="Tokens that the chat model takes. [default: 32768]", min=1),

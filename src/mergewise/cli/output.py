@@ -7,9 +7,10 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mergewise.types import Answer, Citation, Context, Span, Step
+from mergewise.text.keys import heading_path
+from mergewise.types import Answer, Citation
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,6 +31,10 @@ def say_error(message: str, hint: str = "") -> None:
     console(stderr=True).print(f"mergewise: {message}", style="bold red", markup=False)
     if hint:
         console(stderr=True).print(f"  {hint}", markup=False)
+
+
+def say_warning(message: str) -> None:
+    console(stderr=True).print(f"mergewise: {message}", style="yellow", markup=False)
 
 
 def say_json(value: object) -> None:
@@ -57,59 +62,6 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
         yield advance
 
 
-def span_json(span: Span) -> dict[str, Any]:
-    return {"doc": span.doc_id, "start": span.start, "end": span.end}
-
-
-def step_json(step: Step) -> dict[str, Any]:
-    note = {} if step.note is None else {step.note.kind: step.note.as_dict()}
-    return {
-        "action": step.action,
-        "reason": step.reason,
-        "inputs": [span_json(span) for span in step.inputs],
-        "output": span_json(step.output) if step.output else None,
-        "score": step.score,
-        **note,
-    }
-
-
-def context_json(context: Context) -> dict[str, Any]:
-    return {
-        "question": context.question,
-        "strategy": context.strategy,
-        "budget": context.budget,
-        "tokens": context.tokens,
-        "text": context.text,
-        "passages": [
-            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
-            for p in context.passages
-        ],
-        "trace": [step_json(step) for step in context.trace],
-    }
-
-
-def answer_json(answer: Answer, price_in: float, price_out: float) -> dict[str, Any]:
-    usage = answer.usage
-    return {
-        "question": answer.question,
-        "answer": answer.text,
-        "found": answer.found,
-        "complete": answer.complete,
-        "mode": answer.mode,
-        "citations": [citation_json(citation) for citation in answer.citations],
-        "removed_marks": answer.removed_marks,
-        "unsupported": answer.unsupported,
-        "usage": {
-            "calls": usage.calls,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cost": usage.cost(price_in, price_out) if price_in or price_out else None,
-        },
-        "trace": [step_json(step) for step in answer.trace],
-        "context": context_json(answer.context),
-    }
-
-
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     """What the answer cost, and what a reader should know about it."""
     usage = answer.usage
@@ -128,20 +80,9 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     return "; ".join(parts)
 
 
-def citation_json(citation: Citation) -> dict[str, Any]:
-    return {
-        "mark": citation.mark,
-        "text": citation.text,
-        "span": span_json(citation.span),
-        "title": citation.title,
-        "headings": list(citation.headings),
-        "page": citation.page,
-    }
-
-
 def citation_line(citation: Citation) -> str:
     """Document, heading path, page and span: where a person finds the sentence."""
-    where = " › ".join(part for part in (citation.title, *citation.headings) if part)
+    where = heading_path(citation.title, citation.headings)
     page = f", page {citation.page}" if citation.page is not None else ""
     span = citation.span
-    return f"[{citation.mark}] {where}{page}  ({span.doc_id}:{span.start}-{span.end})"
+    return f"[{citation.number}] {where}{page}  ({span.doc_id}:{span.start}-{span.end})"

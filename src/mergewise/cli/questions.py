@@ -28,6 +28,7 @@ from mergewise.cli.options import (
     PriceInOption,
     PriceOutOption,
     RerankerOption,
+    RoundsOption,
     ScorerOption,
     StrategyOption,
     ThenOption,
@@ -35,8 +36,9 @@ from mergewise.cli.options import (
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import answer_json, citation_line, console, context_json, say, say_json, usage_line
+from mergewise.cli.output import citation_line, console, say, say_json, say_warning, usage_line
 from mergewise.cli.trace import say_trace
+from mergewise.jsonable import answer_json, comparison_json, context_json
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ def ask(
     scorer: ScorerOption = SCORER,
     chat: ChatOption = CHAT,
     mode: ModeOption = None,
-    hops: HopsOption = 1,
+    rounds: RoundsOption = None,
+    hops: HopsOption = None,
     window: WindowOption = None,
     max_tokens: MaxTokensOption = MAX_TOKENS,
     cache: CacheOption = None,
@@ -79,7 +82,7 @@ def ask(
         budget=budget,
         where=where,
         mode=mode,
-        hops=hops,
+        rounds=_rounds(rounds, hops),
         then=then,
         max_tokens=max_tokens,
         show=show,
@@ -92,7 +95,7 @@ def ask(
         say_citations(answer)
     else:
         say_answer(answer)
-    if answer.mode != "extractive":
+    if answer.mode != "extractive" or answer.usage.calls:
         console(stderr=True).print(usage_line(answer, price_in, price_out), style="dim", markup=False)
 
 
@@ -125,7 +128,8 @@ def context(
     strategy: StrategyOption = STRATEGY,
     budget: BudgetOption = BUDGET,
     where: WhereOption = None,
-    hops: HopsOption = 1,
+    rounds: RoundsOption = None,
+    hops: HopsOption = None,
     reranker: RerankerOption = RERANKER,
     then: ThenOption = None,
     scorer: ScorerOption = SCORER,
@@ -138,7 +142,9 @@ def context(
 ) -> None:
     """The context that a model would be given."""
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
-    assembled = opened.context(question, strategy=strategy, budget=budget, where=where, hops=hops, then=then)
+    assembled = opened.context(
+        question, strategy=strategy, budget=budget, where=where, rounds=_rounds(rounds, hops), then=then
+    )
     if as_json:
         say_json(context_json(assembled))
         return
@@ -170,15 +176,22 @@ def compare(
 
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     contexts: list[tuple[Context, float]] = []
-    # so that no strategy pays for what is loaded once
+    # a first question loads what is loaded once, so that no strategy is timed with it
     opened.context(question, strategy="weave", budget=1, where=where)
     for spec in split_specs(strategies):
         started = perf_counter()
         contexts.append((opened.context(question, strategy=spec, budget=budget, where=where), perf_counter() - started))
     if as_json:
-        say_json([{**context_json(found), "ms": round(1000 * seconds, 1)} for found, seconds in contexts])
+        say_json(comparison_json(contexts))
         return
     _say_table(contexts)
+
+
+def _rounds(rounds: int | None, hops: int | None) -> int:
+    """`hops` is the old name of `rounds`, on the command line, in the environment and in mergewise.toml."""
+    if hops is not None:
+        say_warning("hops are now called rounds: use --rounds, MERGEWISE_ROUNDS, or rounds in mergewise.toml")
+    return next((given for given in (rounds, hops) if given is not None), 1)
 
 
 def _say_table(contexts: list[tuple[Context, float]]) -> None:
@@ -186,13 +199,13 @@ def _say_table(contexts: list[tuple[Context, float]]) -> None:
     from rich.text import Text
 
     table = Table(show_lines=True, expand=True)
-    for found, seconds in contexts:
+    for context, seconds in contexts:
         table.add_column(
-            f"{found.strategy}\n{found.tokens} tokens, {len(found.passages)} passages, {1000 * seconds:.0f} ms",
+            f"{context.strategy}\n{context.tokens} tokens, {len(context.passages)} passages, {1000 * seconds:.0f} ms",
             ratio=1,
             overflow="fold",
         )
-    table.add_row(*(Text(found.text) for found, _ in contexts))
+    table.add_row(*(Text(context.text) for context, _ in contexts))
     console().print(table)
 
 

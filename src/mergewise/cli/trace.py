@@ -19,7 +19,7 @@ PIPED_WIDTH = 240
 
 
 def say_trace(assembled: Context) -> None:
-    """Of the many candidates that did not fit only the first."""
+    """Print what was done, with the first few of the candidates that did not fit."""
     from mergewise.assemble.mergerag import MergeNote
 
     say()

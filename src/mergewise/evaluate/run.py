@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
 from statistics import median
 from time import perf_counter
 from typing import Literal
@@ -12,26 +11,9 @@ from mergewise.engine import Index
 from mergewise.evaluate.metrics import mean, score_context
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.models.tokens import count_tokens
+from mergewise.types import EvaluationRow
 
 Half = Literal["first", "second", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Means over the questions of one set; `query_ms` is the median."""
-
-    dataset: str
-    strategy: str
-    budget: int
-    answer: float
-    evidence: float
-    all: float
-    density: float
-    tokens: float
-    query_ms: float
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
 
 def chosen_questions(task: Task, half: Half = "all", limit: int | None = None) -> Sequence[Question]:
@@ -49,7 +31,7 @@ def evaluate(
     half: Half = "all",
     limit: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
-) -> Iterator[Row]:
+) -> Iterator[EvaluationRow]:
     """A row for each strategy and budget, as soon as it is known."""
     questions = chosen_questions(task, half, limit)
     done, total = 0, len(strategies) * len(budgets) * len(questions)
@@ -65,7 +47,7 @@ def evaluate(
                 done += 1
                 if progress is not None:
                     progress(done, total, f"{task.name} {strategy} {budget}")
-            yield Row(
+            yield EvaluationRow(
                 dataset=task.name,
                 strategy=strategy,
                 budget=budget,

@@ -32,11 +32,11 @@ class Task:
 
 def find_tasks(folder: Path) -> list[Path]:
     """`folder` itself where it is a question set, else the sets in it."""
-    found = [path.parent for path in [folder / "questions.jsonl.gz", *sorted(folder.glob("*/questions.jsonl.gz"))]]
-    found = [path for path in found if (path / "questions.jsonl.gz").exists()]
-    if not found:
+    files = [folder / "questions.jsonl.gz", *sorted(folder.glob("*/questions.jsonl.gz"))]
+    tasks = [file.parent for file in files if file.exists()]
+    if not tasks:
         raise UsageError(f"no question set in {folder}", "it needs corpus.jsonl.gz and questions.jsonl.gz")
-    return found
+    return tasks
 
 
 def load_task(folder: Path) -> Task:

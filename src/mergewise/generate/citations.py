@@ -1,8 +1,9 @@
-"""Marks of an answer to citations: which sentence of which document a statement rests on.
+"""From the marks of an answer to citations: which sentence of which document a statement rests on.
 
-A statement with the mark [n] cites the sentence of source n that supports it best; where none does by much, since the
-statement puts things in other words, all of the source is cited. A mark that names no source is taken out and counted.
-Brackets inside code, and years, are left alone: `x[0]` and [1984] are no marks.
+A mark is what an answer prints: [3], or [1, 2]. It holds the numbers of sources. A statement with the mark [n] cites the
+sentence of source n that supports it best. Where no sentence supports it clearly, because the statement says things in other
+words, all of the source is cited. A number that names no source is taken out of the answer and counted. Brackets in code
+are left alone, and so are years: `x[0]` and [1984] are no marks.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _OPEN_MARK = re.compile(r"[ \t]*(?:\[[\d,; \t]{0,40})?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A text whose marks all name a source, and what they name."""
+    """A text whose marks all name sources, its citations, and how many numbers that named no source were removed."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -36,20 +37,20 @@ class Cited:
 
 def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
     """Resolve the marks of an answer. Citations come in the order of the marks, each sentence of a source once."""
-    known = {source.mark: source for source in sources}
+    known = {source.number: source for source in sources}
     kept, removed = without_unknown(text, known.keys())
-    places = Places(document)
-    aligners = cache(lambda mark: Aligner([s for span, part in known[mark].parts for s in sentences_at(part, span)]))
-    found: dict[tuple[int, Span], Citation] = {}
-    for statement, marks in _statements(kept):
-        for mark in marks:
-            for span, quoted in _support(statement, known[mark], aligners(mark)):
-                found.setdefault((mark, span), places.citation(mark, quoted, span))
-    return Cited(kept, tuple(found.values()), removed)
+    locator = Locator(document)
+    aligners = cache(lambda n: Aligner([s for span, part in known[n].parts for s in sentences_at(part, span)]))
+    citations: dict[tuple[int, Span], Citation] = {}
+    for statement, numbers in _statements(kept):
+        for number in numbers:
+            for span, sentence in _support(statement, known[number], aligners(number)):
+                citations.setdefault((number, span), locator.citation(number, sentence, span))
+    return Cited(kept, tuple(citations.values()), removed)
 
 
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
-    """The text with the marks that name something, and how many were taken out."""
+    """The text with those numbers in its marks that are `known`, and how many were taken out."""
     kept: list[str] = []
     position = removed = 0
     for match in _marks(text):
@@ -63,7 +64,7 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
 
 
 class MarkFilter:
-    """The same for a text that arrives in pieces: holds back what may become a mark."""
+    """`without_unknown` for a text that arrives in pieces: it holds back what may become a mark."""
 
     def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
         self._known = known
@@ -86,16 +87,16 @@ class MarkFilter:
 
 
 def _settled(text: str) -> int:
-    """How far a text can be shown, whatever follows: up to a mark or code that may still be open."""
+    """Up to where a text can be shown whatever follows: a mark or code may still be open at its end."""
     line = text.rfind("\n") + 1
     if _CODE.sub("", text[line:]).count("`"):
         return line + text[line:].index("`")
-    found = _OPEN_MARK.search(text)
-    return found.start() if found else len(text)
+    open_mark = _OPEN_MARK.search(text)
+    return open_mark.start() if open_mark else len(text)
 
 
-class Places:
-    """Where spans stand in their documents, each of which is read once."""
+class Locator:
+    """Says where spans stand in their documents. Each document is read once."""
 
     def __init__(self, document: DocumentLookup) -> None:
         self._document = cache(document)
@@ -108,16 +109,16 @@ class Places:
         return markdown_headings(document.text) if document.outline is None else document.outline
 
     def is_heading(self, span: Span) -> bool:
-        """A heading names what is said below it; it says nothing itself."""
+        """Whether the span lies in a heading, which names what is said below it and says nothing itself."""
         return any(heading.start <= span.start and span.end <= heading.end for heading in self._outline(span.doc_id))
 
-    def citation(self, mark: int, text: str, span: Span) -> Citation:
+    def citation(self, number: int, text: str, span: Span) -> Citation:
         document = self._document(span.doc_id)
         title = document.title if document else ""
-        return Citation(mark, text, span, title, self._headings(span), self._page(span))
+        return Citation(number, text, span, title, self._headings(span), self._page(span))
 
     def _headings(self, span: Span) -> tuple[str, ...]:
-        """The heading path of this very sentence: its passage may have been merged from several sections."""
+        """The headings above this sentence, not above its passage, which may have been merged from several sections."""
         document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
         repeats = path and document is not None and path[0].strip() == document.title.strip()
         return path[1:] if repeats else path
@@ -138,7 +139,7 @@ def _numbers(mark: re.Match[str]) -> list[int]:
 
 
 def _statements(text: str) -> Iterator[tuple[str, list[int]]]:
-    """Each mark's numbers with the sentence that it stands in or after."""
+    """The numbers of each mark, with the sentence that the mark stands in or after."""
     plain, position = "", 0
     places: list[tuple[int, list[int]]] = []
     for match in _marks(text):

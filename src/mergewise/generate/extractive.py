@@ -1,4 +1,4 @@
-"""An answer without a language model: the one to three sentences of the context that answer best, verbatim and cited."""
+"""The mode `extractive`: the one to three sentences of the context that answer best, verbatim and cited. It needs no model."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from itertools import islice, takewhile
 
 import numpy as np
 
-from mergewise.generate.citations import Places
+from mergewise.generate.citations import Locator
+from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND
-from mergewise.generate.sources import DocumentLookup
 from mergewise.protocols import Embedder, FloatArray
-from mergewise.text.keys import PATH_MARK
+from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Context, Passage, Span
@@ -28,31 +28,33 @@ MIN_COVERAGE = 0.5  # without an embedder
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    mark: int
+    number: int  # of its passage in the context
     passage: Passage
     span: Span
     text: str
 
 
-def answer(context: Context, embedder: Embedder | None, document: DocumentLookup) -> Answer:
+def answer(request: Request) -> Answer:
     """The sentences that answer `context.question`, in the order of the context; `found` is False where none does."""
+    context = request.context
     sentences = _sentences(context)
+    nothing = Answer(context.question, NOT_FOUND, (), context, context.usage, found=False)
     if not sentences:
-        return Answer(context.question, NOT_FOUND, (), context, found=False)
+        return nothing
     coverage = _coverage(context.question, sentences)
-    cosine = _cosines(context.question, sentences, embedder)
+    cosine = _cosines(context.question, sentences, request.embedder)
     scores = coverage if cosine is None else (coverage + cosine) / 2
-    places = Places(document)
+    locator = Locator(request.document)
     ranked = (int(i) for i in np.argsort(-scores, kind="stable"))
-    ranked = (i for i in ranked if not places.is_heading(sentences[i].span))
+    ranked = (i for i in ranked if not locator.is_heading(sentences[i].span))
     best = next(ranked, None)
     if best is None or not _answers(scores[best], None if cosine is None else cosine[best]):
-        return Answer(context.question, NOT_FOUND, (), context, found=False)
+        return nothing
     near = takewhile(lambda i: scores[i] >= NEAR_BEST * scores[best], ranked)
     chosen = sorted([best, *islice(near, SENTENCES - 1)])
-    citations = tuple(places.citation(s.mark, s.text, s.span) for s in (sentences[i] for i in chosen))
-    text = " ".join(f"“{_one_line(c.text)}” [{c.mark}]" for c in citations)
-    return Answer(context.question, text, citations, context)
+    citations = tuple(locator.citation(s.number, s.text, s.span) for s in (sentences[i] for i in chosen))
+    text = " ".join(f"“{_one_line(c.text)}” [{c.number}]" for c in citations)
+    return Answer(context.question, text, citations, context, context.usage)
 
 
 def _answers(score: float, cosine: float | None) -> bool:
@@ -62,15 +64,15 @@ def _answers(score: float, cosine: float | None) -> bool:
 def _sentences(context: Context) -> list[_Sentence]:
     """The sentences of the verbatim passages, each with its span in the document."""
     return [
-        _Sentence(mark, passage, Span(span.doc_id, span.start + start, span.start + end), part[start:end])
-        for mark, passage in enumerate(context.passages, 1)
+        _Sentence(number, passage, Span(span.doc_id, span.start + start, span.start + end), part[start:end])
+        for number, passage in enumerate(context.passages, 1)
         for span, part in passage.parts()
         for start, end in _with_announced(part, split_sentences(part))
     ]
 
 
 def _with_announced(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """A sentence that ends with a colon and what it announces are one: a quotation of half of it says nothing."""
+    """A sentence that ends with a colon is joined with the one that it announces: neither says much without the other."""
     joined: list[tuple[int, int]] = []
     for start, end in sentences:
         if joined and text[joined[-1][1] - 1] == ":" and end - joined[-1][0] <= LONGEST_QUOTE:
@@ -89,8 +91,8 @@ def _coverage(question: str, sentences: Sequence[_Sentence]) -> FloatArray:
     if not wanted:
         return np.zeros(len(sentences), np.float32)
     said = [wanted & content_terms(s.text) for s in sentences]
-    above = [wanted & content_terms(_place(s.passage)) for s in sentences]
-    held = [len(own) + 0.5 * len(path - own) for own, path in zip(said, above, strict=True)]
+    above = [wanted & content_terms(heading_path(s.passage.title, s.passage.headings)) for s in sentences]
+    held = [len(terms) + 0.5 * len(path - terms) for terms, path in zip(said, above, strict=True)]
     shares: FloatArray = np.array(held, np.float32) / np.float32(len(wanted))
     return shares
 
@@ -98,13 +100,10 @@ def _coverage(question: str, sentences: Sequence[_Sentence]) -> FloatArray:
 def _cosines(question: str, sentences: Sequence[_Sentence], embedder: Embedder | None) -> FloatArray | None:
     if embedder is None:
         return None
-    rows = embedder.embed_documents([f"{_place(s.passage)}\n{s.text}".strip() for s in sentences])
+    keys = [f"{heading_path(s.passage.title, s.passage.headings)}\n{s.text}".strip() for s in sentences]
+    rows = embedder.embed_documents(keys)
     cosines: FloatArray = rows @ embedder.embed_queries([question])[0]
     return cosines
-
-
-def _place(passage: Passage) -> str:
-    return PATH_MARK.join(part for part in (passage.title, *passage.headings) if part)
 
 
 def _one_line(text: str) -> str:

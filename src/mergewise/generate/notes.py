@@ -1,4 +1,7 @@
-"""What a model extracted, held to its sources: sentence by sentence aligned, numbered where supported, marked where not."""
+"""Notes: what a model extracted, aligned sentence by sentence to its sources.
+
+A sentence that its sources support gets a number, by which the answer can cite it; any other is shown as unverified.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from mergewise.types import Step
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """`text` is what the answer reads. `sources` are the notes with numbers; each rests on the sentences that support it."""
+    """`text` is what the answer is written from. `sources` are the notes with numbers, each with what supports it."""
 
     text: str = ""
     sources: tuple[Source, ...] = ()
@@ -27,26 +30,26 @@ class Notes:
 def take_notes(
     replies: Sequence[str], sources: Sequence[Source], first: int, room: int, count_tokens: TokenCounter
 ) -> Notes:
-    """The notes of all replies, each sentence once, numbered from `first` on; what is over `room` tokens is left out."""
+    """The sentences of all replies, each once, numbered from `first` on; those over `room` tokens are left out."""
     aligner = Aligner([s for source in sources for span, text in source.parts for s in sentences_at(text, span)])
     sentences = list(dict.fromkeys(sentence for reply in replies for sentence in extracted(reply)))
-    found = [(sentence, aligner.align(sentence)) for sentence in sentences]
+    alignments = [aligner.align(sentence) for sentence in sentences]
     lines: list[str] = []
     numbered: list[Source] = []
     steps: list[Step] = []
-    for sentence, alignment in found:
-        mark = first + len(numbered)
-        line = f"[{mark}] {sentence}" if alignment.supported else f"- {sentence}"
+    for sentence, alignment in zip(sentences, alignments, strict=True):
+        number = first + len(numbered)
+        line = f"[{number}] {sentence}" if alignment.supported else f"- {sentence}"
         room -= count_tokens([line + "\n"])[0]
         if room < 0:
             steps.append(Step("extract", "no room for further notes"))
             break
         lines.append(line)
         if alignment.supported:
-            numbered.append(_note(mark, sentence, alignment))
+            numbered.append(_note(number, sentence, alignment))
         reason = sentence if alignment.supported else f"unsupported: {sentence}"
         steps.append(Step("extract", reason, alignment.spans, score=alignment.support))
-    return Notes("\n".join(lines), tuple(numbered), _unsupported([a for _, a in found]), tuple(steps))
+    return Notes("\n".join(lines), tuple(numbered), _unsupported(alignments), tuple(steps))
 
 
 _BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")
@@ -54,7 +57,7 @@ _BRACKETED = re.compile(r"\s*\[\d[\d,;\s]*\]")
 
 
 def extracted(reply: str) -> list[str]:
-    """The sentences of an extract, without bullets and marks; none where it says that there is nothing."""
+    """The sentences of an extract, without bullets and marks. An extract that says NONE has none."""
     lines = [_BRACKETED.sub("", _BULLET.sub("", line)).strip() for line in reply.splitlines()]
     lines = [line for line in lines if line and line.strip("*_.` ").upper() != NOTHING]
     return [line[start:end] for line in lines for start, end in split_sentences(line)]
@@ -66,6 +69,6 @@ def _unsupported(alignments: Sequence[Alignment]) -> float | None:
     return sum(not alignment.supported for alignment in alignments) / len(alignments)
 
 
-def _note(mark: int, sentence: str, alignment: Alignment) -> Source:
+def _note(number: int, sentence: str, alignment: Alignment) -> Source:
     parts = tuple((source.span, source.text) for source in alignment.sources)
-    return Source(mark, "", (), sentence, parts, alignment.support)
+    return Source(number, "", (), sentence, parts, alignment.support)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from mergewise.text.keys import PATH_MARK
+from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import union
 from mergewise.types import GAP, Context, Document, Passage, Span
 
 DocumentLookup = Callable[[str], Document | None]
@@ -24,9 +25,9 @@ _REACH = 8
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A numbered text for a model. `parts` are the pieces of documents that it rests on: an answer's marks lead there."""
+    """A numbered text for a model. `parts` are the pieces of documents that it rests on: citations lead there."""
 
-    mark: int
+    number: int
     title: str
     headings: tuple[str, ...]
     text: str
@@ -35,7 +36,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        return PATH_MARK.join(part for part in (self.title, *self.headings) if part)
+        return heading_path(self.title, self.headings)
 
 
 Measure = Callable[[Sequence[Source]], list[int]]
@@ -45,8 +46,8 @@ Measure = Callable[[Sequence[Source]], list[int]]
 def base_sources(context: Context, document: DocumentLookup) -> list[Source]:
     """The passages, numbered as in the context."""
     return [
-        Source(mark, p.title, p.headings, p.text, tuple(_parts(p, document)), p.score)
-        for mark, p in enumerate(context.passages, 1)
+        Source(number, p.title, p.headings, p.text, tuple(_parts(p, document)), p.score)
+        for number, p in enumerate(context.passages, 1)
     ]
 
 
@@ -55,9 +56,9 @@ def _parts(passage: Passage, document: DocumentLookup) -> Iterator[tuple[Span, s
         yield from passage.parts()
         return
     for span in passage.spans:
-        found = document(span.doc_id)
-        if found is not None:
-            yield span, found.text[span.start : span.end]
+        source = document(span.doc_id)
+        if source is not None:
+            yield span, source.text[span.start : span.end]
 
 
 def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
@@ -73,20 +74,20 @@ def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
 
 def long_sources(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
     """The documents of the passages, by their best passage; whole where all of them fit together."""
-    documents = _documents(context, document)
-    whole = [_whole(number, d) for number, d in enumerate(documents, 1)]
+    documents = _retrieved(context, document)
+    whole = [_whole(number, retrieved) for number, retrieved in enumerate(documents, 1)]
     if sum(len(source.text) for source in whole) <= room * _REACH and sum(measure(whole)) <= room:
         return whole
     return _around(documents, room, measure)
 
 
 def each_long_source(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
-    """The same for documents that are read one by one: each has all the room."""
+    """The documents of the passages, for a model that reads them one by one: each may fill all the room."""
     sources: list[Source] = []
-    for number, found in enumerate(_documents(context, document), 1):
-        whole = _whole(number, found)
+    for number, retrieved in enumerate(_retrieved(context, document), 1):
+        whole = _whole(number, retrieved)
         fits = len(whole.text) <= room * _REACH and measure([whole])[0] <= room
-        sources += [whole] if fits else [replace(s, mark=number) for s in _around([found], room, measure)]
+        sources += [whole] if fits else [replace(s, number=number) for s in _around([retrieved], room, measure)]
     return sources
 
 
@@ -104,7 +105,7 @@ def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Retrieved:
     """A document with the spans in it that were retrieved, best first."""
 
     document: Document
@@ -115,27 +116,27 @@ class _Found:
         return self.hits[0][0]
 
 
-def _documents(context: Context, document: DocumentLookup) -> list[_Found]:
+def _retrieved(context: Context, document: DocumentLookup) -> list[_Retrieved]:
     hits: dict[str, list[tuple[float, tuple[Span, ...]]]] = {}
     for passage in sorted(context.passages, key=lambda p: -p.score):
         for doc_id in dict.fromkeys(span.doc_id for span in passage.spans):
             spans = tuple(span for span in passage.spans if span.doc_id == doc_id)
             hits.setdefault(doc_id, []).append((passage.score, spans))
-    found = ((document(doc_id), tuple(entries)) for doc_id, entries in hits.items())
-    return [_Found(d, entries) for d, entries in found if d is not None]
+    documents = ((document(doc_id), tuple(entries)) for doc_id, entries in hits.items())
+    return [_Retrieved(d, entries) for d, entries in documents if d is not None]
 
 
-def _whole(mark: int, found: _Found) -> Source:
-    d = found.document
+def _whole(number: int, retrieved: _Retrieved) -> Source:
+    d = retrieved.document
     text = d.text.strip()
     start = len(d.text) - len(d.text.lstrip())
-    return Source(mark, d.title, (), text, ((Span(d.id, start, start + len(text)), text),), found.score)
+    return Source(number, d.title, (), text, ((Span(d.id, start, start + len(text)), text),), retrieved.score)
 
 
-def _around(documents: Sequence[_Found], room: int, measure: Measure) -> list[Source]:
+def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:
     """As much of the documents as fits: passages by score, then the sentences nearest to them until one does not fit."""
     taken: list[Span] = []
-    passages = [(score, spans) for found in documents for score, spans in found.hits]
+    passages = [hit for retrieved in documents for hit in retrieved.hits]
     for _, spans in sorted(passages, key=lambda p: -p[0]):
         if sum(measure(_excerpts(documents, [*taken, *spans]))) <= room:
             taken += spans
@@ -146,37 +147,26 @@ def _around(documents: Sequence[_Found], room: int, measure: Measure) -> list[So
     return _excerpts(documents, [*taken, *steps[: max(0, fits - 1)]])
 
 
-def _excerpts(documents: Sequence[_Found], spans: Sequence[Span]) -> list[Source]:
-    """What the spans hold, a source a document; neighbouring spans run on."""
+def _excerpts(documents: Sequence[_Retrieved], spans: Sequence[Span]) -> list[Source]:
+    """The text of the spans, as one source a document; spans with nothing but white space between them are joined."""
     sources = []
-    for number, found in enumerate(documents, 1):
-        d = found.document
-        runs = _runs([span for span in spans if span.doc_id == d.id], d.text)
+    for number, retrieved in enumerate(documents, 1):
+        d = retrieved.document
+        runs = union(((span.start, span.end) for span in spans if span.doc_id == d.id), d.text)
         parts = tuple((Span(d.id, start, end), d.text[start:end]) for start, end in runs)
         if parts:
             text = GAP.join(text for _, text in parts)
-            sources.append(Source(number, d.title, (), text, parts, found.score))
+            sources.append(Source(number, d.title, (), text, parts, retrieved.score))
     return sources
 
 
-def _runs(spans: Sequence[Span], text: str) -> list[tuple[int, int]]:
-    """The union of the spans; what only white space divides is one run."""
-    runs: list[tuple[int, int]] = []
-    for span in sorted(spans):
-        if runs and not text[runs[-1][1] : span.start].strip():
-            runs[-1] = (runs[-1][0], max(runs[-1][1], span.end))
-        else:
-            runs.append((span.start, span.end))
-    return runs
-
-
-def _outwards(documents: Sequence[_Found], taken: Sequence[Span], most: int) -> list[Span]:
+def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int) -> list[Span]:
     """The sentences around the spans, nearest first, `most` characters of them."""
     distant: list[tuple[int, Span]] = []
-    for found in documents:
-        d = found.document
+    for retrieved in documents:
+        d = retrieved.document
         hits = [span for span in taken if span.doc_id == d.id]
-        for start, end in _runs([_stretched(span, most, len(d.text)) for span in hits], d.text):
+        for start, end in union(((max(0, hit.start - most), min(len(d.text), hit.end + most)) for hit in hits), d.text):
             for left, right in split_sentences(d.text[start:end]):
                 sentence = Span(d.id, start + left, start + right)
                 # what the window cuts is no whole sentence
@@ -185,10 +175,6 @@ def _outwards(documents: Sequence[_Found], taken: Sequence[Span], most: int) -> 
     nearest = [sentence for distance, sentence in sorted(distant, key=lambda s: s[0]) if distance >= 0]
     sizes = accumulate(len(sentence) for sentence in nearest)
     return [sentence for sentence, size in zip(nearest, sizes, strict=True) if size <= most]
-
-
-def _stretched(span: Span, reach: int, length: int) -> Span:
-    return Span(span.doc_id, max(0, span.start - reach), min(length, span.end + reach))
 
 
 def _distance(sentence: Span, hit: Span) -> int:

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.items import Item
+from mergewise.inputs import Input
 from mergewise.protocols import Store
 from mergewise.store.views import Makers, Progress, Registry, View, views_of
 from mergewise.types import AddReport, Document, DocumentRows, Failure
@@ -42,26 +42,26 @@ def _with_view(
 
 
 def add(
-    items: Sequence[Item], store: Store, registry: Registry, makers: Makers, progress: Progress | None = None
+    inputs: Sequence[Input], store: Store, registry: Registry, makers: Makers, progress: Progress | None = None
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
-    standing = _digests(store, [item.name for item in items])
+    standing = _digests(store, [given.name for given in inputs])
     report = AddReport()
     batch: list[tuple[Document, str]] = []
-    for done, item in enumerate(items, 1):
-        digest = item.digest()
-        if standing.get(item.name) == digest:
+    for done, given in enumerate(inputs, 1):
+        digest = given.digest()
+        if standing.get(given.name) == digest:
             report += AddReport(unchanged=1)
         else:
             try:
-                batch.append((item.document(), digest))
+                batch.append((given.document(), digest))
             except ReadError as error:
-                report += AddReport(failed=(Failure(item.name, error.message),))
-        if batch and (_is_full(batch) or done == len(items)):
+                report += AddReport(failed=(Failure(given.name, error.message),))
+        if batch and (_is_full(batch) or done == len(inputs)):
             report += store.write(rows_of(batch, registry, store.settings, makers))
             batch = []
         if progress is not None:
-            progress(done, len(items), item.name)
+            progress(done, len(inputs), given.name)
     if report.added or report.replaced:
         store.optimize()
     return report

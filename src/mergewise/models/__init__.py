@@ -46,9 +46,10 @@ def _openai_chat(name: str, window: int | None) -> ChatModel:
 
 
 def _causal_scorer(name: str) -> NLLScorer:
+    from mergewise.models.causal import HFCausalModel
     from mergewise.models.causal_scorer import CausalScorer
 
-    return CausalScorer(name)
+    return CausalScorer(HFCausalModel(name))
 
 
 def _openai_scorer(name: str) -> NLLScorer:

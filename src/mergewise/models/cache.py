@@ -1,4 +1,4 @@
-"""Answers of a chat model kept on disk, so that the same call is paid for once.
+"""Answers of a chat model kept on disk, so that nobody pays for the same call twice.
 
 The key is a hash of everything that changes the answer: the model's identity (name, endpoint, temperature, seed ...), all
 messages, the limit of tokens and the schema. Only the hash and the answer are written. SQLite from the standard library
@@ -29,7 +29,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NO
 class CachedChat:
     """A `ChatModel` that asks `chat` only what it has not answered yet. An answer from the disk has a usage of zero.
 
-    Failures and empty answers are not kept. The directory grows with every new answer; delete it to forget them.
+    Failures and empty answers are not kept. The directory grows with every new answer; deleting it forgets them all.
     """
 
     def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:

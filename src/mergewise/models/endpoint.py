@@ -29,7 +29,7 @@ def package() -> ModuleType:
 
 
 def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
-    """The key to send. An endpoint of one's own often wants none, but the SDK does."""
+    """The key to send. Your own endpoint often wants none, but the SDK insists on one."""
     key = api_key or os.environ.get("OPENAI_API_KEY")
     if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
         raise UsageError(

@@ -1,6 +1,6 @@
 """An OpenAI-compatible chat endpoint: `openai:MODEL`. OpenAI itself, vLLM, llama.cpp, Ollama, TGI ...
 
-Compatible endpoints differ in the options they take. One that is refused by name is left out from then on:
+Compatible endpoints differ in the options that they take. An option that an endpoint refuses by name is not sent again:
 `max_tokens` becomes `max_completion_tokens`, a JSON schema becomes "some JSON" and then a request in words.
 """
 
@@ -138,9 +138,9 @@ class OpenAIChat:
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        found = self._connections.pop(asyncio.get_running_loop(), None)
-        if found is not None:
-            await found[0].close()
+        connection = self._connections.pop(asyncio.get_running_loop(), None)
+        if connection is not None:
+            await connection[0].close()
 
     def _connection(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
         """Connections belong to the event loop that opened them."""
@@ -186,7 +186,7 @@ class OpenAIChat:
         return options
 
     def _is_lost(self, error: Exception) -> bool:
-        """A connection broke. While it streams, older versions of the SDK let the errors of their HTTP library through."""
+        """Whether a connection broke. While it streams, older versions of the SDK raise the errors of their HTTP library."""
         return isinstance(error, self._sdk.APIConnectionError) or type(error).__module__.startswith("http")
 
     def _failure(self, error: Any) -> ModelError:
@@ -212,7 +212,7 @@ class _Streamed:
         for choice in chunk.choices[:1]:
             self._raw += _clean(choice.delta.content or "")
             self.reason = choice.finish_reason or self.reason
-        # what may still become the beginning of thoughts waits until the end
+        # as long as this may be the beginning of thoughts, nothing is shown
         waits = self.reason is None and THOUGHTS[0].startswith(self._raw.strip())
         shown = "" if waits else visible(self._raw)
         piece = shown[len(self.text) :]
@@ -227,7 +227,7 @@ THOUGHTS = ("<think>", "</think>")
 
 
 def visible(text: str) -> str:
-    """The answer without the thoughts that models which reason write before it, where the endpoint leaves them in."""
+    """The answer without the thoughts before it: some endpoints leave in what a reasoning model thinks."""
     begins, ends = THOUGHTS
     return text.partition(ends)[2].lstrip() if text.lstrip().startswith(begins) else text
 
@@ -238,7 +238,7 @@ def _clean(text: str) -> str:
 
 
 def _usage(billed: Any) -> Usage:
-    """Endpoints that bill nothing are believed."""
+    """What the endpoint says that the call used. An endpoint that says nothing leaves the tokens at 0."""
     if billed is None:
         return Usage(calls=1)
     return Usage(1, int(billed.prompt_tokens or 0), int(billed.completion_tokens or 0))
@@ -252,7 +252,7 @@ def _response_format(schema: Schema, form: str) -> Options:
 
 
 def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _Accepted) -> list[Message]:
-    """The messages, and where the endpoint does not hold the answer to the schema, the schema in words."""
+    """The messages; before them the schema in words, where the endpoint does not hold the answer to it."""
     if schema is None or accepted.json_form == "json_schema":
         return list(messages)
     wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"

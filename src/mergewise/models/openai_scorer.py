@@ -1,11 +1,11 @@
 """Scorer `openai:MODEL`: prompt log-probabilities of a completions endpoint, as the NLL of sources given anchors.
 
-Two forms are known: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's servers), and
-`prompt_logprobs` (vLLM). The first that answers with the prompt's own tokens is kept. llama.cpp's server answers with those of
-the generated token alone, and chat endpoints with none: both are refused, with what to do instead.
+There are two forms of asking: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's servers),
+and `prompt_logprobs` (vLLM). The first one that brings log-probabilities of the prompt's tokens is used from then on.
+llama.cpp's server gives those of the generated token alone, and chat endpoints give none: both are refused, with a hint.
 
-Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. The endpoint caches anchors itself (vLLM: prefix caching), which
-is why the pairs of one source go out together, each behind its anchor.
+Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. The endpoint caches the anchors (vLLM: prefix caching), so the
+pairs of a source are sent together, the source behind each of its anchors.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class OpenAIScorer:
         """Nats a token, shape (len(sources), len(anchors)); 0 for an empty source."""
         wanted = [(source, anchor) for source in sources for anchor in anchors]
         with self._lock:
-            found = {pair: 0.0 if not pair[0].strip() else self._known.get(pair) for pair in wanted}
-            missing = [pair for pair, value in found.items() if value is None]
+            scores = {pair: 0.0 if not pair[0].strip() else self._known.get(pair) for pair in wanted}
+            missing = [pair for pair, score in scores.items() if score is None]
             for first in range(0, len(missing), self._batch_prompts):
                 batch = missing[first : first + self._batch_prompts]
-                found.update(zip(batch, self._scores(batch), strict=True))
+                scores.update(zip(batch, self._scores(batch), strict=True))
             if len(self._known) > REMEMBERED_PAIRS:
                 self._known = {}
-            self._known.update((pair, value) for pair, value in found.items() if value is not None)
-        return np.array([found[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
+            self._known.update((pair, score) for pair, score in scores.items() if score is not None)
+        return np.array([scores[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
 
     def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import openai
@@ -77,7 +77,7 @@ class OpenAIScorer:
             tokens = [_prompt_tokens(c, form, p) for c, p in zip(answer, prompts, strict=True)]
             if all(tokens):
                 self._form = form
-                return [_mean_nll(own, source) for own, (source, _) in zip(tokens, pairs, strict=True)]
+                return [_mean_nll(row, source) for row, (source, _) in zip(tokens, pairs, strict=True)]
         raise ModelError(
             f"{self.spec} gives no log-probabilities of its prompt",
             "vLLM and llama-cpp-python do; else score with --scorer lm, or with --scorer hf:PATH on this machine",
@@ -110,7 +110,7 @@ def _echoed(choice: Any, prompt: str) -> list[tuple[str, float]]:
     offsets = given.text_offset or _offsets(given.tokens)
     rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
     if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
-        return []  # what was generated, and not the prompt: so answers llama.cpp's server
+        return []  # not the prompt, but what was generated: llama.cpp's server does that
     return [(text, float(value)) for text, value, _ in rows if value is not None]
 
 
@@ -119,13 +119,13 @@ def _offsets(tokens: Sequence[str]) -> list[int]:
 
 
 def _given(choice: Any) -> list[tuple[str, float]]:
-    """vLLM: a mapping from token ids to what is known of them for each position, the prompt's own token first."""
-    own = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
-    return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in own]
+    """vLLM gives a mapping from token ids to what it knows of them for each position; the prompt's token comes first."""
+    entries = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
+    return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]
 
 
 def _mean_nll(tokens: Sequence[tuple[str, float]], source: str) -> float:
-    """Over the source's tokens, which are the last ones: as many as its characters take."""
+    """The mean over the source's tokens: the last ones, as many as it takes to cover its characters."""
     left, total, count = len(source), 0.0, 0
     for text, value in reversed(tokens):
         if left <= 0:

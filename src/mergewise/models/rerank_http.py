@@ -1,9 +1,9 @@
 """A rerank endpoint over HTTP: `http:URL`, as Cohere, Jina, vLLM and text-embeddings-inference (TEI) serve one.
 
 `http:https://host/v1/rerank#MODEL` names the model too, for endpoints that have several. The key, where one is wanted,
-comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share; an endpoint that refuses it with
-400 or 422 gets TEI's, and its own shape from then on. Connections, 408, 429 and 5xx are tried again, with growing pauses
-or those that the server asks for.
+comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share. An endpoint that refuses it with
+400 or 422 is asked again in TEI's shape, and from then on in the shape that it took. After lost connections, 408, 429 and
+5xx a request is tried again, with growing pauses or those that the server asks for.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class HTTPReranker:
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True
             retried = self._post(self._body(question, texts))
-            if retried.status_code >= 400:  # neither shape: what it said of the first is what counts
+            if retried.status_code >= 400:  # it takes neither shape; what it said of the first one is reported
                 self._texts_shape = False
             else:
                 answer = retried
@@ -111,12 +111,12 @@ class HTTPReranker:
         try:
             body: Any = answer.json()
             rows = body["results"] if isinstance(body, dict) else body
-            found = {int(row["index"]): float(row.get("relevance_score", row.get("score"))) for row in rows}
+            scores = {int(row["index"]): float(row.get("relevance_score", row.get("score"))) for row in rows}
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise self._nonsense(f"no list of scores ({type(error).__name__})") from error
-        if sorted(found) != list(range(count)):
-            raise self._nonsense(f"{len(found)} scores for {count} texts")
-        return [found[i] for i in range(count)]
+        if sorted(scores) != list(range(count)):
+            raise self._nonsense(f"{len(scores)} scores for {count} texts")
+        return [scores[i] for i in range(count)]
 
     def _nonsense(self, what: str) -> ModelError:
         return ModelError(f"{self.spec} answered with {what}", f"check that {self._url} is a rerank endpoint")

@@ -4,7 +4,7 @@
         chat = OpenAIChat("any", base_url=server.base_url)
 
 A script is a list of answers used in turn, of which the last repeats, or a function from the messages to an answer.
-An answer is a text, or a `Turn`, which can also be slow, refuse, break off or be nonsense. What was asked is recorded.
+An answer is a text, or a `Turn`: an answer that is slow, refuses, breaks off or is nonsense. What was asked is recorded.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Transcript:
                 self._under_way -= 1
 
     def waits(self, turn: Turn, since: float) -> bool:
-        """Whether the answer waits for company, `since` being when it came."""
+        """Whether an answer to what came at `since` still waits for other calls."""
         return self.most_at_once < turn.together and time.monotonic() < since + COMPANY_SECONDS
 
     def _next(self, messages: Sequence[Message]) -> Turn:
@@ -179,7 +179,7 @@ class ChatServer(ThreadingHTTPServer):
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Clients that hang up are part of the script."""
+        """Count the clients that hang up; they are part of the script."""
         self.lost += 1
 
 

@@ -1,7 +1,7 @@
 """Word pieces by the vocabulary that ships with the package: no network, no special tokens, no truncation.
 
-The same vocabulary feeds the `minilm` embedder. Truncation and padding are states of a `tokenizers.Tokenizer`, so
-nobody ever turns them on in the shared one: whoever has a limit cuts the lists that come back.
+The `minilm` embedder uses the same vocabulary. Truncation and padding are states of a `tokenizers.Tokenizer`. In the shared
+one they are never turned on: a caller that has a limit cuts the lists that come back.
 """
 
 from __future__ import annotations

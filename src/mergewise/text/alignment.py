@@ -79,7 +79,7 @@ class Aligner:
                 self._postings[term].append((number, count))
 
     def align(self, sentence: str) -> Alignment:
-        """The best source. What says nothing (no words) is supported by nothing, fully."""
+        """The best source of the sentence. A sentence without words claims nothing: its support is 1, by no source."""
         said = words(sentence)
         if not said:
             return Alignment((), 1.0)

@@ -105,6 +105,19 @@ def test_numbers_are_sentences_of_the_pair_host_first() -> None:
     assert "1. (Host) Cats eat fish.\n2. The cat is a mammal." in asked.text and "5. Mice" in asked.text
 
 
+@pytest.mark.parametrize("ask", [point, copy])
+def test_both_chunks_are_quoted_and_the_model_warned(ask: object) -> None:
+    pair = make()
+    operator = modelled(["NONE"], pair, ask)
+    operator([pair])
+    instructions, shown = operator.chat.asked[0].messages  # type: ignore[attr-defined]
+    code = shown.text.split("--- ")[1].split()[0]
+    assert [line for line in shown.text.splitlines() if line.startswith("---")] == [
+        f"--- {code} chunk A", f"--- {code} end", f"--- {code} chunk B", f"--- {code} end"
+    ]  # fmt: skip
+    assert f"The chunks between lines that carry the code {code}" in instructions.text
+
+
 def test_directions_differ_in_what_the_model_is_told() -> None:
     pair = make()
     told = []
@@ -118,7 +131,7 @@ def test_directions_differ_in_what_the_model_is_told() -> None:
 @pytest.mark.parametrize(
     "answer",
     ['{"keep":"2-4 7"}', '{"keep":[2, 3, 4, 7]}', "[2,3,4,7]", '```json\n{"keep": "2 - 4, 7"}\n```', " 2-4 7 \n", "2,3,4,7",
-     '{"keep":"2 3-4 3 7"}'],
+     "```\n2-4 7\n```", 'I keep these: {"keep": "2-4 7"}', '{"keep":"2 3-4 3 7"}'],
 )  # fmt: skip
 def test_forms_that_are_read(answer: str) -> None:
     assert prompts.numbers_in(answer, 9) == [2, 3, 4, 7]
@@ -133,7 +146,7 @@ def test_none_is_an_answer(answer: str) -> None:
     "answer",
     ["", " ", "two", '{"keep":"0"}', '{"keep":[4]}', '{"keep":["2"]}', '{"keep":[2.0]}', '{"keep":[true]}', "true", "2.5",
      '{"keep":"2","answer":"fish"}', '{"drop":"2"}', '{"keep":[2', "Sure! 2", '{"keep":[-1]}', "null", '{"keep":"1-4"}',
-     '{"keep":"1-99999999"}', '{"keep":"1-2-3"}', '{"keep":"1 and 2"}', "[" * 5000],
+     '{"keep":"1-99999999"}', '{"keep":"1-2-3"}', '{"keep":"1 and 2"}', "[" * 5000, "I keep [2] and [3]."],
 )  # fmt: skip
 def test_forms_that_are_not(answer: str) -> None:
     assert isinstance(prompts.numbers_in(answer, 3), str)

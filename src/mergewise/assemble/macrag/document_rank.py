@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any
 
 from mergewise.assemble.shared.budget import Models
 from mergewise.concurrency import run
 from mergewise.errors import UsageError
-from mergewise.types import Message, Usage
+from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.replies import json_in
+from mergewise.types import Usage
 
 SCHEMA: Mapping[str, object] = {
     "type": "object",
@@ -18,28 +18,30 @@ SCHEMA: Mapping[str, object] = {
     "additionalProperties": False,
 }
 INSTRUCTIONS = """You order documents by how much they help to answer a question. Each document is shown by a number and an
-excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first."""
+excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first.
+
+"""
 
 
 def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple[dict[str, float], Usage]:
-    """r(q, d) in (0, 1], by rank: the model's order, then those that it did not name, in the order given.
+    """r(q, d) in (0, 1], by rank: first the documents that the model named, in its order, then the others in the order given.
 
-    Numbers that name nothing, or something twice, are left out.
+    A number of the answer that names no document, or one that is named already, is left out.
     """
     if models.chat is None:
         raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")
     ids = list(excerpts)
-    shown = "\n\n".join(f"[{number}]\n{excerpts[doc].strip()}" for number, doc in enumerate(ids, 1))
-    messages = [Message("system", INSTRUCTIONS), Message("user", f"Question: {question}\n\n{shown}")]
+    code = code_for([question, *excerpts.values()])
+    shown = [quoted(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
+    messages = turn(INSTRUCTIONS + warning(code, "excerpts"), [f"Question: {question}", *shown])
     reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
-    named = [ids[number - 1] for number in _numbers(reply.text) if 1 <= number <= len(ids)]
+    named = [ids[number - 1] for number in _ranking(reply.text) if 1 <= number <= len(ids)]
     order = list(dict.fromkeys([*named, *ids]))
     return {doc: 1 - rank / len(order) for rank, doc in enumerate(order)}, reply.usage
 
 
-def _numbers(text: str) -> list[int]:
-    try:
-        found: Any = json.loads(text[text.index("{") : text.rindex("}") + 1])["ranking"]
-        return [number for number in found if isinstance(number, int) and not isinstance(number, bool)]
-    except (ValueError, KeyError, TypeError):
-        return []
+def _ranking(answer: str) -> list[int]:
+    value = json_in(answer)
+    ranking = value.get("ranking") if isinstance(value, dict) else None
+    numbers = ranking if isinstance(ranking, list) else []
+    return [number for number in numbers if isinstance(number, int) and not isinstance(number, bool)]

@@ -1,8 +1,8 @@
-"""Iterative retrieval: C_t = Merge(C_{t-1}, Retrieve(q_t)), on spans, within one budget (MacRAG A.9).
+"""Merge(C_(t-1), Retrieve(q_t)) of MacRAG A.9: two contexts become one on spans, within one budget.
 
-Scores of different questions cannot be compared, ranks can: the pieces of both contexts are taken in turn, best first,
-the old before the new, while they fit. A stretch of text that both hold is taken once. The score of a piece is one over
-its turn, so that a later round sees the same order.
+Scores of different questions cannot be compared, but ranks can: the pieces of both contexts are taken in turn, best first, the
+old before the new, while they fit. A stretch of text that both hold is taken once. The score of a piece is one divided by
+its turn, so that the next round finds the pieces in the same order.
 
 Only verbatim passages can be merged on spans. A strategy whose passages a model wrote cannot be used in several rounds.
 """
@@ -23,8 +23,8 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     """Merge(C_{t-1}, Retrieve(q_t)): within the budget of `old`, for its question."""
     pieces = in_turn(_pieces(old), _pieces(new))
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
-    asked = Step("hop", new.question, tuple(span for passage in new.passages for span in passage.spans))
-    merged = pack(old.question, ranked, old.budget, models, "document", [*old.trace, asked])
+    step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
+    merged = pack(old.question, ranked, old.budget, models, "document", [*old.trace, step])
     return replace(merged, strategy=old.strategy, usage=old.usage + new.usage)
 
 
@@ -43,7 +43,7 @@ def _fragments(passage: Passage, strategy: str) -> Iterator[Fragment]:
     if not passage.verbatim:
         raise UsageError(
             f"{strategy} writes passages of its own, which several rounds cannot merge",
-            "use one hop, or a strategy that quotes",
+            "use one round, or a strategy that quotes",
         )
     for span, text in passage.parts():
         yield Fragment(span.doc_id, passage.title, passage.headings, span.start, span.end, span.start, text)

@@ -1,9 +1,9 @@
 """What to search for next: the question q_t of a further round (MacRAG A.9, after IterDRAG and chain-of-RAG).
 
-With a chat model, it names the missing fact. Without one, the bridge is a name: a capitalised name in the evidence found
-so far that the question does not mention, searched together with the words of the question that the sentence around
-it leaves open. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg", and asks for
-"Steven Spielberg born".
+A chat model is asked for the fact that is missing. Without one, the next search is for a name: the first capitalised name in
+the best evidence that the question does not mention, together with the words of the question that the name's sentence does
+not hold. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg", and the next search is
+"Steven Spielberg director born".
 """
 
 from __future__ import annotations
@@ -12,14 +12,21 @@ import re
 from collections.abc import Iterator, Sequence
 
 from mergewise.concurrency import run
-from mergewise.generate import prompts
-from mergewise.generate.sources import DocumentLookup, base_sources, fit
+from mergewise.generate.prompts import NOTHING, shown
+from mergewise.generate.sources import DocumentLookup, Source, base_sources, fit
+from mergewise.prompting.quoting import code_for, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import STOP_WORDS, content_terms
-from mergewise.types import Context, Reply, Usage
+from mergewise.types import Context, Message, Reply, Usage
 
-_TOKENS = 512  # short though the question is: a model may think first
+_PROMPT = """\
+You plan a search. A question is to be answered from documents, and some passages have been found. Say what to search for
+next: one short question about the one fact that is missing and that the passages make it possible to ask for by name.
+Write this question and nothing else. If the passages already hold all that is needed, write exactly {nothing}.
+
+{data}"""
+_TOKENS = 512  # the question is short, but a model may think first
 _SENTENCES = 12  # of the best evidence, by the question's words that they hold
 _NAME = re.compile(r"[A-Z][\w’'-]*(?:\s+(?:(?:of|the|de|von|van|der|la|del|di|da)\s+){0,2}[A-Z][\w’'-]*)*")
 _WORD = re.compile(r"[\w’'-]+")
@@ -38,8 +45,8 @@ def next_question(
         return by_name(question, asked, context), Usage()
     reply = _ask(chat, question, asked, context, count_tokens, document)
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
-    wanted = lines[0] if lines else prompts.NOTHING
-    done = wanted.strip(".`_ ").upper() == prompts.NOTHING or _same(wanted, asked)
+    wanted = lines[0] if lines else NOTHING
+    done = wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked)
     return None if done else wanted, reply.usage
 
 
@@ -51,20 +58,26 @@ def _ask(
     count_tokens: TokenCounter,
     document: DocumentLookup,
 ) -> Reply:
-    code = prompts.code_for([question, context.text])
-    frame = prompts.next_question(question, asked, [], code)
+    code = code_for([question, context.text])
+    frame = _prompt(question, asked, [], code)
     limit = min(_TOKENS, chat.window // 4)
     room = int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame]))
     sources = fit(
         base_sources(context, document),
         room,
-        lambda sources: count_tokens([prompts.shown(source, code) + "\n\n" for source in sources]) if sources else [],
+        lambda sources: count_tokens([shown(source, code) + "\n\n" for source in sources]) if sources else [],
     )
-    return run(chat.complete(prompts.next_question(question, asked, sources, code), max_tokens=limit))
+    return run(chat.complete(_prompt(question, asked, sources, code), max_tokens=limit))
+
+
+def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
+    searched = "Already searched for:\n" + "\n".join(f"- {q}" for q in asked)
+    texts = [*(shown(source, code) for source in sources), searched, f"Question: {question}"]
+    return turn(_PROMPT.format(nothing=NOTHING, data=warning(code)), texts)
 
 
 def by_name(question: str, asked: Sequence[str], context: Context) -> str | None:
-    """The next search by a bridge entity; None where the evidence names nobody new."""
+    """The next search, for a name; None where the evidence names nobody and nothing new."""
     wanted = content_terms(question)
     known = {word.casefold() for text in (question, *asked) for word in _WORD.findall(text)}
     for sentence in _evidence(context, wanted):
@@ -83,7 +96,7 @@ def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
 
 
 def _names(sentence: str) -> Iterator[str]:
-    """Names as they come. A single word at the beginning is capital anyway, and names nobody."""
+    """Names in their order. A single word at the beginning of the sentence is capitalised anyway, and counts as none."""
     for match in _NAME.finditer(sentence):
         name = _without_articles(match.group())
         if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:
@@ -98,7 +111,7 @@ def _without_articles(name: str) -> str:
 
 
 def _search(name: str, sentence: str, question: str) -> str:
-    """The name with the words of the question that its sentence does not hold."""
+    """The name, and the words of the question that its sentence does not hold."""
     said = content_terms(sentence)
     left = [word for word in _WORD.findall(question) if content_terms(word) and not content_terms(word) <= said]
     return " ".join([name, *left])

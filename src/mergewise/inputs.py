@@ -20,7 +20,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Input:
     """Something to index: a file, or a document that the caller made."""
 
     name: str
@@ -45,16 +45,16 @@ class Item:
         return document
 
 
-def items_of(sources: Iterable[Source | Iterable[Source]]) -> list[Item]:
-    """Each thing once, folders opened."""
-    items: dict[str, Item] = {}
+def inputs_of(sources: Iterable[Source | Iterable[Source]]) -> list[Input]:
+    """The files and documents, each once; of a folder the files in it."""
+    inputs: dict[str, Input] = {}
     for source in _flat(sources):
         if isinstance(source, Document):
-            items.setdefault(source.id, Item(source.id, source))
+            inputs.setdefault(source.id, Input(source.id, source))
         else:
             for file in find_files([Path(os.path.normpath(source))]):
-                items.setdefault(file.as_posix(), Item(file.as_posix(), file))
-    return list(items.values())
+                inputs.setdefault(file.as_posix(), Input(file.as_posix(), file))
+    return list(inputs.values())
 
 
 def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:

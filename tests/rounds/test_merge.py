@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support import ScriptedReader, memory_store
 
 from mergewise.assemble import Models, assemble
-from mergewise.assemble.iterate import merge
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
+from mergewise.rounds.merge import merge
 from mergewise.store.memory import MemoryStore
 from mergewise.types import Context, Document, Passage, Span, Usage
-from tests.support import ScriptedReader, memory_store
 
 DOCUMENTS = [
     Document(
@@ -89,7 +89,7 @@ def test_old_and_new_are_taken_in_turn() -> None:
         return all((leaf.doc_id, at) in held for at in range(leaf.body, leaf.start + len(leaf.text.rstrip())))
 
     assert [i for i in (0, 2, 4, 6, 8, 10) if holds(i)] == [0, 2, 4]
-    assert merged.trace[len(c1.trace)].action == "hop" and merged.trace[len(c1.trace)].reason == "next"
+    assert merged.trace[len(c1.trace)].action == "round" and merged.trace[len(c1.trace)].reason == "next"
 
 
 def fields(context: Context) -> dict[str, object]:

@@ -1,0 +1,48 @@
+"""What a mode of answering is: a function from a request to an answer, and what it must be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from mergewise.defaults import MAX_TOKENS
+from mergewise.generate.sources import DocumentLookup
+from mergewise.protocols import CausalModel, ChatModel, Embedder, TokenCounter
+from mergewise.types import Answer, Context
+
+Show: TypeAlias = Callable[[str], None]
+"""Called with each piece of an answer as it arrives, from the thread of the event loop."""
+
+Needs: TypeAlias = Literal["none", "chat", "causal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a mode may use to answer `context.question`. A model that is not at hand is None.
+
+    `max_tokens` is what a model may write in one call. With `show` the answer arrives in pieces on the way.
+    """
+
+    context: Context
+    document: DocumentLookup
+    count_tokens: TokenCounter
+    embedder: Embedder | None = None
+    chat: ChatModel | None = None
+    causal: CausalModel[Any] | None = None
+    max_tokens: int = MAX_TOKENS
+    show: Show | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One way to answer. `summary` says what the answer is made from, `needs` which model the mode cannot do without.
+
+    A mode that does not read the context is given an empty one. `answer` may be a coroutine function: its calls of models
+    then run in the event loop. The name of the mode is put into the answer by whoever called it.
+    """
+
+    answer: Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
+    summary: str
+    needs: Needs = "none"
+    reads_context: bool = True

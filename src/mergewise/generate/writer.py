@@ -1,0 +1,99 @@
+"""A chat model at work on one answer: what it is asked, what fits into its window, what it costs, and its last word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import cache, reduce
+from operator import add
+
+from mergewise.errors import ModelError
+from mergewise.generate import prompts
+from mergewise.generate.citations import MarkFilter, cite
+from mergewise.generate.mode import Request
+from mergewise.generate.notes import Notes
+from mergewise.generate.sources import Source
+from mergewise.prompting.quoting import code_for
+from mergewise.types import Answer, Message, Reply, Step, Usage
+
+# The share of the window that is kept free: the tokens are seldom counted by the model's own tokenizer.
+_MARGIN = 0.05
+
+
+class Writer:
+    """The calls of one answer. `code` stands in the lines around quotations, `document` reads each document once."""
+
+    def __init__(self, request: Request) -> None:
+        assert request.chat is not None  # what `mode_for` made sure of
+        self.chat = request.chat
+        self.context = request.context
+        self.question = request.context.question
+        self.document = cache(request.document)
+        self.count = request.count_tokens
+        self.code = code_for([self.question, self.context.text])
+        self.window = int(self.chat.window * (1 - _MARGIN))
+        # what is written takes a quarter of a small window at most
+        self.limit = max(1, min(request.max_tokens, self.window // 4))
+        self._show = request.show
+        self._usages = [self.context.usage]
+
+    async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
+        return (await self._complete(messages, schema)).text
+
+    async def finish(
+        self,
+        messages: Sequence[Message],
+        sources: Sequence[Source],
+        notes: Notes | None = None,
+        steps: Sequence[Step] = (),
+    ) -> Answer:
+        """The last call, and the answer made of it: its marks become citations of the `sources` and `notes`."""
+        notes = notes or Notes()
+        citable = [*sources, *notes.sources]
+        reply = await self._last(messages, frozenset(source.number for source in citable))
+        cited = cite(reply.text.strip(), citable, self.document)
+        if not cited.text:
+            raise ModelError(
+                f"{self.chat.spec} answered with nothing",
+                "a model that thinks first may need more tokens: raise --max-tokens",
+            )
+        found = not cited.text.startswith(prompts.NOT_FOUND.rstrip("."))
+        return Answer(
+            question=self.question,
+            text=cited.text if found else prompts.NOT_FOUND,
+            citations=cited.citations if found else (),
+            context=self.context,
+            usage=reduce(add, self._usages),
+            found=found,
+            complete=reply.complete,
+            removed_marks=cited.removed,
+            unsupported=notes.unsupported,
+            trace=tuple(steps),
+        )
+
+    async def _last(self, messages: Sequence[Message], numbers: Collection[int]) -> Reply:
+        """In pieces where somebody watches: a mark is shown once it is known to name a source."""
+        if self._show is None:
+            return await self._complete(messages)
+        shown = MarkFilter(numbers, self._show)
+        reply = Reply("", Usage())
+        async for piece in self.chat.stream(messages, max_tokens=self.limit):
+            if isinstance(piece, Reply):
+                reply = piece
+            else:
+                shown.add(piece)
+        shown.end()
+        self._usages.append(reply.usage)
+        return reply
+
+    async def _complete(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> Reply:
+        reply = await self.chat.complete(messages, max_tokens=self.limit, schema=schema)
+        self._usages.append(reply.usage)
+        return reply
+
+    def room(self, messages: Sequence[Message]) -> int:
+        """Tokens that are left beside these messages and what is written in answer to them."""
+        return self.window - self.limit - sum(self.count([message.text for message in messages]))
+
+    def measure(self, sources: Sequence[Source]) -> list[int]:
+        """Tokens of each source as it is shown."""
+        return self.count([prompts.shown(source, self.code) + "\n\n" for source in sources]) if sources else []

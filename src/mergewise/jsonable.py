@@ -1,0 +1,132 @@
+"""The records of `types` as JSON: the one form that the command line prints, and that servers and reports send.
+
+Scripts of other people read these keys: a key is added, never renamed. Output for people is the command line's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from mergewise.types import (
+    AddReport,
+    Answer,
+    Citation,
+    Context,
+    DocumentInfo,
+    EvaluationRow,
+    Problem,
+    Span,
+    Step,
+)
+
+
+def span_json(span: Span) -> dict[str, Any]:
+    return {"doc": span.doc_id, "start": span.start, "end": span.end}
+
+
+def step_json(step: Step) -> dict[str, Any]:
+    note = {} if step.note is None else {step.note.kind: step.note.as_dict()}
+    return {
+        "action": step.action,
+        "reason": step.reason,
+        "inputs": [span_json(span) for span in step.inputs],
+        "output": span_json(step.output) if step.output else None,
+        "score": step.score,
+        **note,
+    }
+
+
+def context_json(context: Context) -> dict[str, Any]:
+    return {
+        "question": context.question,
+        "strategy": context.strategy,
+        "budget": context.budget,
+        "tokens": context.tokens,
+        "text": context.text,
+        "passages": [
+            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
+            for p in context.passages
+        ],
+        "trace": [step_json(step) for step in context.trace],
+    }
+
+
+def comparison_json(contexts: Sequence[tuple[Context, float]]) -> list[dict[str, Any]]:
+    """Contexts of several strategies, each with the seconds that it took."""
+    return [{**context_json(context), "ms": round(1000 * seconds, 1)} for context, seconds in contexts]
+
+
+def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
+    """Prices are for a million tokens; without any, the cost is null."""
+    usage = answer.usage
+    return {
+        "question": answer.question,
+        "answer": answer.text,
+        "found": answer.found,
+        "complete": answer.complete,
+        "mode": answer.mode,
+        "citations": [citation_json(citation) for citation in answer.citations],
+        "removed_marks": answer.removed_marks,
+        "unsupported": answer.unsupported,
+        "usage": {
+            "calls": usage.calls,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost": usage.cost(price_in, price_out) if price_in or price_out else None,
+        },
+        "trace": [step_json(step) for step in answer.trace],
+        "context": context_json(answer.context),
+    }
+
+
+def citation_json(citation: Citation) -> dict[str, Any]:
+    return {
+        "mark": citation.number,
+        "text": citation.text,
+        "span": span_json(citation.span),
+        "title": citation.title,
+        "headings": list(citation.headings),
+        "page": citation.page,
+    }
+
+
+def report_json(report: AddReport) -> dict[str, Any]:
+    return {
+        "added": report.added,
+        "replaced": report.replaced,
+        "unchanged": report.unchanged,
+        "failed": [{"source": failure.source, "reason": failure.reason} for failure in report.failed],
+    }
+
+
+def info_json(
+    documents: int, views: Mapping[str, int], embedder: str, format: int, listed: Sequence[DocumentInfo] | None = None
+) -> dict[str, Any]:
+    """What an index holds: documents, rows by view; and `listed`, where the documents themselves are asked for."""
+    return {
+        "documents": documents,
+        "views": dict(views),
+        "embedder": embedder,
+        "format": format,
+        **({} if listed is None else {"list": [document_json(document) for document in listed]}),
+    }
+
+
+def document_json(document: DocumentInfo) -> dict[str, Any]:
+    return {
+        "id": document.id,
+        "title": document.title,
+        "metadata": dict(document.metadata),
+        "characters": document.characters,
+        "leaves": document.leaves,
+    }
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    return {"what": problem.what, "document": problem.doc_id}
+
+
+def row_json(row: EvaluationRow) -> dict[str, Any]:
+    return asdict(row)

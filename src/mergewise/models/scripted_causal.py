@@ -1,0 +1,80 @@
+"""A causal model that follows a rule, for tests and trials: its tokens are the characters of an alphabet.
+
+    model = ScriptedCausal("ab.", lambda text: {"b": 3.0} if text.endswith("a") else {})
+
+The rule gives weights to the characters that may come next; those that it leaves out have the weight 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mergewise.protocols import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptedState:
+    """A `CausalState`: the texts, and the logarithms of what the rule says of them."""
+
+    texts: list[str]
+    log_probs: FloatArray
+
+
+class ScriptedCausal:
+    """A `CausalModel`. `started` are the texts that it was given to read, `tokens_run` counts their characters."""
+
+    begin: Sequence[int] = ()
+
+    def __init__(
+        self,
+        alphabet: str,
+        rule: Callable[[str], Mapping[str, float]],
+        *,
+        end: str = "",
+        window: int = 256,
+        spec: str = "scripted",
+    ) -> None:
+        self.spec = spec
+        self.window = window
+        self.ends = frozenset(map(alphabet.index, end))
+        self.started: list[str] = []
+        self.tokens_run = 0
+        self._alphabet = alphabet
+        self._rule = rule
+
+    def encode(self, text: str) -> list[int]:
+        """Characters that are not in the alphabet are left out."""
+        return [self._alphabet.index(character) for character in text if character in self._alphabet]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(self._alphabet[i] for i in ids)
+
+    def start(self, rows: Sequence[Sequence[int]]) -> ScriptedState:
+        texts = [self.decode(row) for row in rows]
+        self.started += texts
+        return self._read(texts, sum(map(len, rows)))
+
+    def extend(self, state: ScriptedState, tokens: Sequence[int]) -> ScriptedState:
+        texts = [text + self._alphabet[token] for text, token in zip(state.texts, tokens, strict=True)]
+        return self._read(texts, len(tokens))
+
+    def score(self, states: Sequence[ScriptedState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        return [self._score(state.texts[0], ids) for state, ids in zip(states, continuations, strict=True)]
+
+    def _read(self, texts: list[str], tokens: int) -> ScriptedState:
+        self.tokens_run += tokens
+        return ScriptedState(texts, np.stack([self._log_probs(text) for text in texts]))
+
+    def _score(self, text: str, ids: Sequence[int]) -> FloatArray:
+        self.tokens_run += len(ids)
+        values = [self._log_probs(text + self.decode(ids[:i]))[token] for i, token in enumerate(ids)]
+        return np.array(values, np.float32)
+
+    def _log_probs(self, text: str) -> FloatArray:
+        rule = self._rule(text)
+        weights = np.array([rule.get(character, 1.0) for character in self._alphabet])
+        log_probs: FloatArray = np.log(weights / weights.sum()).astype(np.float32)
+        return log_probs

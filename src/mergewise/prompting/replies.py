@@ -1,0 +1,54 @@
+"""The JSON in a model's answer. Models put it between fences, or text around it, also where they are asked for JSON alone."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+_FENCE = "```"
+_DECODER = json.JSONDecoder()
+
+
+def json_in(answer: str) -> Any:
+    """The value that the answer is, or that stands between its first fences, or else the first JSON object in its text.
+
+    None where there is no such value, whatever the answer holds: nothing is raised. In prose only objects are looked for,
+    since brackets there are marks or asides. Whether the value has the shape that was asked for is for the caller to say.
+    """
+    value = _value(answer)
+    before, fence, rest = answer.partition(_FENCE)
+    if value is None and fence and "{" not in before:  # an object that begins before may hold the fence in a string
+        value = _value(_content(rest.partition(_FENCE)[0]))
+    return _object_within(answer) if value is None else value
+
+
+def without_fences(answer: str) -> str:
+    """The answer without white space at its ends, and without the fences where they stand around all of it."""
+    parts = answer.split(_FENCE)
+    if len(parts) == 3 and not parts[0].strip() and not parts[2].strip():
+        return _content(parts[1])
+    return answer.strip()
+
+
+def _content(fenced: str) -> str:
+    """What is between two fences, without the name of its language."""
+    return fenced.removeprefix("json").strip()
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object_within(text: str) -> Any:
+    start = text.find("{")
+    while start >= 0:
+        try:
+            return _DECODER.raw_decode(text, start)[0]
+        except ValueError:
+            start = text.find("{", start + 1)
+        except RecursionError:
+            return None  # thousands of levels deep: nothing that was asked for
+    return None

@@ -1,0 +1,42 @@
+"""Several rounds of search for one question, within one budget: iterative retrieval (MacRAG A.9).
+
+C_1 = Retrieve(q), then C_t = Merge(C_(t-1), Retrieve(q_t)) until nothing is left to ask: `next_question` finds q_t, `merge`
+is Merge. (Hops are another thing: `weave` follows names from section to section within one round.)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+from mergewise.assemble import Models
+from mergewise.generate.sources import DocumentLookup
+from mergewise.rounds.merge import merge
+from mergewise.rounds.next_question import next_question
+from mergewise.types import Context
+
+__all__ = ["in_rounds", "rounds_or_hops"]
+
+
+def in_rounds(
+    question: str, rounds: int, assemble: Callable[[str], Context], models: Models, document: DocumentLookup
+) -> Context:
+    """C_T, T being at most `rounds`: MacRAG A.9. `assemble` gives the context of a single question, Retrieve(q_t)."""
+    context, asked = assemble(question), [question]
+    while len(asked) < rounds:
+        wanted, spent = next_question(question, asked, context, models.chat, models.count_tokens, document)
+        context = replace(context, usage=context.usage + spent)
+        if wanted is None:
+            break
+        asked.append(wanted)
+        context = merge(context, assemble(wanted), models)
+    return context
+
+
+def rounds_or_hops(rounds: int, hops: int | None) -> int:
+    """The number of rounds for a caller of a function that takes both, of which `hops` is the old name, for one version."""
+    if hops is None:
+        return rounds
+    warnings.warn("hops= is now rounds=", DeprecationWarning, stacklevel=3)
+    return hops

@@ -1,0 +1,82 @@
+"""The causal model behind its protocol, against one row and one whole sequence at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.causal_models import KINDS, TEXTS, network, tokenizer
+
+from mergewise.errors import ModelError
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from mergewise.models.causal import HFCausalModel  # noqa: E402
+
+SPOKEN = [text for text in TEXTS if text]
+
+
+def causal(kind: str, share_caches: bool = True) -> HFCausalModel:
+    words = tokenizer()
+    return HFCausalModel(kind, model=network(kind, words), tokenizer=words, device="cpu", share_caches=share_caches)
+
+
+def next_log_probs(model: HFCausalModel, ids: list[int]) -> np.ndarray:
+    """The definition: the whole row, by itself."""
+    with torch.inference_mode():
+        return model.network(torch.tensor([ids])).logits[0, -1].float().log_softmax(-1).numpy()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_any_length_are_what_they_are_alone(kind: str) -> None:
+    model = causal(kind)
+    rows = [model.encode(text) for text in SPOKEN]
+    state = model.start(rows)
+    said = model.encode(" rice and")
+    for token in [None, *said]:
+        if token is not None:
+            state = model.extend(state, [token] * len(rows))
+            rows = [[*row, token] for row in rows]
+        assert state.log_probs.dtype == np.float32 and state.log_probs.shape == (len(rows), len(tokenizer()))
+        for row, found in zip(rows, state.log_probs, strict=True):
+            np.testing.assert_allclose(found, next_log_probs(model, row), atol=1e-4)
+    assert model.tokens_run == sum(map(len, rows))
+
+
+@pytest.mark.parametrize("share_caches", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_scores_are_sums_of_next_tokens(kind: str, share_caches: bool) -> None:
+    model = causal(kind, share_caches)
+    prompts = [model.encode(text) for text in SPOKEN]
+    continuations = [model.encode(text) for text in (" It began.", "", " A", " with lime")]
+    found = model.score([model.start([prompt]) for prompt in prompts], continuations)
+    for prompt, ids, values in zip(prompts, continuations, found, strict=True):
+        expected = [next_log_probs(model, prompt + ids[:i])[token] for i, token in enumerate(ids)]
+        assert values.dtype == np.float32
+        np.testing.assert_allclose(values, expected, atol=1e-4)
+    assert model.score([], []) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_serves_many_continuations(kind: str) -> None:
+    model = causal(kind)
+    state = model.start([model.encode(SPOKEN[0])])
+    ids = model.encode(" Rice with beans.")
+    first, second = model.score([state, state], [ids, ids[:2]])
+    (again,) = model.score([state], [ids])
+    np.testing.assert_allclose(first, again, atol=1e-5)
+    np.testing.assert_allclose(first[:2], second, atol=1e-5)
+
+
+def test_texts_and_the_tokens_that_frame_them() -> None:
+    model = causal("gpt2")
+    assert model.decode(model.encode(TEXTS[1])) == TEXTS[1]
+    assert (list(model.begin), model.window) == ([], 256)
+    model.network.generation_config.eos_token_id = [3, 5]
+    assert model.ends == {3, 5}
+
+
+def test_what_goes_wrong_in_the_model_is_a_model_error() -> None:
+    with pytest.raises(ModelError, match="hf:gpt2 failed") as error:
+        causal("gpt2").start([[1] * 300])
+    assert error.value.hint

@@ -1,0 +1,80 @@
+"""The JSON that scripts read, held byte for byte."""
+
+from __future__ import annotations
+
+import json
+
+from mergewise.jsonable import (
+    answer_json,
+    comparison_json,
+    context_json,
+    info_json,
+    problem_json,
+    report_json,
+    row_json,
+)
+from mergewise.types import (
+    AddReport,
+    Answer,
+    Citation,
+    Context,
+    DocumentInfo,
+    EvaluationRow,
+    Failure,
+    Passage,
+    Problem,
+    Span,
+    Step,
+    Usage,
+)
+
+SPAN = Span("d", 2, 9)
+CONTEXT = Context(
+    "q", "topk", 99, "text", 3, (Passage("text", 0.5, (SPAN,)),), (Step("take", "fits", (SPAN,), SPAN, 0.5),)
+)
+CONTEXT_JSON = (
+    '{"question": "q", "strategy": "topk", "budget": 99, "tokens": 3, "text": "text", "passages": [{"text": "text", '
+    '"score": 0.5, "verbatim": true, "spans": [{"doc": "d", "start": 2, "end": 9}]}], "trace": [{"action": "take", '
+    '"reason": "fits", "inputs": [{"doc": "d", "start": 2, "end": 9}], "output": {"doc": "d", "start": 2, "end": 9}, '
+    '"score": 0.5}]}'
+)
+
+
+def test_a_context() -> None:
+    assert json.dumps(context_json(CONTEXT)) == CONTEXT_JSON
+    assert json.dumps(comparison_json([(CONTEXT, 0.01234)])) == f'[{CONTEXT_JSON[:-1]}, "ms": 12.3}}]'
+
+
+def test_an_answer() -> None:
+    citation = Citation(1, "text", SPAN, "Title", ("One",), 4)
+    answer = Answer("q", "text [1]", (citation,), CONTEXT, Usage(1, 10, 2), mode="fil", unsupported=0.5)
+    start = (
+        '{"question": "q", "answer": "text [1]", "found": true, "complete": true, "mode": "fil", "citations": [{"mark": 1, '
+        '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4}], '
+        '"removed_marks": 0, "unsupported": 0.5, "usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, '
+    )
+    assert json.dumps(answer_json(answer)) == f'{start}"cost": null}}, "trace": [], "context": {CONTEXT_JSON}}}'
+    assert answer_json(answer, 100_000.0, 0.0)["usage"]["cost"] == 1.0
+
+
+def test_what_an_index_holds_and_what_was_done_to_it() -> None:
+    document = DocumentInfo("d", "T", {"year": 2020}, 100, 3)
+    assert json.dumps(info_json(1, {"leaf": 3}, "minilm", 2)) == (
+        '{"documents": 1, "views": {"leaf": 3}, "embedder": "minilm", "format": 2}'
+    )
+    assert json.dumps(info_json(1, {}, "none", 2, [document])) == (
+        '{"documents": 1, "views": {}, "embedder": "none", "format": 2, "list": [{"id": "d", "title": "T", '
+        '"metadata": {"year": 2020}, "characters": 100, "leaves": 3}]}'
+    )
+    assert json.dumps(report_json(AddReport(1, 2, 3, (Failure("f", "empty"),)))) == (
+        '{"added": 1, "replaced": 2, "unchanged": 3, "failed": [{"source": "f", "reason": "empty"}]}'
+    )
+    assert json.dumps(problem_json(Problem("lost", "d"))) == '{"what": "lost", "document": "d"}'
+
+
+def test_a_row_of_an_evaluation() -> None:
+    row = EvaluationRow("squad", "topk", 128, 0.1, 0.2, 0.3, 0.4, 100.0, 7.5)
+    assert json.dumps(row_json(row)) == (
+        '{"dataset": "squad", "strategy": "topk", "budget": 128, "answer": 0.1, "evidence": 0.2, "all": 0.3, '
+        '"density": 0.4, "tokens": 100.0, "query_ms": 7.5}'
+    )
