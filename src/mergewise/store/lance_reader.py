@@ -181,12 +181,8 @@ class LanceReader:
         ids = await self._ids_of(table, found)
         cosines = 1.0 - found["_distance"].to_numpy()
         if refines:
-            wanted = np.asarray(ids, np.int64)
-            for at, rows in self.mapped_rows(table).take(wanted, [column]):
-                vectors = unit_vectors(rows, column)
-                if vectors is not None:
-                    cosines = cosines.copy() if not cosines.flags.writeable else cosines
-                    cosines[at] = np.einsum("ij,j->i", vectors, vector)
+            for at, vectors in self.mapped_rows(table).vectors(np.asarray(ids, np.int64), column):
+                cosines[at] = np.einsum("ij,j->i", vectors, vector)
         return _best(ids, cosines.tolist())[:k]
 
     def _limited(self, query: Any, k: int, where: str | None) -> Any:

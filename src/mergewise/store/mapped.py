@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mergewise.protocols import FloatArray
 from mergewise.store.tables import NUMBER
 
 log = logging.getLogger("mergewise")
@@ -100,6 +101,16 @@ class MappedRows:
             if len(asked):
                 held = [column for column in columns if column in table.column_names]
                 yield asked, table.select(held).take(pa.array(at[asked]))
+
+    def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
+        """A column of vectors by id, some from each file: where in `ids` they were asked for, and the vectors."""
+        for known, table in self._segments:
+            if column in table.column_names:
+                at = _looked_up(known, ids, np.arange(len(known)))
+                asked = np.flatnonzero(at >= 0)
+                if len(asked):
+                    flat = table[column].chunk(0).flatten().to_numpy(zero_copy_only=True)
+                    yield asked, flat.reshape(len(known), -1)[at[asked]].astype(np.float32)
 
 
 def _looked_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:

@@ -69,7 +69,7 @@ def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
     Where they do not share all of them, the heading lines stay in the text.
     """
     first, last = leaves[0], leaves[-1]
-    shared = shared_path([leaf.headings for leaf in leaves])
+    shared = shared_path([leaf.headings for leaf in leaves]) if len(leaves) > 1 else first.headings
     return Fragment(
         doc_id=first.doc_id,
         title=first.title,

@@ -93,6 +93,9 @@ class Link:
     near: bool
 
 
+_NONE: frozenset[str] = frozenset()
+
+
 class Candidates:
     """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
 
@@ -114,7 +117,10 @@ class Candidates:
         self._last: dict[int, int] = {}  # the last candidate of each leaf
         self._term_weights: dict[str, float] = {}
         self._vectors: list[FloatArray] = []
-        self._fixed: list[tuple[float, ...]] = []  # features that never change, as `_fixed_features` orders them
+        self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
+        self._sections: list[int] = []  # of each candidate, as a number
+        self._documents: list[int] = []
+        self._numbers: dict[SectionKey | str, int] = {}
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -127,7 +133,9 @@ class Candidates:
             self._add(leaf)
         if not self._term_weights:
             self._term_weights = self.term_weights()
-        self._fixed += map(self._fixed_features, range(first, len(self.sentences)))
+        fixed = [self._fixed_features(candidate) for candidate in range(first, len(self.sentences))]
+        if fixed:
+            self._fixed.append(np.array(fixed, np.float32))
 
     def _add(self, leaf: LeafSentences) -> None:
         section = leaf.doc_id, leaf.headings
@@ -137,13 +145,15 @@ class Candidates:
         if leaf.vectors is not None:
             self._vectors.append(leaf.vectors)
         members = self.members.setdefault(section, [])
+        self._sections += [self._numbers.setdefault(section, len(self._numbers))] * len(leaf.sentences)
+        self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * len(leaf.sentences)
         positions = self._finder.positions(leaf.text)
         for number, sentence in enumerate(leaf.sentences):
             start, end = sentence.start - leaf.start, sentence.end - leaf.start
             members.append(len(self.sentences))
             self._last[leaf.id] = len(self.sentences)
             self.sentences.append(SentenceInLeaf(leaf, number))
-            self.terms.append(frozenset(term for at, term in positions if start <= at < end))
+            self.terms.append(frozenset(term for at, term in positions if start <= at < end) if positions else _NONE)
 
     def before(self, candidate: int) -> int | None:
         """The candidate that stands before this one in its section, where it is known."""
@@ -204,7 +214,8 @@ class Candidates:
         """Shape (candidates, features)."""
         if not self.sentences:
             return np.empty((0, len(FEATURES)), np.float32)
-        leaf, terms, path_terms, first, length, offered = np.array(self._fixed, np.float32).T
+        self._fixed = [np.concatenate(self._fixed)]
+        leaf, terms, path_terms, first, length, offered = self._fixed[0].T
         cosine = self.cosines()
         document, elsewhere = self._spread(leaf)
         columns = {
@@ -236,13 +247,8 @@ class Candidates:
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
         """What was found in each candidate's document, with its own section and without, over the most of all."""
-        by_section = np.zeros(len(self), np.float32)
-        by_document: dict[str, float] = defaultdict(float)
-        for (doc_id, _), members in self.members.items():
-            by_section[members] = leaf[members].sum()
-            by_document[doc_id] += float(leaf[members].sum())
-        whole = np.array([by_document[sentence.leaf.doc_id] for sentence in self.sentences], np.float32)
-        elsewhere = whole - by_section
+        whole = np.bincount(self._documents, leaf)[self._documents].astype(np.float32)
+        elsewhere = whole - np.bincount(self._sections, leaf)[self._sections].astype(np.float32)
         return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
 
     def _best_of_named(self, scores: FloatArray) -> FloatArray:

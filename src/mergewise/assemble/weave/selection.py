@@ -23,6 +23,7 @@ LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to th
 ALIKE = 0.95  # cosine above which two sentences begin to say the same
 HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
 LEFT_OUT = 8  # sentences that are named where selection stopped by itself
+TILE = 6  # rows of a matrix product that stays too small for BLAS to wake its threads, which would spin
 SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
 
 
@@ -73,7 +74,8 @@ def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
     if vectors is None:
         return np.eye(len(considered), dtype=np.float32)
     vectors = vectors[list(considered)]
-    similarity: FloatArray = np.clip((np.einsum("ik,jk->ij", vectors, vectors) - ALIKE) / (1 - ALIKE), 0, 1)
+    cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, len(vectors), TILE)])
+    similarity: FloatArray = np.clip((cosines - ALIKE) / (1 - ALIKE), 0, 1)
     np.fill_diagonal(similarity, 1)
     return similarity
 
@@ -99,6 +101,9 @@ class Prices:
         self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
 
     def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
+        if len(new) == 1:
+            section = self._sections[new[0]]
+            return self._costs[new[0]] + (self._headings[section] if taken.isdisjoint(self._members[section]) else 0)
         sections = {self._sections[at] for at in new}
         headed = {section for section in sections if not taken.isdisjoint(self._members[section])}
         return sum(self._costs[at] for at in new) + sum(self._headings[section] for section in sections - headed)

@@ -51,8 +51,8 @@ def gather(
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Candidates:
     """Candidates with their relevance: from the search, from what the question names, and from `hops` hops."""
+    ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
     asked = Asked.of(question, reader.question_vector(question))
-    ranked = dict(reader.rank(question, parameters.k))
     names, known = named_definitions(asked, reader)
     named = leaves_of([definition for name in names for definition in known[name.name]], ranked)
     slices = slices_with_bounds(question, reader, parameters)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mergewise.store.tables import Packed, Table
 from mergewise.text.keys import search_key, split_key
@@ -60,11 +62,11 @@ SENTENCES = Packed("sentences", pa.list_(pa.int32()), pack_sentences, unpack_sen
 
 def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     """Unit vectors of the sentences of each leaf, stored a byte a component; None where the embedder gave none."""
-    packed = rows["sentence_vectors"].to_pylist()
-    counts = [len(numbers) // 3 for numbers in rows["sentences"].to_pylist()]
-    if None in packed or not sum(counts):
+    packed = rows["sentence_vectors"].combine_chunks()
+    counts = (pc.list_value_length(rows["sentences"]).to_numpy() // 3).tolist()
+    if packed.null_count or not sum(counts):
         return {"vectors": [None] * len(packed)}
-    whole = np.frombuffer(b"".join(packed), np.int8).reshape(sum(counts), -1).astype(np.float32)
+    whole = np.frombuffer(b"".join(packed.to_pylist()), np.int8).reshape(sum(counts), -1).astype(np.float32)
     whole /= np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None].clip(1e-9)
     ends = np.cumsum([0, *counts]).tolist()
     return {"vectors": [whole[first:end] for first, end in pairwise(ends)]}
@@ -73,6 +75,7 @@ def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
 SENTENCE_VECTORS = Packed("sentence_vectors", pa.binary(), None, unpack_sentence_vectors, ("vectors",), ("sentences",))
 
 
+@lru_cache(100_000)
 def name_hash(name: str) -> int:
     """The same number everywhere and always."""
     return int.from_bytes(blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "little", signed=True)
