@@ -168,7 +168,8 @@ class LanceReader:
         if opened is None or not self.manifest.dimension:
             return start(_nothing())
         half = vector.astype(np.float16)
-        query = opened.query().nearest_to(half).column(column).distance_type("dot").nprobes(NPROBES)
+        packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
+        query = opened.query().nearest_to(packed).column(column).distance_type("dot").nprobes(NPROBES)
         refines = self._is_mapped(table)  # then the candidates are compared exactly here, from the mapped vectors
         query = query if refines else query.refine_factor(REFINE)
         limited = self._limited(query, REFINE * k if refines else k, where)
