@@ -110,16 +110,16 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
 
 def _new_manifest(spec: str, wanted: Mapping[str, dict[str, Any] | None]) -> Manifest:
     model = load_embedder(spec)
-    views = {name: ViewState(VIEWS[name].dump() if own is None else own) for name, own in wanted.items()}
+    views = {name: ViewState(VIEWS[name].dump() if asked is None else asked) for name, asked in wanted.items()}
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
 
 
 def _check_embedder(store: LanceStore, embedder: str | None) -> None:
-    own = store.manifest.embedder
-    if embedder is not None and embedder != own:
+    built_with = store.manifest.embedder
+    if embedder is not None and embedder != built_with:
         raise EmbedderMismatch(
-            f"{store.directory} was built with the embedder {own!r}, not {embedder!r}",
-            f"use --embedder {own}, or index into another directory",
+            f"{store.directory} was built with the embedder {built_with!r}, not {embedder!r}",
+            f"use --embedder {built_with}, or index into another directory",
         )
 
 
@@ -144,7 +144,13 @@ class Index:
     _embedder: Embedder | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
-        return self.store.reader().row_counts()["documents"]
+        return len(self.store.reader().numbers())
+
+    @property
+    def search(self) -> SearchSettings:
+        """The older name of `search_settings`."""
+        _warn_of("Index.search", "search_settings")
+        return self.search_settings
 
     @property
     def manifest(self) -> Manifest:
@@ -166,10 +172,10 @@ class Index:
 
     def document(self, doc_id: str) -> Document:
         """One document with its text, outline and pages; `UsageError` where there is none of this id."""
-        found = self.store.reader().document(doc_id)
-        if found is None:
+        document = self.store.reader().document(doc_id)
+        if document is None:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
-        return found
+        return document
 
     def add(self, *sources: Source | Iterable[Source], progress: Progress | None = None) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
@@ -185,14 +191,14 @@ class Index:
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
         """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default."""
-        for name, own in wanted.items():
+        for name, asked in wanted.items():
             standing = self.store.settings.get(name)
-            if standing is not None and own is not None and standing != own:
+            if standing is not None and asked is not None and standing != asked:
                 raise UsageError(
                     f"{self.store.directory} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
-                self.store.begin_view(name, VIEWS[name].dump() if own is None else own)
+                self.store.begin_view(name, VIEWS[name].dump() if asked is None else asked)
             if name not in self.manifest.whole:
                 pipeline.add_view(self.store, VIEWS[name], self._makers(), progress)
 
@@ -279,8 +285,8 @@ class Index:
         def assemble(question: str) -> Context:
             return strategies.assemble(strategy, question, reader, room, models, parameters)
 
-        found = in_rounds(question, rounds, assemble, models, stored.document)
-        return found if then is None else strategies.merge_context(then, found, budget, models)
+        context = in_rounds(question, rounds, assemble, models, stored.document)
+        return context if then is None else strategies.merge_context(then, context, budget, models)
 
     # -- care
 

@@ -187,7 +187,7 @@ class RowReader(Protocol):
         """These rows as records, in the order of `ids`. A missing id is missing in the result."""
         ...
 
-    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
+    def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
         """A column of vectors of these rows; empty for an index without an embedder."""
         ...
 
@@ -283,29 +283,34 @@ class StoreReader(Protocol):
         """Rows by table, the documents first."""
         ...
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str = "leaf") -> Ranking:
-        """Ids by BM25 over the column of the table that is searched, best first; only scores above zero."""
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
+        """Ids by BM25 over the column of the table that is searched, best first; only scores above zero.
+
+        Without a table, here and below, the leaves are meant.
+        """
         ...
 
     def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Ranking:
         """Ids by cosine, best first."""
         ...
 
     def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str = "leaf"
+        self, question: str, k: int, where: str | None = None, table: str | None = None
     ) -> Future[Ranking]:
         """The same, meanwhile."""
         ...
 
     def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]: ...
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]: ...
 
-    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]: ...
+    def vectors(
+        self, ids: Sequence[int], table: str | None = None, column: str = "vector"
+    ) -> dict[int, FloatArray]: ...
 
     def whole(self, table: str, columns: Sequence[str]) -> Any: ...
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -30,8 +29,7 @@ def tree_of(document: Document, settings: TreeSettings = SMALL) -> Tree:
 
 
 def problems(document: Document, tree: Tree) -> list[str]:
-    leaves = [replace(leaf, sentences=own) for leaf, own in zip(tree.leaves, tree.sentences, strict=True)]
-    rows = DocumentRows(document, "", {"leaf": Rows(tuple(leaves)), "section": Rows(tree.sections)})
+    rows = DocumentRows(document, "", {"leaf": Rows(tree.leaves), "section": Rows(tree.sections)})
     return [problem.what for problem in document_problems(rows, VIEWS, {"leaf": {}}, 0)]
 
 

@@ -27,10 +27,10 @@ def test_sentences_are_pooled_in_the_pass_that_embeds_their_leaf() -> None:
         keys = [search_key(leaf.title, leaf.headings, leaf.text) for leaf in tree.leaves]
         np.testing.assert_allclose(vectors, model.embed_documents(keys), atol=1e-5)
         assert sentence_vectors is not None
-        for leaf, key, sentences, own in zip(tree.leaves, keys, tree.sentences, sentence_vectors, strict=True):
+        for leaf, key, rows in zip(tree.leaves, keys, sentence_vectors, strict=True):
             tokens, offsets = token_vectors(key)
             shift = len(key) - len(leaf.text) - leaf.start
-            for sentence, row in zip(sentences, own, strict=True):
+            for sentence, row in zip(leaf.sentences, rows, strict=True):
                 inside = [
                     i for i, (a, b) in enumerate(offsets)
                     if a < b and sentence.start + shift <= a and b <= sentence.end + shift

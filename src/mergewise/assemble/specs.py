@@ -63,6 +63,8 @@ def _converted(key: str, value: object, wanted: Any, name: str) -> object:
         return value
     if wanted is bool:
         return _switch(key, value, name)
+    if get_origin(wanted) is tuple:
+        return tuple(value.split("+")) if isinstance(value, str) else value
     try:
         converted = wanted(value)
     except (TypeError, ValueError):

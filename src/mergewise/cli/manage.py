@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mergewise.cli.options import CHAT, DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
 from mergewise.cli.output import progress, say, say_error, say_json
+from mergewise.errors import UsageError
 from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.types import AddReport
-
-if TYPE_CHECKING:
-    from mergewise.index.slices import SliceSettings
 
 
 def index(
@@ -21,6 +20,10 @@ def index(
     index_dir: IndexOption = DEFAULT_INDEX,
     embedder: EmbedderOption = None,
     views: Annotated[str, typer.Option(help="Views to build, separated by commas.")] = "leaf",
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="VIEW.NAME=VALUE", help="A setting of a view, such as slice.chunk=300."),
+    ] = None,
     chat: Annotated[
         str, typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries: extractive, or openai:MODEL.")
     ] = CHAT,
@@ -30,9 +33,10 @@ def index(
     import mergewise
 
     wanted = [view.strip() for view in views.split(",")]
+    settings = view_settings(wanted, assignments or (), chat)
     with progress("Indexing") as advance:
         opened = mergewise.open(
-            index_dir, views=wanted, slices=_slices(wanted, chat), embedder=embedder, chat=chat, progress=advance
+            index_dir, views=wanted, settings=settings, embedder=embedder, chat=chat, progress=advance
         )
         report = opened.add(*paths, progress=advance)
     if as_json:
@@ -43,11 +47,28 @@ def index(
         raise typer.Exit(1)
 
 
-def _slices(views: list[str], chat: str) -> SliceSettings | None:
-    """Summaries by the chat model where one is named, and else the settings that stand."""
-    from mergewise.index.slices import SliceSettings
+def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:
+    """Settings of views out of `VIEW.NAME=VALUE`; where a chat model is named, a view may have others by default.
 
-    return SliceSettings(summary="abstractive") if "slice" in views and chat != CHAT else None
+    A view of which nothing is said has none: those that stand, or its default ones.
+    """
+    from mergewise.assemble.specs import with_parameters
+    from mergewise.index import VIEWS
+    from mergewise.store.views import views_of
+
+    given: dict[str, dict[str, object]] = {}
+    for assignment in assignments:
+        view, dot, setting = assignment.partition(".")
+        name, equals, value = setting.partition("=")
+        if not (dot and equals):
+            raise UsageError(f"{assignment!r} sets nothing", "write --set VIEW.NAME=VALUE, such as slice.chunk=300")
+        given.setdefault(view.strip(), {})[name.strip()] = value.strip()
+    settings = {}
+    for known in views_of(VIEWS, [*views, *given]):
+        chosen = {**(known.with_chat if chat != CHAT else {}), **given.get(known.name, {})}
+        if chosen:
+            settings[known.name] = with_parameters(known.settings(), chosen, f"the view {known.name}")
+    return settings
 
 
 def say_report(report: AddReport, total: int, index_dir: Path) -> None:
@@ -77,6 +98,9 @@ def info(
     say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
     for name, rows in views.items():
         say(f"  {name}: {rows} rows")
+    for name in opened.manifest.views:
+        if lacking := opened.store.missing(name):
+            say(f"  the view {name!r} is being added: {len(lacking)} documents lack it")
     for document in listed or ():
         say(f"{document.id}  {document.title}  ({document.characters} characters, {document.leaves} leaves)")
 

@@ -60,7 +60,7 @@ class HybridReader:
 
         A reranker puts those found into its own order, with its scores.
         """
-        text, vector = self._both_searches(question, k, "leaf", "vector")
+        text, vector = self._both_searches(question, k, None, "vector")
         ranking = self._fused(text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
@@ -109,7 +109,7 @@ class HybridReader:
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         return self._store.rows(table, record, ids)
 
-    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
+    def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
         return self._store.vectors(ids, table, column)
 
     def whole(self, table: str, columns: Sequence[str]) -> Any:
@@ -126,7 +126,7 @@ class HybridReader:
 
     # -- both searches
 
-    def _both_searches(self, question: str, k: int, table: str, column: str) -> tuple[Ranking, Ranking]:
+    def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
         """Full text is searched while the question is embedded, and while its vector is searched for."""
         depth = max(k, self._search.depth)
         text = self._store.start_text_search(question, depth, self._where, table)

@@ -22,7 +22,7 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
     unique = list(dict.fromkeys(ids))
     for first in range(0, len(unique), _DOCUMENTS_AT_ONCE):
         for rows in reader.stored(unique[first : first + _DOCUMENTS_AT_ONCE]):
-            seen.update({"documents": 1, **{name: len(own.records) for name, own in rows.tables.items()}})
+            seen.update({"documents": 1, **{name: len(of_table.records) for name, of_table in rows.tables.items()}})
             problems += document_problems(rows, registry, reader.views, dimension)
             problems += _unread(reader, rows, registry)
     problems += [
@@ -49,9 +49,9 @@ def document_problems(
     doc_id = rows.document.id
     problems = []
     for view in (view for name, view in registry.items() if name in settings):
-        own = view.load(settings[view.name])
-        problems += [Problem(what, doc_id) for what in view.problems(rows, own, dimension)]
-        for table in view.tables(own):
+        chosen = view.load(settings[view.name])
+        problems += [Problem(what, doc_id) for what in view.problems(rows, chosen, dimension)]
+        for table in view.tables(chosen):
             ids = [record.id for record in rows[table.name]] if table.numbered else []
             if any(later != earlier + 1 for earlier, later in pairwise(ids)):
                 problems.append(Problem(f"ids of the table {table.name!r} are not consecutive", doc_id))

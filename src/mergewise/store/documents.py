@@ -39,7 +39,7 @@ _OF_FORMAT_2 = {"_sections": 0}  # columns that nothing reads any more
 
 def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: str, schema: pa.Schema) -> pa.Table:
     """Documents with their numbers and first ids. `first_table` is that of the leaves."""
-    records = [_record(number, first_id, own, len(own[first_table])) for number, first_id, own in rows]
+    records = [_record(number, first_id, row, len(row[first_table])) for number, first_id, row in rows]
     return pa.Table.from_pylist(records, schema)
 
 

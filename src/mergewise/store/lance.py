@@ -129,8 +129,8 @@ class LanceStore:
     def check(self) -> list[Problem]:
         reader = self.reader()
         misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
-        found = audit(reader, self.registry, self.manifest.dimension)
-        return found + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
+        problems = audit(reader, self.registry, self.manifest.dimension)
+        return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
 
     def repair(self) -> None:
         with self._writing() as change:

@@ -47,6 +47,7 @@ class LanceReader:
         self.directory = directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
+        self._first = next(iter(self._specs))  # the table that is meant where none is named: the leaves
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
         self._kept: dict[str, Any] = {}
@@ -84,18 +85,17 @@ class LanceReader:
         documents = self._document_rows(doc_ids)
         condition = f"{NUMBER} in ({sql_numbers(row['_number'] for row in documents)})" if documents else "false"
         tables = {name: table for name in self._specs if (table := self._table(name)) is not None}
-        found = {name: run(scan(table, None, condition)) for name, table in tables.items()}
-        return [self._document_with_rows(row, found) for row in documents]
+        rows_of = {name: run(scan(table, None, condition)) for name, table in tables.items()}
+        return [self._with_rows(row, rows_of) for row in documents]
 
-    def _document_with_rows(self, row: Mapping[str, Any], tables: Mapping[str, pa.Table]) -> DocumentRows:
-        rows = {}
-        for view, state in self.manifest.views.items():
-            if not holds(state.missing, row["_number"]):
-                for spec in self._specs.values():
-                    if spec.view == view and spec.table.name in tables:
-                        own = tables[spec.table.name].filter(pc.field(NUMBER) == row["_number"])
-                        rows[spec.table.name] = rows_from(spec.table, own.sort_by(_ID) if spec.table.numbered else own)
-        return DocumentRows(d.document_from(row), row["_digest"], rows)
+    def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, pa.Table]) -> DocumentRows:
+        """A document with the rows of the views that it has."""
+        tables = {}
+        for name, spec in self._specs.items():
+            if name in rows_of and not holds(self.manifest.views[spec.view].missing, document["_number"]):
+                rows = rows_of[name].filter(pc.field(NUMBER) == document["_number"])
+                tables[name] = rows_from(spec.table, rows.sort_by(_ID) if spec.table.numbered else rows)
+        return DocumentRows(d.document_from(document), document["_digest"], tables)
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
         """The numbers of the documents, or of those that meet a condition."""
@@ -140,17 +140,18 @@ class LanceReader:
 
     # -- searches
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str = "leaf") -> Ranking:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
         return self.start_text_search(question, k, where, table).result()
 
     def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Ranking:
         return self.start_vector_search(vector, k, where, table, column).result()
 
     def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str = "leaf"
+        self, question: str, k: int, where: str | None = None, table: str | None = None
     ) -> Future[Ranking]:
+        table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         if opened is None or spec is None or not question.strip():
             return start(_nothing())
@@ -158,12 +159,13 @@ class LanceReader:
         return start(self._text_ranking(table, self._limited(query, k, where)))
 
     async def _text_ranking(self, table: str, query: Any) -> Ranking:
-        found = await self._addressed(table, query, "_score").to_arrow()
-        return _best(await self._ids_of(table, found), found["_score"].to_pylist())
+        hits = await self._addressed(table, query, "_score").to_arrow()
+        return _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
 
     def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
+        table = table or self._first
         opened = self._table(table)
         if opened is None or not self.manifest.dimension:
             return start(_nothing())
@@ -178,9 +180,9 @@ class LanceReader:
     async def _vector_ranking(
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
-        found = await self._addressed(table, query, "_distance").to_arrow()
-        ids = await self._ids_of(table, found)
-        cosines = 1.0 - found["_distance"].to_numpy()
+        hits = await self._addressed(table, query, "_distance").to_arrow()
+        ids = await self._ids_of(table, hits)
+        cosines = 1.0 - hits["_distance"].to_numpy()
         if refines:
             for at, vectors in self.mapped_rows(table).vectors(np.asarray(ids, np.int64), column):
                 cosines[at] = np.einsum("ij,j->i", vectors, vector)
@@ -199,12 +201,12 @@ class LanceReader:
     def _addressed(self, table: str, query: Any, score: str) -> Any:
         return query.select([score] if self._is_mapped(table) else [_ID, score]).with_row_id()
 
-    async def _ids_of(self, table: str, found: pa.Table) -> list[int]:
-        """The ids of the rows that a search found. An address that no file knows is asked for."""
-        if _ID in found.column_names:
-            stored: list[int] = found[_ID].to_pylist()
+    async def _ids_of(self, table: str, hits: pa.Table) -> list[int]:
+        """The ids of the rows that a search hits. An address that no file knows is asked for."""
+        if _ID in hits.column_names:
+            stored: list[int] = hits[_ID].to_pylist()
             return stored
-        addresses = found[_ADDRESS].to_numpy().astype(np.int64)
+        addresses = hits[_ADDRESS].to_numpy().astype(np.int64)
         ids = self.mapped_rows(table).ids_at(addresses)
         unknown = np.flatnonzero(ids < 0)
         if len(unknown):
@@ -225,18 +227,19 @@ class LanceReader:
         if spec is None:
             return {}
         read = form(spec.table, record)
-        found: dict[int, Row] = {}
+        records: dict[int, Row] = {}
         for rows in self._parts(table, read.columns, ids):
-            found |= zip(rows[_ID].to_pylist(), read.read(rows), strict=True)
-        return {row: found[row] for row in ids if row in found}
+            records |= zip(rows[_ID].to_pylist(), read.read(rows), strict=True)
+        return {row: records[row] for row in ids if row in records}
 
-    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
-        found: dict[int, FloatArray] = {}
+    def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
+        table = table or self._first
+        by_id: dict[int, FloatArray] = {}
         for rows in self._parts(table, [column], ids) if self.manifest.dimension else ():
             vectors = unit_vectors(rows, column)
             if vectors is not None:
-                found |= zip(rows[_ID].to_pylist(), vectors, strict=True)
-        return found
+                by_id |= zip(rows[_ID].to_pylist(), vectors, strict=True)
+        return by_id
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
         opened = self._table(table)

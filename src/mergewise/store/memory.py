@@ -114,6 +114,11 @@ class MemoryStore:
     def _specs(self, view: str) -> Sequence[Table]:
         return self.registry[view].tables_of(self._views[view].settings)
 
+    @property
+    def _first(self) -> str:
+        """The table that is meant where none is named: the leaves."""
+        return self._specs(next(iter(self._views)))[0].name
+
     def _spec(self, name: str) -> Table | None:
         return next((table for view in self._views for table in self._specs(view) if table.name == name), None)
 
@@ -132,7 +137,7 @@ class MemoryStore:
         return {name: state.settings for name, state in self._views.items() if not self.missing(name)}
 
     def documents(self) -> list[DocumentInfo]:
-        leaves = self._tables.get(self._specs(next(iter(self._views)))[0].name)
+        leaves = self._tables.get(self._first)
         counts = Counter(leaves[NUMBER].to_pylist() if leaves is not None else ())
         return [
             DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number])
@@ -140,8 +145,8 @@ class MemoryStore:
         ]
 
     def document(self, doc_id: str) -> Document | None:
-        found = self._documents.get(doc_id)
-        return None if found is None else found[2].document
+        standing = self._documents.get(doc_id)
+        return None if standing is None else standing[2].document
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
@@ -155,7 +160,7 @@ class MemoryStore:
             if not holds(state.missing, number):
                 for table in self._specs(view):
                     rows = self._rows_of(table.name)
-                    tables[table.name] = rows_from(table, _where(rows, lambda own: own == number))
+                    tables[table.name] = rows_from(table, _where(rows, lambda of_row: of_row == number))
         return replace(row, tables=tables)
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
@@ -197,21 +202,21 @@ class MemoryStore:
         if spec is None:
             return {}
         rows = self._rows_of(table)
-        found = dict(zip(rows["id"].to_pylist(), form(spec, record).read(rows), strict=True))
-        return {row: found[row] for row in ids if row in found}
+        records = dict(zip(rows["id"].to_pylist(), form(spec, record).read(rows), strict=True))
+        return {row: records[row] for row in ids if row in records}
 
-    def vectors(self, ids: Sequence[int], table: str = "leaf", column: str = "vector") -> dict[int, FloatArray]:
-        rows = self._rows_of(table)
+    def vectors(self, ids: Sequence[int], table: str | None = None, column: str = "vector") -> dict[int, FloatArray]:
+        rows = self._rows_of(table or self._first)
         vectors = unit_vectors(rows, column)
-        found = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
-        return {row: found[row] for row in ids if row in found}
+        by_id = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
+        return {row: by_id[row] for row in ids if row in by_id}
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str = "leaf") -> Ranking:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
-        spec, numbers = self._spec(table), self.numbers(where)
+        spec, numbers = self._spec(table or self._first), self.numbers(where)
         if spec is None or spec.text is None:
             return []
-        rows = self._rows_of(table)
+        rows = self._rows_of(spec.name)
         texts = {i: _words(text) for i, text in zip(*(rows[c].to_pylist() for c in ("id", spec.text)), strict=True)}
         average = sum(map(len, texts.values())) / max(1, len(texts))
         holding = Counter(word for words in texts.values() for word in set(words))
@@ -227,10 +232,10 @@ class MemoryStore:
         return _top({row: score for row, score in scores.items() if score > 0}, k)
 
     def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Ranking:
-        spec, numbers = self._spec(table), self.numbers(where)
-        rows = self._rows_of(table) if spec is not None else None
+        spec, numbers = self._spec(table or self._first), self.numbers(where)
+        rows = self._rows_of(spec.name) if spec is not None else None
         vectors = None if rows is None else unit_vectors(rows, column)
         if rows is None or vectors is None:
             return []
@@ -238,12 +243,12 @@ class MemoryStore:
         return _top({row: cosine for row, number, cosine in near if number in numbers}, k)
 
     def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str = "leaf"
+        self, question: str, k: int, where: str | None = None, table: str | None = None
     ) -> Future[Ranking]:
         return _done(self.text_search(question, k, where, table))
 
     def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str = "leaf", column: str = "vector"
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
         return _done(self.vector_search(vector, k, where, table, column))
 

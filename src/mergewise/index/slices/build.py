@@ -87,10 +87,10 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
     sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
     chunks = []
     for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):
-        own = units[first:end]
+        inside = units[first:end]
         share = 1.0 if settings.summary == "none" else settings.summary_share
-        parts = extract(text, [strip_span(text, u.start, u.end) for u in own], [u.heading for u in own], share)
-        touched = leaves[own[0].leaf : own[-1].leaf + 1]
+        parts = extract(text, [strip_span(text, u.start, u.end) for u in inside], [u.heading for u in inside], share)
+        touched = leaves[inside[0].leaf : inside[-1].leaf + 1]
         chunks.append(
             Chunk(
                 id=ordinal,
@@ -98,12 +98,12 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
                 title=leaves[0].title,
                 headings=shared_path([leaf.headings for leaf in touched]),
                 ordinal=ordinal,
-                start=own[0].start,
-                end=own[-1].end,
-                first_leaf=own[0].leaf,
+                start=inside[0].start,
+                end=inside[-1].end,
+                first_leaf=inside[0].leaf,
                 leaf_count=len(touched),
-                tokens=sum(unit.tokens for unit in own),
-                text=text[own[0].start : own[-1].end],
+                tokens=sum(unit.tokens for unit in inside),
+                text=text[inside[0].start : inside[-1].end],
                 summary=SLICE_GAP.join(text[a:b] for a, b in parts),
                 parts=tuple(parts),
             )
@@ -139,8 +139,8 @@ def salience(sentences: Sequence[str]) -> list[float]:
     A term weighs the more, the more of the chunk's sentences have it; the first sentence introduces the rest.
     """
     terms = [content_terms(sentence) for sentence in sentences]
-    holding = Counter(term for own in terms for term in own)
-    weights = [sum(log(1 + holding[term]) for term in own) / sqrt(max(1, len(own))) for own in terms]
+    holding = Counter(term for said in terms for term in said)
+    weights = [sum(log(1 + holding[term]) for term in said) / sqrt(max(1, len(said))) for said in terms]
     return [weight * (1.25 if i == 0 else 1.0) for i, weight in enumerate(weights)]
 
 
@@ -199,8 +199,8 @@ class _Slicer:
         """Those above the place where the slice begins."""
         if not chunk.parts:
             return chunk.headings
-        own = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
-        leaf = max((i for i in own if self.starts[i] <= start), default=chunk.first_leaf)
+        touched = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
+        leaf = max((i for i in touched if self.starts[i] <= start), default=chunk.first_leaf)
         headings: tuple[str, ...] = self.document["leaf"][leaf].headings
         return headings
 
@@ -216,16 +216,16 @@ def _embedded(
     of_slices: list[dict[str, FloatArray]] = [{} for _ in built]
     if embedder is None:
         return of_chunks, of_slices
-    chunks, slices = [own for own, _ in built], [own for _, own in built]
+    chunks, slices = [rows for rows, _ in built], [rows for _, rows in built]
     texts = {
-        "slice": (of_slices, "vector", [[_key(x, x.text) for x in own] for own in slices]),
-        "chunk": (of_chunks, CHUNK_VECTORS["chunk"], [[_key(x, x.text) for x in own] for own in chunks]),
-        "summary": (of_chunks, CHUNK_VECTORS["summary"], [[_key(x, x.summary) for x in own] for own in chunks]),
+        "slice": (of_slices, "vector", [[_key(row, row.text) for row in rows] for rows in slices]),
+        "chunk": (of_chunks, CHUNK_VECTORS["chunk"], [[_key(row, row.text) for row in rows] for rows in chunks]),
+        "summary": (of_chunks, CHUNK_VECTORS["summary"], [[_key(row, row.summary) for row in rows] for rows in chunks]),
     }
     for name in settings.vectors:
         columns, column, keys = texts[name]
-        for own, vectors in zip(columns, _by_document(embedder, keys), strict=True):
-            own[column] = vectors
+        for beside, vectors in zip(columns, _by_document(embedder, keys), strict=True):
+            beside[column] = vectors
     return of_chunks, of_slices
 
 
@@ -234,6 +234,6 @@ def _key(record: Chunk | Slice, text: str) -> str:
 
 
 def _by_document(embedder: Embedder, keys: Sequence[Sequence[str]]) -> list[FloatArray]:
-    vectors = embedder.embed_documents([key for own in keys for key in own])
-    ends = list(accumulate((len(own) for own in keys), initial=0))
+    vectors = embedder.embed_documents([key for texts in keys for key in texts])
+    ends = list(accumulate((len(texts) for texts in keys), initial=0))
     return [vectors[a:b] for a, b in pairwise(ends)]

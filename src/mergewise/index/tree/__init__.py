@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mergewise.index.tree.build import Tree, TreeSettings, build_trees
 from mergewise.index.tree.check import problems
@@ -23,12 +22,11 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, makers: Mak
     embedded = [(None, None)] * len(trees) if makers.embedder is None else embed_trees(makers.embedder, trees)
     built: list[ViewRows] = []
     for rows, tree, (vectors, sentence_vectors) in zip(documents, trees, embedded, strict=True):
-        leaves = tuple(replace(x, sentences=own) for x, own in zip(tree.leaves, tree.sentences, strict=True))
-        packed = None if sentence_vectors is None else [own.tobytes() for own in sentence_vectors]
+        packed = None if sentence_vectors is None else [of_leaf.tobytes() for of_leaf in sentence_vectors]
         columns = {"vector": vectors, "sentence_vectors": packed}
         built.append(
             {
-                LEAF.name: Rows(leaves, {name: own for name, own in columns.items() if own is not None}),
+                LEAF.name: Rows(tree.leaves, {name: values for name, values in columns.items() if values is not None}),
                 SECTION.name: Rows(tree.sections),
                 NAME.name: Rows(names_of(rows.document, tree)),
             }

@@ -36,13 +36,12 @@ class TreeSettings:
 class Tree:
     """One document's nodes: leaves in document order, sections in pre-order, the document itself first.
 
-    `sentences` are those of each leaf, headings left out. Ids count from 0, leaves before sections; the store moves them
+    Ids count from 0, leaves before sections; the store moves them
     into a range of the document's own.
     """
 
     leaves: tuple[Leaf, ...]
     sections: tuple[Section, ...]
-    sentences: tuple[tuple[Sentence, ...], ...]
 
 
 def build_trees(
@@ -299,15 +298,12 @@ class _Emitter:
         by = len(self.leaves)
         sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
         leaves: list[Leaf] = []
-        sentences: list[tuple[Sentence, ...]] = []
         for (_, path), drafts in groupby(self.leaves, key=lambda draft: (id(draft.node), draft.path)):
             below = list(drafts)
             headings, ancestors = self._headings(below[0].node), tuple([number + by for number in path])
             for draft in below:
-                leaf = self._leaf(len(leaves), draft, headings, ancestors)
-                leaves.append(leaf)
-                sentences.append(self._sentences(draft.units, leaf.body))
-        return Tree(tuple(leaves), sections, tuple(sentences))
+                leaves.append(self._leaf(len(leaves), draft, headings, ancestors))
+        return Tree(tuple(leaves), sections)
 
     def _section(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> None:
         draft = _SectionDraft(node, ancestors, ordinal, len(self.leaves))
@@ -354,6 +350,7 @@ class _Emitter:
         text = self.document.text
         start, end = draft.units[0].start, draft.units[-1].end
         body = max(start, draft.node.body)
+        body = body if text[body:end].strip() else start
         return Leaf(
             id=number,
             doc_id=self.document.id,
@@ -362,19 +359,20 @@ class _Emitter:
             ordinal=draft.ordinal,
             start=start,
             end=end,
-            body=body if text[body:end].strip() else start,
+            body=body,
             headings=headings,
             text=text[start:end],
             tokens=draft.tokens,
+            sentences=self._sentences(draft.units, body),
         )
 
     def _sentences(self, units: Sequence[_Unit], body: int) -> tuple[Sentence, ...]:
-        found: list[Sentence] = []
+        sentences: list[Sentence] = []
         for unit in units:
             start, end = strip_span(self.document.text, max(unit.start, body), unit.end)
             if start < end:
-                found.append(Sentence(start, end, unit.tokens))
-        return tuple(found)
+                sentences.append(Sentence(start, end, unit.tokens))
+        return tuple(sentences)
 
     def _headings(self, node: _Node) -> tuple[str, ...]:
         """The heading path below the title: a first heading that repeats the title adds nothing."""

@@ -24,7 +24,7 @@ def problems(rows: DocumentRows, settings: TreeSettings, dimension: int) -> Iter
     first, end = leaves[0].id, leaves[0].id + len(leaves)
     if "".join(leaf.text for leaf in leaves) != text:
         yield "the leaves do not add up to the document's text"
-    if any(text[x.start : x.end] != x.text or not x.start <= x.body <= x.end for x in leaves):
+    if any(text[leaf.start : leaf.end] != leaf.text or not leaf.start <= leaf.body <= leaf.end for leaf in leaves):
         yield "a leaf's text is not the text of its span"
     yield from _tree_problems(leaves, sections, len(text))
     yield from _sentence_problems(rows, dimension)
@@ -70,5 +70,5 @@ def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
             break
     packed = rows.column("leaf", "sentence_vectors") or ()
     sizes = [len(leaf.sentences) * dimension for leaf in rows["leaf"]]
-    if any(own is not None and len(own) != size for own, size in zip(packed, sizes, strict=False)):
+    if any(vectors is not None and len(vectors) != size for vectors, size in zip(packed, sizes, strict=False)):
         yield "vectors of sentences are missing or of the wrong dimension"

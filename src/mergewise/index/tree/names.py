@@ -12,12 +12,12 @@ from mergewise.types import Document, Leaf, Name
 
 def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:
     """Each name once for each place that defines it, in document order."""
-    found = []
+    names = []
     for leaves in _places(tree.leaves):
-        sentence = next((sentence for leaf in leaves for sentence in tree.sentences[leaf.id]), None)
+        sentence = next((sentence for leaf in leaves for sentence in leaf.sentences), None)
         first = document.text[sentence.start : sentence.end] if sentence else ""
-        found += [Name(name, leaves[0].id, len(leaves)) for name in sorted(names_defined(_titles(leaves[0]), first))]
-    return tuple(found)
+        names += [Name(name, leaves[0].id, len(leaves)) for name in sorted(names_defined(_titles(leaves[0]), first))]
+    return tuple(names)
 
 
 def _places(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:

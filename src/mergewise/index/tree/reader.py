@@ -35,7 +35,7 @@ class TreeReader:
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         """Where the embedder gave no vectors of sentences, each has the vector of its leaf."""
         leaves = self._rows.rows(LEAF.name, LeafSentences, ids)
-        bare = [leaf for leaf, own in leaves.items() if own.vectors is None]
+        bare = [leaf for leaf, sentences in leaves.items() if sentences.vectors is None]
         for leaf, vector in self._rows.vectors(bare, LEAF.name).items() if bare else ():
             repeated = np.repeat(vector[None], len(leaves[leaf].sentences), axis=0)
             leaves[leaf] = replace(leaves[leaf], vectors=repeated)

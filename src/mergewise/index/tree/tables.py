@@ -44,7 +44,7 @@ KEY = Packed("key", pa.string(), pack_key, unpack_key, ("title", "headings", "te
 
 def pack_sentences(leaf: Leaf) -> list[int]:
     """Three numbers a sentence: start and end, counted from the leaf's start, and tokens."""
-    return [number for x in leaf.sentences for number in (x.start - leaf.start, x.end - leaf.start, x.tokens)]
+    return [n for start, end, tokens in leaf.sentences for n in (start - leaf.start, end - leaf.start, tokens)]
 
 
 def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:

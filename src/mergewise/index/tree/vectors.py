@@ -30,11 +30,10 @@ def embed_trees(
     if not isinstance(embedder, PartEmbedder):
         rows = embedder.embed_documents([key.strip() for key in keys])
         return [(rows[a:b], None) for a, b in pairwise(ends)]
-    sentences = [own for tree in trees for own in tree.sentences]
     parts = []
-    for leaf, key, own in zip(leaves, keys, sentences, strict=True):
+    for leaf, key in zip(leaves, keys, strict=True):
         shift = len(key) - len(leaf.text) - leaf.start
-        parts.append([(sentence.start + shift, sentence.end + shift) for sentence in own])
+        parts.append([(sentence.start + shift, sentence.end + shift) for sentence in leaf.sentences])
     rows, part_rows = embedder.embed_parts(keys, parts)
     counts = [0, *accumulate(map(len, part_rows))]
     all_small = as_int8(np.concatenate([np.empty((0, embedder.dimension), dtype=np.float32), *part_rows]))

@@ -1,0 +1,159 @@
+"""Mapped files: every row by id, whatever was added, removed and joined, and nothing lost where a file is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support import HashEmbedder, new_store, reader_of, rows_of
+
+from mergewise.index import VIEWS
+from mergewise.store.lance import LanceStore
+from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
+from mergewise.types import Document
+
+EMBEDDER = HashEmbedder()
+
+
+def part(ids: list[int]) -> pa.Table:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.repeat(np.array(ids, np.float16), 2)), 2)
+    columns = {"doc": [i // 10 for i in ids], "id": ids, "text": [f"row {i}" for i in ids], "vector": vectors}
+    return pa.table(columns)
+
+
+@settings(max_examples=40)
+@given(
+    batches=st.lists(st.sets(st.integers(0, 30), min_size=1), min_size=1, max_size=6),
+    dead=st.sets(st.integers(0, 20)),
+    wanted=st.lists(st.integers(-5, 250), unique=True),
+)
+def test_rows_are_those_that_were_written(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[set[int]], dead: set[int], wanted: list[int]
+) -> None:
+    directory = tmp_path_factory.mktemp("mapped")
+    mapped, written, base = Mapped(), dict[int, str](), 0
+    for batch in batches:
+        ids = sorted(base + i for i in batch)
+        base = ids[-1] + 1
+        written |= {i: f"row {i}" for i in ids}
+        living = np.array(sorted({i // 10 for i in written} - dead), np.int64)
+        mapped = MappingWriter(directory, "t", mapped).with_rows(iter([part(ids)]), living)
+    assert mapped.end == base
+    for smaller, larger in zip(mapped.segments[1:], mapped.segments, strict=False):
+        assert smaller.rows * SIMILAR < larger.rows, "files of similar size are joined"
+    rows = MappedRows(directory, Mapped.of(mapped.as_dict()))
+    found: dict[int, str] = {}
+    asked = np.array(wanted, np.int64)
+    for at, table in rows.take(asked, ["id", "text", "absent"]):
+        assert asked[at].tolist() == table["id"].to_pylist() and table.column_names == ["id", "text"]
+        found |= zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True)
+    alive = {i: text for i, text in written.items() if i // 10 not in dead}
+    assert {i: t for i, t in alive.items() if i in wanted}.items() <= found.items() <= written.items()
+    for at, vectors in rows.vectors(asked, "vector"):
+        assert vectors.tolist() == [[float(i)] * 2 for i in asked[at]]
+
+
+@given(st.dictionaries(st.integers(0, 2**40), st.integers(0, 10**6)), st.lists(st.integers(0, 2**40)))
+@settings(max_examples=30)
+def test_addresses_lead_to_ids(
+    tmp_path_factory: pytest.TempPathFactory, known: dict[int, int], asked: list[int]
+) -> None:
+    directory = tmp_path_factory.mktemp("addresses")
+    addresses, ids = np.array(list(known), np.int64), np.array(list(known.values()), np.int64)
+    mapped = MappingWriter(directory, "t", Mapped()).with_addresses(addresses, ids)
+    wanted = [*known, *asked]
+    found = MappedRows(directory, mapped).ids_at(np.array(wanted, np.int64))
+    assert found.tolist() == [known.get(address, -1) for address in wanted]
+
+
+def documents(first: int, count: int) -> list[Document]:
+    return [Document(f"d{i}", f"Text number {i} is here. It says {i} twice: {i}.") for i in range(first, first + count)]
+
+
+def filled(directory: Path) -> LanceStore:
+    store = new_store("lance", directory, embedder=EMBEDDER)
+    assert isinstance(store, LanceStore)
+    for first in (0, 4, 8):
+        store.write(rows_of(documents(first, 4), EMBEDDER))
+        store.optimize()
+    return store
+
+
+def texts(store: LanceStore, question: str = "text number 5") -> list[str]:
+    return [hit.row.text for hit in reader_of(store, EMBEDDER).search(question, 20)]
+
+
+def test_a_file_that_is_gone_or_broken_costs_time_alone(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    before = texts(store)
+    files = sorted((tmp_path / FOLDER).glob("*.arrow"))
+    assert len(before) == 12 and files
+    files[0].unlink()
+    for path in files[1:]:
+        path.write_bytes(b"not Arrow")
+    fresh = LanceStore(tmp_path, VIEWS)
+    assert texts(fresh) == before
+    fresh.repair()
+    assert texts(fresh) == before and fresh.check() == []
+
+
+def test_rows_that_no_file_holds_yet_are_read_from_the_table(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    store.write(rows_of(documents(20, 2), EMBEDDER))  # and not optimised
+    assert "Text number 21 is here." in texts(store, "Text number 21")[0]
+    assert len(texts(store)) == 14
+
+
+def test_a_wrong_copy_is_found_and_mended(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    mapping = Mapped.of(store.manifest.mapped["leaf"])
+    path = tmp_path / FOLDER / mapping.segments[0].file
+    table = pa.ipc.open_file(str(path)).read_all()
+    wrong = table.set_column(table.column_names.index("tokens"), "tokens", pa.array([7] * len(table), pa.int64()))
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, wrong.schema) as writer:
+        writer.write_table(wrong)
+    fresh = LanceStore(tmp_path, VIEWS)
+    assert any("not read as they are stored" in problem.what for problem in fresh.check())
+    fresh.repair()
+    assert fresh.check() == []
+
+
+def test_wrong_addresses_are_found_and_mended(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    mapping = Mapped.of(store.manifest.mapped["leaf"])
+    assert mapping.addresses is not None
+    path = tmp_path / FOLDER / mapping.addresses
+    table = pa.ipc.open_file(str(path)).read_all()
+    turned = pa.table({"address": table["address"], "id": table["id"].to_pylist()[::-1]})
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, turned.schema) as writer:
+        writer.write_table(turned)
+    fresh = LanceStore(tmp_path, VIEWS)
+    assert any("addresses" in problem.what for problem in fresh.check())
+    fresh.repair()
+    assert fresh.check() == []
+
+
+def test_compaction_moves_rows_and_the_addresses_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.store import lance
+
+    store = filled(tmp_path)
+    before = texts(store)
+    monkeypatch.setattr(lance, "MANY_FRAGMENTS", 0)
+    store.remove(["d3", "d4"])
+    store.optimize()
+    assert [text for text in before if " 3 " not in text and " 4 " not in text] == texts(store)
+    assert store.check() == []
+
+
+def test_files_that_nobody_names_are_deleted_after_a_while(tmp_path: Path) -> None:
+    store = filled(tmp_path)
+    named = {file for raw in store.manifest.mapped.values() for file in Mapped.of(raw).files}
+    drop_unnamed(tmp_path, named, older_than=3600)
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} > named, "a reader may still need them"
+    drop_unnamed(tmp_path, named, older_than=-1)
+    assert {path.name for path in (tmp_path / FOLDER).iterdir()} == named
+    assert len(texts(store)) == 12 and store.check() == []
