@@ -61,7 +61,7 @@ class Table:
     text: str | None = None
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
-    vector_index_rows: int = 20_000  # below, an exact scan is as fast (benchmarks/vectors.py)
+    vector_index_rows: int = 4_000  # below, an exact scan is as fast (benchmarks/vectors.py)
 
     @property
     def numbered(self) -> bool:

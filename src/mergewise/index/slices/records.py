@@ -9,10 +9,6 @@ from mergewise.index.tree.tables import KEY
 from mergewise.store.tables import Table
 from mergewise.types import LeafId, RowId, Span
 
-INDEXED_FROM = (
-    8_000  # slices: sooner than leaves, since `macrag` has more to do after its search (benchmarks/slices.py)
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
@@ -109,8 +105,8 @@ def tables(settings: SliceSettings) -> tuple[Table, Table]:
     of_chunks = tuple(column for name, column in CHUNK_VECTORS.items() if name in settings.vectors)
     text = "key" if of_chunks else None
     return (
-        Table("chunk", Chunk, (KEY,), vectors=of_chunks, text=text, mapped=True, vector_index_rows=INDEXED_FROM),
-        Table("slice", Slice, (KEY,), vectors=("vector",), text="key", mapped=True, vector_index_rows=INDEXED_FROM),
+        Table("chunk", Chunk, (KEY,), vectors=of_chunks, text=text, mapped=True),
+        Table("slice", Slice, (KEY,), vectors=("vector",), text="key", mapped=True),
     )
 
 
