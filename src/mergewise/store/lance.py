@@ -42,7 +42,7 @@ log = logging.getLogger("mergewise")
 LOCK_SECONDS = 3600.0
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
-MAPPED_IDS = 200_000  # ids whose rows are in memory at once while they are written to mapped files
+MAPPED_IDS = 20_000  # ids whose rows are in memory at once while they are written to mapped files
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"

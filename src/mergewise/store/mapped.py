@@ -11,11 +11,11 @@ holds until the table is compacted, and is written anew then.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from time import time
+from time import time, time_ns
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,7 +28,7 @@ from mergewise.store.tables import NUMBER
 log = logging.getLogger("mergewise")
 
 FOLDER = "mapped"
-MOST_BYTES = 1_000_000_000  # of a file: Arrow counts the bytes of a column in 32 bits
+BLOCK_BYTES = 128_000_000  # of rows that are written together, and so in memory at once
 SIMILAR = 4  # a file is joined to the one before it unless that one is so many times as large
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -76,10 +76,11 @@ class MappedRows:
         self._mapping = mapping
 
     @cached_property
-    def _segments(self) -> list[tuple[IntArray, pa.Table]]:
-        """Ids and rows of each file. One that is gone is left out."""
+    def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
+        """Ids and rows of each block of each file. A file that is gone is left out."""
         tables = (_open(self._folder / segment.file) for segment in self._mapping.segments)
-        return [(table["id"].chunk(0).to_numpy(), table) for table in tables if table is not None and len(table)]
+        blocks = (block for table in tables if table is not None for block in _blocks_of(table))
+        return [(block["id"].chunk(0).to_numpy(), block) for block in blocks]
 
     @cached_property
     def addresses(self) -> tuple[IntArray, IntArray]:
@@ -94,8 +95,8 @@ class MappedRows:
         return _looked_up(known, addresses, ids)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
-        """Rows by id, some from each file: where in `ids` they were asked for, and the columns that the file has."""
-        for known, table in self._segments:
+        """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
+        for known, table in self._blocks:
             at = _looked_up(known, ids, np.arange(len(known)))
             asked = np.flatnonzero(at >= 0)
             if len(asked):
@@ -103,8 +104,8 @@ class MappedRows:
                 yield asked, table.select(held).take(pa.array(at[asked]))
 
     def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
-        """A column of vectors by id, some from each file: where in `ids` they were asked for, and the vectors."""
-        for known, table in self._segments:
+        """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
+        for known, table in self._blocks:
             if column in table.column_names:
                 at = _looked_up(known, ids, np.arange(len(known)))
                 asked = np.flatnonzero(at >= 0)
@@ -141,48 +142,74 @@ class MappingWriter:
         self._table = table
         self._mapping = mapping
 
-    def with_rows(self, parts: Iterator[pa.Table], living: IntArray) -> Mapped:
-        """The files, and new ones for these rows, which are sorted by id and come after all that the files hold.
+    def with_rows(self, parts: Iterable[pa.Table], living: IntArray) -> Mapped:
+        """The files, and one for these rows, which are sorted by id and come after all that the files hold.
 
         `living` are the numbers of the documents that stand, sorted: joined files hold rows of no other.
         """
         segments = list(self._mapping.segments)
-        for part in parts:
-            if len(part):
-                segments.append(self._write(part))
-            while len(segments) > 1 and segments[-1].rows * SIMILAR >= segments[-2].rows:
-                joined = self._joined(segments[-2:], living)
-                if joined is None:
-                    break
-                segments[-2:] = [joined]
+        if fresh := self._write(parts):
+            segments.append(fresh)
+        while len(segments) > 1 and segments[-1].rows * SIMILAR >= segments[-2].rows:
+            tables = [table for s in segments[-2:] if (table := _open(self._folder / s.file)) is not None]
+            blocks = (_of(block, living) for table in tables for block in _blocks_of(table))
+            joined = self._write(blocks, segments[-1].end) if len(tables) == 2 else None
+            if joined is None:
+                break
+            segments[-2:] = [joined]
         return Mapped(tuple(segments), self._mapping.addresses)
 
-    def _joined(self, segments: Sequence[Segment], living: IntArray) -> Segment | None:
-        """None where the joined file would be too large, or one cannot be read."""
-        tables = [table for s in segments if (table := _open(self._folder / s.file)) is not None]
-        if len(tables) < len(segments) or sum(table.nbytes for table in tables) > MOST_BYTES:
+    def _write(self, parts: Iterable[pa.Table], end: int = 0) -> Segment | None:
+        """One file of blocks; None if there is no row. Its ids are below `end`, or as the last row says."""
+        rows = 0
+        file = self._path("rows")
+        writer = None
+        with pa.OSFile(str(self._folder / file), "wb") as out:
+            for block in _regrouped(parts):
+                writer = writer or pa.ipc.new_file(out, block.schema)
+                writer.write_table(block)
+                rows += len(block)
+                end = max(end, int(block["id"][-1].as_py()) + 1)
+            if writer is not None:
+                writer.close()
+        if not rows:
+            (self._folder / file).unlink()
             return None
-        whole = pa.concat_tables(tables)
-        stands = _looked_up(living, whole[NUMBER].to_numpy(), living) >= 0
-        return self._write(whole.filter(pa.array(stands)), segments[-1].end)
-
-    def _write(self, rows: pa.Table, end: int | None = None) -> Segment:
-        if end is None:
-            end = int(rows["id"][-1].as_py()) + 1
-        first = int(rows["id"][0].as_py()) if len(rows) else end
-        return Segment(self._save(f"{self._table}-{first}-{end}", rows), len(rows), end)
+        return Segment(file, rows, end)
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
         order = np.argsort(addresses, kind="stable")
         table = pa.table({"address": addresses[order], "id": ids[order]})
-        return Mapped(self._mapping.segments, self._save(f"{self._table}-addresses", table))
-
-    def _save(self, name: str, table: pa.Table) -> str:
-        """Under a name that was never used: a reader may still hold the file of an older state."""
-        file = f"{name}-{time():.6f}.arrow"
+        file = self._path("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
-            writer.write_table(table.combine_chunks())
-        return file
+            writer.write_table(table)
+        return Mapped(self._mapping.segments, file)
+
+    def _path(self, kind: str) -> str:
+        """A name that was never used: a reader may still hold the file of an older state."""
+        return f"{self._table}-{kind}-{time_ns()}.arrow"
+
+
+def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
+    """The blocks of a file, without a copy."""
+    return (pa.Table.from_batches([batch]) for batch in table.to_batches() if len(batch))
+
+
+def _of(rows: pa.Table, living: IntArray) -> pa.Table:
+    """The rows of documents that stand."""
+    return rows.filter(pa.array(_looked_up(living, rows[NUMBER].to_numpy(), living) >= 0))
+
+
+def _regrouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in blocks of about BLOCK_BYTES, each in one piece; the last may be small."""
+    waiting: list[pa.Table] = []
+    for part in parts:
+        waiting += [part] if len(part) else []
+        if sum(table.nbytes for table in waiting) >= BLOCK_BYTES:
+            yield pa.concat_tables(waiting).combine_chunks()
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting).combine_chunks()
 
 
 def drop_unnamed(directory: Path, named: set[str], older_than: float) -> None:
