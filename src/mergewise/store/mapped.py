@@ -36,32 +36,28 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file with `rows` rows whose ids are below `end`, and not below the `end` of the one before."""
+    """A file with so many rows, whose ids come after those of the file before."""
 
     file: str
     rows: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """What the manifest keeps of one table's files."""
+    """What the manifest keeps of one table's files: they hold every row whose id is below `end` and whose document stands."""
 
     segments: tuple[Segment, ...] = ()
     addresses: str | None = None
-
-    @property
-    def end(self) -> int:
-        return self.segments[-1].end if self.segments else 0
+    end: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        return {"segments": [[s.file, s.rows, s.end] for s in self.segments], "addresses": self.addresses}
+        return {"segments": [[s.file, s.rows] for s in self.segments], "addresses": self.addresses, "end": self.end}
 
     @classmethod
     def of(cls, raw: Mapping[str, Any] | None) -> Mapped:
         if raw is None:
             return cls()
-        return cls(tuple(Segment(*segment) for segment in raw["segments"]), raw["addresses"])
+        return cls(tuple(Segment(*segment) for segment in raw["segments"]), raw["addresses"], raw["end"])
 
     @property
     def files(self) -> list[str]:
@@ -148,20 +144,20 @@ class MappingWriter:
         `living` are the numbers of the documents that stand, sorted: joined files hold rows of no other.
         """
         segments = list(self._mapping.segments)
-        if fresh := self._write(parts):
-            segments.append(fresh)
+        fresh, end = self._write(parts)
+        segments += [fresh] if fresh else []
         while len(segments) > 1 and segments[-1].rows * SIMILAR >= segments[-2].rows:
             tables = [table for s in segments[-2:] if (table := _open(self._folder / s.file)) is not None]
             blocks = (_of(block, living) for table in tables for block in _blocks_of(table))
-            joined = self._write(blocks, segments[-1].end) if len(tables) == 2 else None
-            if joined is None:
-                break
-            segments[-2:] = [joined]
-        return Mapped(tuple(segments), self._mapping.addresses)
+            if len(tables) < 2:
+                break  # one is gone: what the other holds stays
+            joined, _ = self._write(blocks)
+            segments[-2:] = [joined] if joined else []
+        return Mapped(tuple(segments), self._mapping.addresses, max(end, self._mapping.end))
 
-    def _write(self, parts: Iterable[pa.Table], end: int = 0) -> Segment | None:
-        """One file of blocks; None if there is no row. Its ids are below `end`, or as the last row says."""
-        rows = 0
+    def _write(self, parts: Iterable[pa.Table]) -> tuple[Segment | None, int]:
+        """One file of blocks, or None if there is no row, and the first id after its rows."""
+        rows = end = 0
         file = self._path("rows")
         writer = None
         with pa.OSFile(str(self._folder / file), "wb") as out:
@@ -169,13 +165,13 @@ class MappingWriter:
                 writer = writer or pa.ipc.new_file(out, block.schema)
                 writer.write_table(block)
                 rows += len(block)
-                end = max(end, int(block["id"][-1].as_py()) + 1)
+                end = int(block["id"][-1].as_py()) + 1
             if writer is not None:
                 writer.close()
         if not rows:
             (self._folder / file).unlink()
-            return None
-        return Segment(file, rows, end)
+            return None, end
+        return Segment(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
         order = np.argsort(addresses, kind="stable")
@@ -183,7 +179,7 @@ class MappingWriter:
         file = self._path("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
-        return Mapped(self._mapping.segments, file)
+        return Mapped(self._mapping.segments, file, self._mapping.end)
 
     def _path(self, kind: str) -> str:
         """A name that was never used: a reader may still hold the file of an older state."""
