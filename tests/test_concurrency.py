@@ -1,12 +1,17 @@
-"""One event loop for all: order, errors and interrupts."""
+"""Event loops in the background: order, errors, interrupts, forks."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
+import mergewise
 from mergewise.concurrency import run, together
 from mergewise.errors import ModelError
 
@@ -58,3 +63,31 @@ def test_it_works_from_several_threads_and_inside_a_running_loop() -> None:
         return run(after(0, 7))
 
     assert asyncio.run(inside()) == 7
+
+
+def test_a_coroutine_of_a_model_may_ask_a_store(tmp_path: Path) -> None:
+    """A store has a loop of its own: asked from the loop of the models, it does not wait for itself."""
+    index = mergewise.open(tmp_path, embedder="none")
+    index.add(mergewise.Document("d", "Cats eat fish."))
+
+    async def ask() -> str:
+        return index.document("d").text + index.context("cats", budget=50).text
+
+    assert "fish" in run(ask())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_child_of_a_fork_searches_too(tmp_path: Path) -> None:
+    script = """
+import os, sys, warnings
+warnings.simplefilter("ignore")
+import mergewise
+index = mergewise.open(sys.argv[1], embedder="none")
+index.add(mergewise.Document("d", "Cats eat fish."))
+text = index.context("cats").text
+child = os.fork()
+if child == 0:
+    os._exit(0 if index.context("cats").text == text else 3)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    assert subprocess.run([sys.executable, "-c", script, str(tmp_path)], timeout=60, check=False).returncode == 0
