@@ -180,7 +180,7 @@ def test_old_versions_are_dropped_once_no_reader_can_need_them(
 ) -> None:
     from datetime import timedelta
 
-    from mergewise.store import lance
+    from mergewise.store import lance_change as lance
 
     monkeypatch.setattr(lance, "KEPT", timedelta(milliseconds=1))
     monkeypatch.setattr(lance, "FEW_ROWS", 0)

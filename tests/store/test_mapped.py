@@ -138,7 +138,7 @@ def test_wrong_addresses_are_found_and_mended(tmp_path: Path) -> None:
 
 
 def test_compaction_moves_rows_and_the_addresses_follow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from mergewise.store import lance
+    from mergewise.store import lance_change as lance
 
     store = filled(tmp_path)
     before = texts(store)

@@ -1,0 +1,275 @@
+"""One change of an index on LanceDB: rows written and deleted, search indexes and mapped files brought up to date."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from mergewise.store import documents as d
+from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
+from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
+from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
+from mergewise.store.metadata import with_checked_metadata
+from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, ids_used
+from mergewise.store.views import Registry
+from mergewise.text.terms import STOP_WORDS
+from mergewise.types import DocumentRows, Failure
+
+if TYPE_CHECKING:
+    from lancedb.table import Table as LanceTable
+
+log = logging.getLogger("mergewise")
+
+FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
+KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
+MAPPED_IDS = 20_000  # ids whose rows are in memory at once while they are written to mapped files
+# Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
+# are those of all languages at once, "cat" and "dog" among them: ours take their place.
+TEXT_TOKENIZER = "icu/split"
+
+
+class Change:
+    """One change, under the writer's lock. Nothing of it is visible before `commit`."""
+
+    def __init__(self, directory: Path, manifest: Manifest, registry: Registry) -> None:
+        self.directory = directory
+        self.manifest = manifest
+        self.registry = registry
+        self.specs = specs_of(manifest, registry)
+        self.reader = LanceReader(directory, manifest, registry)
+        self._tables: dict[str, LanceTable] = {}
+
+    def table(self, name: str) -> LanceTable:
+        if name not in self._tables:
+            self._tables[name] = self._open_for_writing(name)
+        return self._tables[name]
+
+    def _open_for_writing(self, name: str) -> LanceTable:
+        database = _connect(self.directory)
+        named = self.manifest.tables.get(name)
+        if named is None:
+            schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
+            database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
+            created: LanceTable = database.create_table(name, schema=schema)
+            return created
+        table: LanceTable = database.open_table(name)
+        if table.version != named:
+            log.info("going back to version %d of %s: a writer was interrupted", named, name)
+            table.checkout(named)
+            table.restore()
+        return table
+
+    def set_view(self, view: str, settings: Mapping[str, Any], missing: Sequence[Run]) -> None:
+        missing = tuple((first, end) for first, end in missing if first < end)
+        self.manifest = replace(self.manifest, views={**self.manifest.views, view: ViewState(settings, missing)})
+        self.specs = specs_of(self.manifest, self.registry)
+
+    def tables_of(self, view: str) -> list[Table]:
+        return [spec.table for spec in self.specs.values() if spec.view == view]
+
+    # -- rows
+
+    def remove(self, doc_ids: Sequence[str]) -> None:
+        if not doc_ids:
+            return
+        documents = self.table(d.DOCUMENTS)
+        condition = f"id in ({sql_strings(doc_ids)})"
+        numbers = _scan(documents, ["_number"], condition)["_number"].to_pylist()
+        for view in self.manifest.views:
+            self.delete(view, numbers)
+        documents.delete(condition)
+
+    def delete(self, view: str, numbers: Sequence[int]) -> None:
+        """The rows of the documents with these numbers."""
+        for table in self.tables_of(view):
+            opened = self.table(table.name)
+            if table.name in self.manifest.tables:
+                opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
+
+    def checked(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
+        """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
+        documents = self.table(d.DOCUMENTS)
+        kinds = d.metadata_kinds(documents.schema)
+        known = set(kinds)
+        good, failed = with_checked_metadata(rows, kinds)
+        added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
+        if added:
+            documents.add_columns(added)
+        return good, failed
+
+    def append(self, rows: Sequence[DocumentRows]) -> None:
+        placed: dict[str, list[Placed]] = defaultdict(list)
+        numbered = []
+        for row in rows:
+            number, first_id = self.manifest.next_number, self.manifest.next_id
+            numbered.append((number, first_id, row))
+            for view in self.manifest.views:
+                self._place(view, number, first_id, row, placed)
+            self.manifest = replace(self.manifest, next_number=number + 1)
+        documents = self.table(d.DOCUMENTS)
+        documents.add(d.document_table(numbered, next(iter(self.specs)), documents.schema))
+        self._add(placed)
+
+    def append_view(self, view: str, rows: Sequence[tuple[int, int, DocumentRows]]) -> None:
+        """Rows of documents that stand, with the number and the first leaf of each."""
+        placed: dict[str, list[Placed]] = defaultdict(list)
+        for number, first_id, row in rows:
+            self._place(view, number, first_id, row, placed)
+        self._add(placed)
+
+    def _place(
+        self, view: str, number: int, first_id: int, row: DocumentRows, placed: Mapping[str, list[Placed]]
+    ) -> None:
+        """Give the rows of one view the next range of ids."""
+        by = {"row": self.manifest.next_id, "leaf": first_id}
+        tables = self.tables_of(view)
+        for table in tables:
+            placed[table.name].append(Placed(number, row.tables[table.name], by))
+        self.manifest = replace(self.manifest, next_id=self.manifest.next_id + ids_used(tables, row.tables))
+
+    def _add(self, placed: Mapping[str, Sequence[Placed]]) -> None:
+        for name, rows in placed.items():
+            opened, table = self.table(name), self.specs[name].table
+            opened.add(arrow_table(table, rows, opened.schema))
+            if table.text is not None and not _has_index(opened, table.text):
+                _index_text(opened, table.text)
+
+    # -- search indexes and mapped files
+
+    def needs_indexing(self) -> bool:
+        """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
+        searched = [spec.table for spec in self.specs.values() if spec.table.text is not None]
+        return any(_is_behind(self.table(t.name), str(t.text)) for t in searched if t.name in self.manifest.tables)
+
+    def build_indexes(self) -> None:
+        """Full text, vectors (where there are enough) and keys: made once, then brought up to date."""
+        from lancedb.index import BTree, IvfRq
+
+        if not self.manifest.tables:
+            return
+        self.table(d.DOCUMENTS).optimize(cleanup_older_than=timedelta(days=36500))
+        _index(self.table(d.DOCUMENTS), "id", BTree())
+        for name, spec in self.specs.items():
+            opened, table = self.table(name), spec.table
+            opened.optimize(cleanup_older_than=timedelta(days=36500))
+            if table.text is not None and not _has_index(opened, table.text):
+                _index_text(opened, table.text)
+            for column in table.keys:
+                _index(opened, column, BTree())
+            for column in table.vectors:
+                if column in opened.schema.names and opened.count_rows() >= table.vector_index_rows:
+                    _index(opened, column, IvfRq(distance_type="dot", num_bits=4))
+
+    def map_rows(self, *, compacted: bool) -> bool:
+        """Write the rows that came since the last time to mapped files. Whether there were any.
+
+        Compacting moves rows, so that all addresses are then written anew.
+        """
+        changed = False
+        for name, spec in self.specs.items():
+            if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
+                continue
+            written = self._mapped(name, Mapped.of(self.manifest.mapped.get(name)), compacted)
+            if written is not None:
+                changed = True
+                self.manifest = replace(self.manifest, mapped={**self.manifest.mapped, name: written.as_dict()})
+        return changed
+
+    def _mapped(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
+        table = self.table(name)
+        after = f"id >= {mapped.end}"
+        addressed = _scan(table, ["id"], None if compacted else after, with_row_id=True)
+        if not compacted and not len(addressed):
+            return None
+        living = np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
+        parts = (
+            _scan(table, None, f"id >= {first} and id < {first + MAPPED_IDS}").sort_by("id")
+            for first in range(mapped.end, self.manifest.next_id, MAPPED_IDS)
+        )
+        written = MappingWriter(self.directory, name, mapped).with_rows(parts, living)
+        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
+        if not compacted:
+            addresses, ids = self._with_known_addresses(name, addresses, ids)
+        return MappingWriter(self.directory, name, written).with_addresses(addresses, ids)
+
+    def _with_known_addresses(self, name: str, addresses: IntArray, ids: IntArray) -> tuple[IntArray, IntArray]:
+        known, known_ids = self.reader.mapped_rows(name).addresses
+        return np.concatenate([known, addresses]), np.concatenate([known_ids, ids])
+
+    def drop_old_versions(self) -> None:
+        versions = {name: table.version for name, table in self._tables.items()}
+        for table in self._tables.values():
+            table.optimize(cleanup_older_than=KEPT)
+        if any(table.version != versions[name] for name, table in self._tables.items()):
+            self.map_rows(compacted=True)
+        named = {file for raw in self.manifest.mapped.values() for file in Mapped.of(raw).files}
+        drop_unnamed(self.directory, named, KEPT.total_seconds())
+
+    def drop_orphans(self) -> None:
+        if not self.manifest.tables:
+            return
+        numbers = set(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_pylist())
+        for name in self.specs:
+            table = self.table(name)
+            docs = pa.chunked_array([_scan(table, [NUMBER], None)[NUMBER].unique()])
+            orphans = set(docs.to_pylist()) - numbers
+            if orphans:
+                table.delete(f"{NUMBER} in ({sql_numbers(orphans)})")
+
+    def commit(self) -> None:
+        versions = {name: table.version for name, table in self._tables.items()}
+        committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
+        write_manifest(self.directory, committed)
+        self.manifest = committed
+
+
+def _connect(directory: Path) -> Any:
+    import lancedb
+
+    return lancedb.connect(directory)
+
+
+def _scan(
+    table: LanceTable, columns: Sequence[str] | None, condition: str | None, *, with_row_id: bool = False
+) -> pa.Table:
+    search = table.search().with_row_id(with_row_id)
+    if columns is not None:
+        search = search.select(list(columns))
+    if condition is not None:
+        search = search.where(condition)
+    return search.limit(ALL).to_arrow()
+
+
+def _is_behind(table: LanceTable, column: str) -> bool:
+    stats = table.index_stats(f"{column}_idx")
+    outside = table.count_rows() if stats is None else stats.num_unindexed_rows
+    return outside > FEW_ROWS or _fragments(table) > MANY_FRAGMENTS
+
+
+def _fragments(table: LanceTable) -> int:
+    statistics: Any = table.stats()
+    return int(statistics["fragment_stats"]["num_fragments"])
+
+
+def _has_index(table: LanceTable, column: str) -> bool:
+    return any(index.columns == [column] for index in table.list_indices())
+
+
+def _index(table: LanceTable, column: str, config: Any) -> None:
+    if not _has_index(table, column) and table.count_rows():
+        table.create_index(column, config=config)
+
+
+def _index_text(table: LanceTable, column: str) -> None:
+    from lancedb.index import FTS
+
+    config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+    table.create_index(column, config=config)
