@@ -89,8 +89,10 @@ def _option(parameter: Any) -> tuple[str, str, str]:
         return f"`{_written(parameter)}`", "", parameter.help
     meaning, _, told = parameter.help.partition(" [default: ")
     default = told.removesuffix("]") or parameter.default
-    shown = "" if default in (None, "", False) else str(default) if " " in str(default) else f"`{default}`"
-    return ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts]), shown, meaning
+    shown = str(default or "")
+    value = f" {parameter.metavar}" if parameter.metavar else ""
+    names = ", ".join(f"`{name}{value}`" for name in [*parameter.opts, *parameter.secondary_opts])
+    return names, shown if " " in shown or not shown else f"`{shown}`", meaning
 
 
 # -- the environment
