@@ -1,6 +1,6 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          every check, the same ones as in CI
-# make bench         speed and memory; make chaos: 100 kills instead of 20
+# make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills instead of 20
 
 PYTHON ?= python3.11
 VENV   := .venv
@@ -28,6 +28,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none
 	$(BIN)/python -m benchmarks.scale --embedder minilm
 	$(BIN)/python -m benchmarks.sentences
+	$(BIN)/python -m benchmarks.tokens
+	$(BIN)/python -m benchmarks.alignment
 
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py

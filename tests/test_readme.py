@@ -57,16 +57,6 @@ def test_every_command_and_strategy_is_documented() -> None:
         assert f"`{name}`" in README, name
 
 
-@pytest.mark.parametrize("strategy", ["auto-merge", "macrag", "mergerag-sym", "weave"])
-def test_every_parameter_of_a_strategy_is_documented_with_its_default(strategy: str) -> None:
-    parameters = STRATEGIES[strategy].parameters
-    section = GUIDE[GUIDE.index(f"| `{strategy}` | default |") :].partition("\n\n")[0]
-    for name in type(parameters).__slots__:
-        default = getattr(parameters, name)
-        shown = f"`{default}`" if isinstance(default, str) else str(default)
-        assert f"| `{name}` | {shown} |" in section, name
-
-
 def test_the_targets_that_the_readme_names_exist() -> None:
     targets = re.findall(r"^make (\w+)", README, re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

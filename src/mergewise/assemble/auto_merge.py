@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
@@ -35,17 +35,22 @@ Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 
 @dataclass(frozen=True, slots=True)
 class AutoMerge:
-    """`merge_threshold`: share of a parent's children that must be found. `min_score`: their mean score, as a share of
-    the best hit's. `fill_gaps`: leaves missing between two found neighbours that are filled in. `similarity`: where
-    between the lowest (0) and the highest (1) cosine among the hits two leaves count as alike."""
-
-    mode: Mode = "auto"
-    k: int = 48
-    merge_threshold: float = 0.6
-    min_score: float = 0.75
-    fill_gaps: int = 0
-    similarity: float = 0.7
-    merged_score: Literal["mean", "max"] = "max"
+    mode: Annotated[
+        Mode,
+        "`auto` merges by share and score; `always` gives parents only; `never` leaves only; `semantic` clusters of leaves "
+        "by cosine",
+    ] = "auto"
+    k: Annotated[int, "leaves that are looked at"] = 48
+    merge_threshold: Annotated[float, "the share of a parent's children that must be found"] = 0.6
+    min_score: Annotated[float, "their mean score, as a share of the best hit's"] = 0.75
+    fill_gaps: Annotated[int, "leaves missing between two found neighbours that are filled in"] = 0
+    similarity: Annotated[
+        float,
+        "in `semantic`: where between the lowest (0) and the highest (1) cosine among the hits two leaves count as alike",
+    ] = 0.7
+    merged_score: Annotated[
+        Literal["mean", "max"], "the score of what was merged: the mean of its parts', or the best part's"
+    ] = "max"
     order: Order = "document"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank, slice_view, whole
@@ -24,11 +24,11 @@ from mergewise.types import Context, LeafSentences, Section, Step
 
 @dataclass(frozen=True, slots=True)
 class LongRAG:
-    """`k1` slices lead to chunks, of which `k2` are kept. `unit`: what of each is given."""
-
-    k1: int = 100
-    k2: int = 7
-    unit: Literal["document", "chunk"] = "document"
+    k1: Annotated[int, "slices retrieved"] = 100
+    k2: Annotated[int, "chunks kept, after reranking"] = 7
+    unit: Annotated[
+        Literal["document", "chunk"], "what is given: the documents of these chunks where they fit, or the chunks"
+    ] = "document"
     order: Order = "document"
 
 

@@ -7,6 +7,7 @@ hops, no aspects, no fitted weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -19,9 +20,7 @@ from mergewise.types import Context, Step
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    """`k`: leaves from the search whose sentences are ranked."""
-
-    k: int = 100
+    k: Annotated[int, "leaves from the search whose sentences are ranked"] = 100
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:

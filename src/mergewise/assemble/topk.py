@@ -7,6 +7,7 @@ in the order of their documents, each heading line once.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, fragment_of
@@ -17,9 +18,7 @@ from mergewise.types import Context, Step
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """`k` bounds the leaves looked at; the budget usually ends the selection first."""
-
-    k: int = 100
+    k: Annotated[int, "leaves that are looked at; the budget usually ends the selection first"] = 100
     order: Order = "document"
 
 

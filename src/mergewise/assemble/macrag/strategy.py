@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from mergewise.assemble.macrag.document_rank import by_chat
 from mergewise.assemble.macrag.ranked_sentences import ranked_sentences, sentences_in
@@ -34,18 +34,17 @@ DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
 @dataclass(frozen=True, slots=True)
 class MacRAG:
-    """`k1` slices are retrieved, `k2` documents and merged chunks kept, out of `k2 * alpha` chunks; `h` neighbours on
-    either side come with a chunk. `documents`: how r(q, d) comes of the scores of its chunks. `views`: "slice", or "all"
-    to rank by the vectors of chunks and summaries too, where the index has them. `reach`: of C_final, so many times the
-    budget is read, whole documents, best first."""
-
-    k1: int = 100
-    k2: int = 7
-    alpha: float = 4.0
-    h: int = 1
-    documents: DocumentRank = "max"
-    views: Literal["slice", "all"] = "slice"
-    reach: float = 4.0
+    k1: Annotated[int, "slices retrieved"] = 100
+    k2: Annotated[int, "documents kept, and merged chunks of them"] = 7
+    alpha: Annotated[float, "`k2 * alpha` chunks are looked at before documents are ranked; 1 or more"] = 4.0
+    h: Annotated[int, "neighbours on either side that come with a chunk"] = 1
+    documents: Annotated[
+        DocumentRank, "how a document's score comes of its chunks' scores; `llm` is one call of the chat model"
+    ] = "max"
+    views: Annotated[
+        Literal["slice", "all"], "`all` ranks by the vectors of chunks and summaries too, where the index has them"
+    ] = "slice"
+    reach: Annotated[float, "how many times the budget is read of what was merged; 1 or more"] = 4.0
     order: Order = "document"
 
 

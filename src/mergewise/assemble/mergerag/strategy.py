@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
 from mergewise.assemble.mergerag.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
 from mergewise.assemble.mergerag.merging import (
@@ -59,21 +59,28 @@ REFILL = 40  # sentences that are tried, at most
 
 @dataclass(frozen=True, slots=True)
 class MergeRAG:
-    """`pairs`: the weakest chunk goes with the next weakest, or onto the anchor of least NLL. `k`: leaves from the search;
-    those that touch are joined to chunks of up to `chunk_tokens`. `fusion`: "auto" is `point` with a chat model, else
-    `extractive`. `at_once`: B, the merges under way at the same time. `keep`: the share of its tokens that a level of the
-    tree keeps (extractive). `widen`: another strategy, whose context is merged, may select this many times the budget."""
-
-    pairs: Literal["symmetric", "asymmetric"] = "symmetric"
-    k: int = 50
-    chunk_tokens: int = 0
-    fusion: Literal["auto", "extractive", "point", "copy"] = "auto"
-    schedule: Schedule = "hierarchical"
-    at_once: int = 8
-    guard: bool = True
-    keep: float = 0.5
-    refill: bool = True
-    widen: int = 4
+    pairs: Annotated[
+        Literal["symmetric", "asymmetric"],
+        "the weakest chunk is fused with the next weakest, or onto the anchor that makes it least surprising",
+    ] = "symmetric"
+    k: Annotated[int, "leaves from the search"] = 50
+    chunk_tokens: Annotated[
+        int, "leaves that touch are joined to chunks of up to so many tokens; 0: each leaf is a chunk"
+    ] = 0
+    fusion: Annotated[
+        Literal["auto", "extractive", "point", "copy"],
+        "what becomes of a pair; `auto` is `point` with a chat model, else `extractive`",
+    ] = "auto"
+    schedule: Annotated[Schedule, "all pairs of a round, or one after another"] = "hierarchical"
+    at_once: Annotated[int, "merges that a chat model is asked for at the same time (B)"] = 8
+    guard: Annotated[bool, "the last round takes no more pairs than the budget needs"] = True
+    keep: Annotated[
+        float, "extractive: the share of the pool's tokens that one level of the tree keeps, down to the budget"
+    ] = 0.5
+    refill: Annotated[
+        bool, "extractive: what is left of the budget goes to the best of the sentences that were left out"
+    ] = True
+    widen: Annotated[int, "after another strategy (`--then`): that one selects so many budgets' worth of text"] = 4
     order: Order = "document"
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
-Order = Literal["document", "score"]
+Order: TypeAlias = Annotated[
+    Literal["document", "score"], "`document` keeps the documents' own order, `score` shows the best first"
+]
 
 SEPARATOR = "\n\n"
 

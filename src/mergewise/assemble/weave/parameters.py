@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 MOST_HOPS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Weave:
-    """`k`: leaves from the search. `slices`: slices from the search, where the index has them.
+    """What each one means is told beside it: docs/reference.md is made from these lines."""
 
-    `hops`: how often evidence leads on (0 to 3). `beam`: candidates that lead on. `coverage`: weight of the question's
-    aspects against relevance. `redundancy`: whether near-duplicates gain nothing. `previous`: whether a sentence that
-    cannot be read without the one before it brings it along. `stop`: share of the first gain per token below which
-    selection ends; 0 fills the budget.
-    """
-
-    k: int = 60
-    slices: int = 0
-    hops: int = 2
-    beam: int = 12
-    coverage: float = 0.2
-    redundancy: bool = True
-    previous: bool = True
-    stop: float = 0.0
+    k: Annotated[int, "leaves from the search"] = 60
+    slices: Annotated[int, "slices from the search, in an index with the slice view"] = 0
+    hops: Annotated[int, "how often the evidence leads on to further sections, 0 to 3"] = 2
+    beam: Annotated[int, "candidates whose names are followed"] = 12
+    coverage: Annotated[
+        float,
+        "weight of the question's aspects (its terms; in comparisons the things compared) against relevance",
+    ] = 0.2
+    redundancy: Annotated[bool, "near-duplicates gain nothing"] = True
+    previous: Annotated[
+        bool,
+        'a list item, a table row, or a sentence that begins with "This", "However" or the like brings the one before it '
+        'along, at its price; one that begins with "It" or "She" too, where no heading names what is meant',
+    ] = True
+    stop: Annotated[
+        float, "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget"
+    ] = 0.0

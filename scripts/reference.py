@@ -1,0 +1,289 @@
+"""docs/reference.md, made from the code: run `python -m scripts.reference` after a change of what it lists.
+
+Nothing is described here. A command and its options say what they mean in `cli/`, a strategy in the dictionary
+`STRATEGIES`, a parameter in the `Annotated` type of its field, a mode in `MODES`, a class in its docstring.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import typer
+
+import mergewise
+from mergewise import errors
+from mergewise.assemble import STRATEGIES
+from mergewise.cli.main import app
+from mergewise.defaults import CHAT, EMBEDDER, RERANKER, SCORER
+from mergewise.generate import MODES
+from mergewise.index import VIEWS
+from mergewise.models import CHATS, EMBEDDERS, RERANKERS, SCORERS
+from mergewise.retrieve.hybrid import SearchSettings
+
+ROOT = Path(__file__).parents[1]
+PATH = ROOT / "docs/reference.md"
+COMMAND = "python -m scripts.reference"
+WIDTH = 100
+
+# What no option stands for. A variable that the code reads and that is neither here nor an option stops `environment`.
+OTHER_VARIABLES = {
+    "OPENAI_API_KEY": "the key of OpenAI's endpoint, or of the one that `OPENAI_BASE_URL` names",
+    "OPENAI_BASE_URL": "the endpoint of every `openai:MODEL`; without it, OpenAI's",
+    "RERANK_API_KEY": "the key of the endpoint that `--reranker http:URL` names",
+}
+SPECS = (
+    ("embedder", "--embedder", EMBEDDERS, EMBEDDER),
+    ("chat model", "--chat", CHATS, CHAT),
+    ("reranker", "--reranker", RERANKERS, RERANKER),
+    ("scorer", "--scorer", SCORERS, SCORER),
+)
+INTRODUCTION = f"""\
+# Reference
+
+This page is made from the code by `{COMMAND}`, and a test compares the two. The [guide](guide.md) says how to use what
+is listed here.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    sections = (commands(), environment(), strategies(), modes(), views(), specs(), python())
+    return "\n".join([wrapped(INTRODUCTION), *("\n".join(section) for section in sections)])
+
+
+# -- the command line
+
+
+def commands() -> Iterator[str]:
+    yield "## Commands\n"
+    yield wrapped(
+        "Options can also be given in the environment and in `mergewise.toml`, by the names they have here without the "
+        "dashes in front. Every command takes `--help`."
+    )
+    for name, command in _commands().items():
+        arguments = [p for p in command.params if p.param_type_name == "argument"]
+        yield f"### mergewise {name}\n"
+        yield f"    mergewise {' '.join([name, *map(_written, arguments)])} [OPTIONS]\n"
+        yield wrapped(command.help)
+        shown = [p for p in command.params if not p.hidden]
+        yield table(("option", "default", "meaning"), map(_option, shown))
+
+
+def _commands() -> dict[str, Any]:
+    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+
+
+def _written(argument: Any) -> str:
+    name = argument.metavar or argument.name.upper() + ("..." if argument.nargs == -1 else "")
+    return str(name if argument.required else f"[{name}]")
+
+
+def _option(parameter: Any) -> tuple[str, str, str]:
+    if parameter.param_type_name == "argument":
+        return f"`{_written(parameter)}`", "", parameter.help
+    meaning, _, told = parameter.help.partition(" [default: ")
+    default = told.removesuffix("]") or parameter.default
+    shown = str(default or "")
+    value = f" {parameter.metavar}" if parameter.metavar else ""
+    names = ", ".join(f"`{name}{value}`" for name in [*parameter.opts, *parameter.secondary_opts])
+    return names, shown if " " in shown or not shown else f"`{shown}`", meaning
+
+
+# -- the environment
+
+
+def environment() -> Iterator[str]:
+    yield "## Environment variables\n"
+    meanings = dict(OTHER_VARIABLES)
+    for command in _commands().values():
+        for option in command.params:
+            if option.envvar and option.hidden:
+                meanings[option.envvar] = f"`{option.opts[0]}`, an old option that is still accepted, with a warning"
+            elif option.envvar:
+                meanings.setdefault(option.envvar, f"`{option.opts[0]}`")
+    unknown = variables() - meanings.keys()
+    if unknown:
+        raise LookupError(f"scripts/reference.py does not say what these are for: {', '.join(sorted(unknown))}")
+    yield table(("variable", "what it is"), ((f"`{name}`", meanings[name]) for name in sorted(meanings)))
+
+
+def variables() -> set[str]:
+    """Every environment variable that the source reads."""
+    read = re.compile(r"""(?:environ(?:\.get\(|\[)|getenv\(|envvar=)["'](\w+)["']""")
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
+    return {name for text in texts for name in read.findall(text)}
+
+
+# -- strategies, modes, views
+
+
+def strategies() -> Iterator[str]:
+    yield "## Strategies\n"
+    yield wrapped(
+        "Parameters are written in brackets, `auto-merge(mode=always, k=24)`, or given as `parameters` in Python. A switch "
+        "is `on` or `off`."
+    )
+    for kind, names in _by_parameters().items():
+        yield f"### {', '.join(f'`{name}`' for name in names)}\n"
+        for name in names:
+            yield wrapped(f"`{name}`: {STRATEGIES[name].summary}{_own(name, kind)}.")
+        yield settings_table(kind())
+        for old, new in STRATEGIES[names[0]].renamed.items():
+            yield f"`{old}` is the old name of `{new}`, still accepted, with a warning.\n"
+
+
+def _by_parameters() -> dict[type, list[str]]:
+    """Names of strategies that have the same parameters."""
+    found: dict[type, list[str]] = {}
+    for name, strategy in STRATEGIES.items():
+        found.setdefault(type(strategy.parameters), []).append(name)
+    return found
+
+
+def _own(name: str, kind: type) -> str:
+    """What a strategy has that others of the same parameters do not: defaults, views it needs."""
+    chosen, usual = STRATEGIES[name].parameters, kind()
+    own = [f.name for f in fields(kind) if getattr(chosen, f.name) != getattr(usual, f.name)]
+    notes = [f"`{field}` is `{getattr(chosen, field)}`" for field in own]
+    notes += [f"needs the view `{view}`" for view in STRATEGIES[name].views]
+    return "".join(f"; {note}" for note in notes)
+
+
+def modes() -> Iterator[str]:
+    yield "## Modes of answering\n"
+    rows = ((f"`{name}`", mode.summary, "" if mode.needs == "none" else mode.needs) for name, mode in MODES.items())
+    yield table(("mode", "what the answer is made from", "model it needs"), rows)
+
+
+def views() -> Iterator[str]:
+    yield "## Views\n"
+    yield wrapped(
+        'Built with `--views`, or `views=` of `open`. Settings are given in Python, `settings={"slice": '
+        "SliceSettings(...)}`, and stay what they are once an index has the view."
+    )
+    for name, view in VIEWS.items():
+        module = view.settings.__module__.removesuffix(".settings").removesuffix(".build")
+        yield f"### `{name}`\n"
+        tables = ", ".join(f"`{one.name}`" for one in view.tables(view.settings()))
+        yield wrapped(f"Tables: {tables}. Settings: `{module}.{view.settings.__name__}`.")
+        yield described(view.settings)
+        yield settings_table(view.settings())
+
+
+def specs() -> Iterator[str]:
+    yield "## Models by spec\n"
+    rows = (
+        (what, f"`{option}`", ", ".join(f"`{form}`" for form in sorted(forms)), f"`{default}`")
+        for what, option, forms, default in SPECS
+    )
+    yield table(("model", "option", "forms", "default"), rows)
+
+
+# -- Python
+
+
+def python() -> Iterator[str]:
+    yield "## Python\n"
+    yield "### `mergewise.open`\n"
+    yield signature("mergewise.open", mergewise.open)
+    yield described(mergewise.open)
+    yield "### `Index`\n"
+    methods = {n: m for n, m in vars(mergewise.Index).items() if inspect.isfunction(m) and not n.startswith("_")}
+    for name, method in methods.items():
+        yield signature(name, method)
+        yield described(method)
+    yield "### `SearchSettings`\n"
+    yield f"`{SearchSettings.__module__}.SearchSettings`, for `search_settings=` of `open`.\n"
+    yield described(SearchSettings)
+    yield settings_table(SearchSettings())
+    yield "### Public names\n"
+    named = {name: getattr(mergewise, name) for name in mergewise.__all__}
+    records = {n: r for n, r in named.items() if is_dataclass(r)}
+    yield table(
+        ("name", "what it is"), ((f"`{n}`", str(inspect.getdoc(r)).splitlines()[0]) for n, r in records.items())
+    )
+    yield "### Errors\n"
+    told, _, tree = str(inspect.getdoc(errors)).partition("\n\n")
+    yield wrapped(told)
+    yield textwrap.indent(tree, "    ") + "\n"
+
+
+def signature(name: str, function: Any) -> str:
+    """The call as it is written: on one line where it fits."""
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
+    written = [
+        f"{p.name}: {p.annotation}" + ("" if p.default is p.empty else f" = {_code(p.default)}") for p in parameters
+    ]
+    written = [f"*{w}" if p.kind is p.VAR_POSITIONAL else w for p, w in zip(parameters, written, strict=True)]
+    first = next((i for i, p in enumerate(parameters) if p.kind is p.KEYWORD_ONLY), None)
+    if first is not None and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        written.insert(first, "*")
+    gives = f" -> {inspect.signature(function).return_annotation}"
+    short = f"{name}({', '.join(written)}){gives}"
+    lines = [f"{name}(", *(f"    {w}," for w in written), f"){gives}"] if len(short) > WIDTH else [short]
+    return textwrap.indent("\n".join(lines), "    ") + "\n"
+
+
+def _code(default: Any) -> str:
+    return str(default.__name__) if inspect.isfunction(default) else repr(default)
+
+
+# -- what the sections share
+
+
+def settings_table(settings: Any) -> str:
+    """The fields of a dataclass with types and defaults, and with their meanings where their types say them."""
+    hints = get_type_hints(type(settings), include_extras=True)
+    rows = [(f"`{f.name}`", *_typed(hints[f.name]), f"`{_value(settings, f.name)}`") for f in fields(settings)]
+    if not any(meaning for _, _, meaning, _ in rows):
+        return table(("setting", "type", "default"), ((name, kind, default) for name, kind, _, default in rows))
+    return table(
+        ("parameter", "type", "default", "meaning"),
+        ((name, kind, default, meaning) for name, kind, meaning, default in rows),
+    )
+
+
+def _value(settings: Any, name: str) -> str:
+    value = getattr(settings, name)
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _typed(hint: Any) -> tuple[str, str]:
+    """The type in words and the meaning, which the last note of an `Annotated` type tells."""
+    meaning = ""
+    if get_origin(hint) is Annotated:
+        hint, *notes = get_args(hint)
+        meaning = notes[-1]
+    if get_origin(hint) is Literal:
+        return ", ".join(f"`{choice}`" for choice in get_args(hint)), meaning
+    return {bool: "switch", int: "whole number", float: "number"}.get(hint, f"`{hint}`"), meaning
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def described(thing: Any) -> str:
+    """The docstring, its paragraphs wrapped."""
+    return wrapped(inspect.getdoc(thing) or "")
+
+
+def wrapped(text: str) -> str:
+    return "\n\n".join(p if p.startswith("#") else _filled(p) for p in text.strip().split("\n\n")) + "\n"
+
+
+def _filled(paragraph: str) -> str:
+    """Lines of up to `WIDTH` characters. What stands between backticks stays on one line."""
+    whole = re.sub(r"`[^`]+`", lambda code: code[0].replace(" ", "\0"), " ".join(paragraph.split()))
+    return textwrap.fill(whole, WIDTH, break_on_hyphens=False, break_long_words=False).replace("\0", " ")
+
+
+if __name__ == "__main__":
+    PATH.write_text(reference(), encoding="utf-8")
