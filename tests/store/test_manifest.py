@@ -65,6 +65,7 @@ def test_an_index_of_format_2_opens_and_goes_on(tmp_path: Path) -> None:
     as_format_2(tmp_path, whole=True)
     old = mergewise.open(tmp_path)
     assert old.manifest.whole == ("leaf", "slice") and len(old) == 5 and old.check() == []
+    assert old.manifest.format == 2
     assert {name: old.context(question, strategy=name).text for name in expected} == expected
     old.add(Document("new", "A new bridge.", "New"))
     assert json.loads((tmp_path / NAME).read_text())["format"] == FORMAT

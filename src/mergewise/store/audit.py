@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from mergewise.protocols import StoreReader
 from mergewise.store.views import Registry
 from mergewise.types import DocumentRows, Problem
@@ -38,7 +40,12 @@ def _unread(reader: StoreReader, rows: DocumentRows, registry: Registry) -> Iter
     for table in (t for name, settings in reader.views.items() for t in registry[name].tables_of(settings)):
         if table.numbered:
             stored = {record.id: record for record in rows[table.name]}
-            if reader.rows(table.name, table.record, list(stored)) != stored:
+            same = reader.rows(table.name, table.record, list(stored)) == stored
+            for column in table.vectors:
+                read = reader.vectors(list(stored), table.name, column)
+                given = rows.column(table.name, column)
+                same &= given is None or (len(read) == len(given) and np.array_equal(list(read.values()), given))
+            if not same:
                 yield Problem(f"rows of the table {table.name!r} are not read as they are stored", rows.document.id)
 
 

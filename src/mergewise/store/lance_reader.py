@@ -184,9 +184,25 @@ class LanceReader:
         ids = await self._ids_of(table, hits)
         cosines = 1.0 - hits["_distance"].to_numpy()
         if refines:
-            for at, vectors in self.mapped_rows(table).vectors(np.asarray(ids, np.int64), column):
-                cosines[at] = np.einsum("ij,j->i", vectors, vector)
+            cosines = await self._compared(table, column, vector, np.asarray(ids, np.int64), cosines)
         return _best(ids, cosines.tolist())[:k]
+
+    async def _compared(
+        self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
+    ) -> FloatArray:
+        """Exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already."""
+        mapped = self.mapped_rows(table)
+        approximate = ids < mapped.end
+        for at, vectors in mapped.vectors(ids, column):
+            cosines[at] = np.einsum("ij,j->i", vectors, vector)
+            approximate[at] = False
+        opened = self._tables[table]
+        if approximate.any() and opened is not None:  # the file that held them is gone
+            lost = await scan(opened, [_ID, column], f"{_ID} in ({sql_numbers(ids[approximate].tolist())})")
+            stored = unit_vectors(lost, column)
+            exact = dict(zip(lost[_ID].to_pylist(), () if stored is None else stored @ vector, strict=True))
+            cosines[approximate] = [exact[row] for row in ids[approximate].tolist()]
+        return cosines
 
     def _limited(self, query: Any, k: int, where: str | None) -> Any:
         """A condition on documents is one on rows: the numbers of the documents that meet it."""
@@ -239,7 +255,7 @@ class LanceReader:
             vectors = unit_vectors(rows, column)
             if vectors is not None:
                 by_id |= zip(rows[_ID].to_pylist(), vectors, strict=True)
-        return by_id
+        return {row: by_id[row] for row in ids if row in by_id}
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
         opened = self._table(table)

@@ -106,7 +106,7 @@ def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
     if slices is not None:
         missing = [] if "slice" in raw["views"] else [[0, raw["next_number"]]]
         views["slice"] = {"settings": slices, "missing": missing}
-    kept = {name: raw[name] for name in ("embedder", "dimension", "tables", "next_id", "next_number")}
+    kept = {name: raw[name] for name in ("embedder", "dimension", "tables", "next_id", "next_number", "format")}
     return {**kept, "views": views}
 
 
@@ -114,7 +114,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step: it is on the disk whole before it takes the name."""
     temporary = directory / f".{NAME}.{os.getpid()}"
     with temporary.open("w", encoding="utf-8") as file:
-        json.dump(asdict(manifest), file, indent=1)
+        json.dump({**asdict(manifest), "format": FORMAT}, file, indent=1)
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(directory / NAME)

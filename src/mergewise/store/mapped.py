@@ -70,6 +70,7 @@ class MappedRows:
     def __init__(self, directory: Path, mapping: Mapped) -> None:
         self._folder = directory / FOLDER
         self._mapping = mapping
+        self.end = mapping.end
 
     @cached_property
     def _blocks(self) -> list[tuple[IntArray, pa.Table]]:
