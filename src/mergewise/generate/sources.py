@@ -1,8 +1,7 @@
 """What a model is given to read: the passages of a context, or the documents that they come from.
 
-Where the documents are more than the model's window has room for, each is what stands around the passages: the passages
-themselves first, then sentence by sentence outwards from them. What does not fit is left out whole, worst first; no
-passage and no sentence is cut.
+Where the model's window cannot hold the documents whole, it gets the passages and then the sentences around them, the nearest
+first. What does not fit is left out, the worst first; no passage and no sentence is cut.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from mergewise.types import GAP, Context, Document, Passage, Span
 
 DocumentLookup = Callable[[str], Document | None]
 
-# Characters a token, generously: what lies farther from a passage would not fit anyway.
+# Characters of a token, at most: more than `room * _REACH` characters do not fit anyway, and are not measured.
 _REACH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A numbered text for a model. `parts` are the pieces of documents that it rests on: citations lead there."""
+    """A numbered text for a model. `parts` are the pieces of documents that it is made of or rests on: citations point to them."""
 
     number: int
     title: str
@@ -35,7 +34,7 @@ class Source:
     score: float
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         return heading_path(self.title, self.headings)
 
 
@@ -73,7 +72,7 @@ def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
 
 
 def long_sources(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
-    """The documents of the passages, by their best passage; whole where all of them fit together."""
+    """The documents of the passages, best first; whole if all of them fit together, else what stands around the passages."""
     documents = _retrieved(context, document)
     whole = [_whole(number, retrieved) for number, retrieved in enumerate(documents, 1)]
     if sum(len(source.text) for source in whole) <= room * _REACH and sum(measure(whole)) <= room:
@@ -92,7 +91,7 @@ def each_long_source(context: Context, document: DocumentLookup, room: int, meas
 
 
 def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list[Source]]:
-    """Consecutive sources that fit into one call together, in as few calls as that takes."""
+    """The sources divided among calls, in their order, each call filled as far as `room` allows."""
     groups: list[list[Source]] = []
     left = 0
     for source, cost in zip(sources, measure(sources), strict=True):
@@ -134,7 +133,7 @@ def _whole(number: int, retrieved: _Retrieved) -> Source:
 
 
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:
-    """As much of the documents as fits: passages by score, then the sentences nearest to them until one does not fit."""
+    """As much of the documents as fits: the passages, best first, then the sentences nearest to them until one does not fit."""
     taken: list[Span] = []
     passages = [hit for retrieved in documents for hit in retrieved.hits]
     for _, spans in sorted(passages, key=lambda p: -p[0]):
@@ -148,7 +147,7 @@ def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> lis
 
 
 def _excerpts(documents: Sequence[_Retrieved], spans: Sequence[Span]) -> list[Source]:
-    """The text of the spans, as one source a document; spans with nothing but white space between them are joined."""
+    """The text of the spans as one source for each document; spans with only white space between them are joined."""
     sources = []
     for number, retrieved in enumerate(documents, 1):
         d = retrieved.document
