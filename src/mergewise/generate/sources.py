@@ -24,7 +24,7 @@ _REACH = 8
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A numbered text for a model. `parts` are the pieces of documents that it is made of or rests on: citations point to them."""
+    """A numbered text for a model. `parts` are the pieces of documents that it is made of or rests on: citations lead there."""
 
     number: int
     title: str
