@@ -28,16 +28,16 @@ K = 100
 
 
 def median_ms(search: Callable[[FloatArray], Any], queries: FloatArray) -> tuple[float, list[set[int]]]:
-    """The median over the queries, after a warm-up, and what each found."""
+    """The median over the queries, after a warm-up, and the rows that each returned."""
     for query in queries[:10]:
         search(query)
-    taken, found = [], []
+    taken, rows = [], []
     for query in queries:
         started = perf_counter()
         table = search(query)
         taken.append(1000 * (perf_counter() - started))
-        found.append(set(table["id"].to_pylist()))
-    return statistics.median(taken), found
+        rows.append(set(table["id"].to_pylist()))
+    return statistics.median(taken), rows
 
 
 def main() -> None:
@@ -57,15 +57,15 @@ def main() -> None:
             table = lancedb.connect(folder).create_table("v", rows.slice(0, size))
 
             def search(query: FloatArray, table: Any = table) -> Any:
-                found = table.search(query, query_type="vector", vector_column_name="vector").distance_type("dot")
-                return found.nprobes(NPROBES).refine_factor(REFINE).select(["id", "_distance"]).limit(K).to_arrow()
+                near = table.search(query, query_type="vector", vector_column_name="vector").distance_type("dot")
+                return near.nprobes(NPROBES).refine_factor(REFINE).select(["id", "_distance"]).limit(K).to_arrow()
 
             exact, truth = median_ms(search, queries)
             started = perf_counter()
             table.create_index("vector", config=lancedb.index.IvfRq(distance_type="dot", num_bits=4))
             built = perf_counter() - started
-            indexed, found = median_ms(search, queries)
-            recall = statistics.mean(len(a & b) / len(b) for a, b in zip(found, truth, strict=True))
+            indexed, approximate = median_ms(search, queries)
+            recall = statistics.mean(len(a & b) / len(b) for a, b in zip(approximate, truth, strict=True))
             print(f"{size:8} {exact:9.1f} {indexed:10.1f} {recall:11.3f} {built:11.1f}")
 
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,6 +62,7 @@ def test_floors_fall_with_room_and_hold_the_budget(values: list[int], budget: in
     assert Floors({}, lengths, budget, keep)(3) == 0.0
 
 
+ROOT = Path(__file__).parents[3]
 SCORED = """
 from mergewise.assemble.mergerag.relevance import relevance
 from tests.assemble.mergerag.support import sentences, source
@@ -77,7 +79,7 @@ def test_relevance_is_the_same_in_every_process() -> None:
     def scored(seed: str) -> str:
         settings = {**os.environ, "PYTHONHASHSEED": seed}
         return subprocess.run(
-            [sys.executable, "-c", SCORED], env=settings, capture_output=True, text=True, check=True
+            [sys.executable, "-c", SCORED], env=settings, cwd=ROOT, capture_output=True, text=True, check=True
         ).stdout
 
     assert len({scored(seed) for seed in "123"}) == 1
