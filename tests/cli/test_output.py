@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from mergewise.assemble.mergerag import MergeNode, MergeNote
 from mergewise.cli.main import configuration
-from mergewise.cli.output import citation_line, usage_line
+from mergewise.cli.output import citation_line, console, usage_line
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Citation, Context, Span, Step, Usage
@@ -42,16 +43,26 @@ def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.Capt
     assert "too long 2" in shown and "too long 3" not in shown and "2 more did not fit" in shown
 
 
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("COLUMNS", "240")
+    console.cache_clear()
+    yield
+    console.cache_clear()
+
+
+@pytest.mark.usefixtures("wide")
 def test_merges_are_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
     left, right, both = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (1, 2, 3))
     note = MergeNote(1, left, right, both, "extractive", nll=2.5, unsupported=1)
     say_trace(replace(CONTEXT, trace=(Step("merge", "one", note=note), Step("merged", "2 chunks to 1"))))
-    shown = " ".join(capsys.readouterr().out.translate(str.maketrans("│├└─", "    ")).split())
-    assert shown == (
-        "merged: 2 chunks to 1 "
-        "d:3-4 score 0.500, 30 tokens: round 1, extractive, 10 + 20 → 30 tokens, NLL 2.50, 1 unsupported dropped "
-        "d:2-3 score 0.500, 20 tokens d:1-2 score 0.500, 10 tokens"
-    )
+    lines = [line.strip("│├└─ ") for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines == [
+        "merged: 2 chunks to 1",
+        "d:3-4  score 0.500, 30 tokens: round 1, extractive, 10 + 20 → 30 tokens, NLL 2.50, 1 unsupported dropped",
+        "d:2-3  score 0.500, 20 tokens",
+        "d:1-2  score 0.500, 10 tokens",
+    ]
 
 
 def configured(tmp_path: Path, text: str) -> dict[str, dict[str, object]]:
