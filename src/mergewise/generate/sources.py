@@ -45,8 +45,8 @@ Measure = Callable[[Sequence[Source]], list[int]]
 def base_sources(context: Context, document: DocumentLookup) -> list[Source]:
     """The passages, numbered as in the context."""
     return [
-        Source(number, p.title, p.headings, p.text, tuple(_parts(p, document)), p.score)
-        for number, p in enumerate(context.passages, 1)
+        Source(number, passage.title, passage.headings, passage.text, tuple(_parts(passage, document)), passage.score)
+        for number, passage in enumerate(context.passages, 1)
     ]
 
 
@@ -122,14 +122,16 @@ def _retrieved(context: Context, document: DocumentLookup) -> list[_Retrieved]:
             spans = tuple(span for span in passage.spans if span.doc_id == doc_id)
             hits.setdefault(doc_id, []).append((passage.score, spans))
     documents = ((document(doc_id), tuple(entries)) for doc_id, entries in hits.items())
-    return [_Retrieved(d, entries) for d, entries in documents if d is not None]
+    return [_Retrieved(whole, entries) for whole, entries in documents if whole is not None]
 
 
 def _whole(number: int, retrieved: _Retrieved) -> Source:
-    d = retrieved.document
-    text = d.text.strip()
-    start = len(d.text) - len(d.text.lstrip())
-    return Source(number, d.title, (), text, ((Span(d.id, start, start + len(text)), text),), retrieved.score)
+    document = retrieved.document
+    text = document.text.strip()
+    start = len(document.text) - len(document.text.lstrip())
+    return Source(
+        number, document.title, (), text, ((Span(document.id, start, start + len(text)), text),), retrieved.score
+    )
 
 
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:
@@ -150,12 +152,12 @@ def _excerpts(documents: Sequence[_Retrieved], spans: Sequence[Span]) -> list[So
     """The text of the spans as one source for each document; spans with only white space between them are joined."""
     sources = []
     for number, retrieved in enumerate(documents, 1):
-        d = retrieved.document
-        runs = union(((span.start, span.end) for span in spans if span.doc_id == d.id), d.text)
-        parts = tuple((Span(d.id, start, end), d.text[start:end]) for start, end in runs)
+        document = retrieved.document
+        runs = union(((span.start, span.end) for span in spans if span.doc_id == document.id), document.text)
+        parts = tuple((Span(document.id, start, end), document.text[start:end]) for start, end in runs)
         if parts:
             text = GAP.join(text for _, text in parts)
-            sources.append(Source(number, d.title, (), text, parts, retrieved.score))
+            sources.append(Source(number, document.title, (), text, parts, retrieved.score))
     return sources
 
 
@@ -163,13 +165,15 @@ def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int)
     """The sentences around the spans, nearest first, `most` characters of them."""
     distant: list[tuple[int, Span]] = []
     for retrieved in documents:
-        d = retrieved.document
-        hits = [span for span in taken if span.doc_id == d.id]
-        for start, end in union(((max(0, hit.start - most), min(len(d.text), hit.end + most)) for hit in hits), d.text):
-            for left, right in split_sentences(d.text[start:end]):
-                sentence = Span(d.id, start + left, start + right)
+        document = retrieved.document
+        hits = [span for span in taken if span.doc_id == document.id]
+        for start, end in union(
+            ((max(0, hit.start - most), min(len(document.text), hit.end + most)) for hit in hits), document.text
+        ):
+            for left, right in split_sentences(document.text[start:end]):
+                sentence = Span(document.id, start + left, start + right)
                 # what the window cuts is no whole sentence
-                if (left > 0 or start == 0) and (right < end - start or end == len(d.text)):
+                if (left > 0 or start == 0) and (right < end - start or end == len(document.text)):
                     distant.append((min(_distance(sentence, hit) for hit in hits), sentence))
     nearest = [sentence for distance, sentence in sorted(distant, key=lambda s: s[0]) if distance >= 0]
     sizes = accumulate(len(sentence) for sentence in nearest)
