@@ -28,29 +28,29 @@ def bench_folder() -> Path:
 
 def paragraphs() -> list[tuple[str, str]]:
     """(title, paragraph) of all question sets, headings left out."""
-    found = []
+    titled = []
     for name in ("hotpotqa", "musique", "2wiki", "squad", "covidqa"):
         with gzip.open(bench_folder() / name / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
                 parts = (part.strip() for part in row["text"].split("\n\n"))
-                found += [(row["title"], part) for part in parts if len(part) > 80 and not part.startswith("#")]
-    return found
+                titled += [(row["title"], part) for part in parts if len(part) > 80 and not part.startswith("#")]
+    return titled
 
 
 def documents(leaves: int, seed: int = 0) -> Iterator[Document]:
     """Markdown documents of a few sections each, about `leaves` leaves in all."""
-    pool = paragraphs()
+    titled = paragraphs()
     draw = random.Random(seed)
     left = leaves * CHARACTERS_PER_LEAF
     number = 0
     while left > 0:
-        title, _ = draw.choice(pool)
+        title, _ = draw.choice(titled)
         blocks = [f"# {title}"]
         for _ in range(draw.randint(*SECTIONS)):
-            heading, _ = draw.choice(pool)
+            heading, _ = draw.choice(titled)
             blocks.append(f"## {heading}")
-            blocks += [draw.choice(pool)[1] for _ in range(draw.randint(*PARAGRAPHS))]
+            blocks += [draw.choice(titled)[1] for _ in range(draw.randint(*PARAGRAPHS))]
         text = "\n\n".join(blocks) + "\n"
         yield Document(id=f"doc-{number:06}", title=title, text=text)
         number += 1
@@ -59,9 +59,9 @@ def documents(leaves: int, seed: int = 0) -> Iterator[Document]:
 
 def questions(limit: int) -> list[str]:
     """Real questions, from all sets in turn."""
-    found: list[str] = []
+    asked: list[str] = []
     for name in ("hotpotqa-long", "musique-long", "2wiki", "squad", "covidqa"):
         with gzip.open(bench_folder() / name / "questions.jsonl.gz", "rt", encoding="utf-8") as lines:
-            found += [json.loads(line)["question"] for line in lines][: -(-limit // 5)]
-    random.Random(0).shuffle(found)
-    return found[:limit]
+            asked += [json.loads(line)["question"] for line in lines][: -(-limit // 5)]
+    random.Random(0).shuffle(asked)
+    return asked[:limit]

@@ -69,16 +69,16 @@ def documents() -> Iterator[str]:
 
 
 def pieces(texts: Sequence[str], tokens: int, count: int, dice: random.Random) -> list[str]:
-    """Runs of `tokens` word pieces from random places."""
-    found: list[str] = []
-    while len(found) < count:
+    """Runs of `tokens` word pieces that begin at random."""
+    runs: list[str] = []
+    while len(runs) < count:
         text = dice.choice(texts)
         start = dice.randrange(max(1, len(text) - 4 * tokens))
         text = text[start : start + 10 * tokens].partition(" ")[2]
         offsets = token_offsets(text)
         if len(offsets) >= tokens:
-            found.append(text[: offsets[tokens - 1, 1]])
-    return found
+            runs.append(text[: offsets[tokens - 1, 1]])
+    return runs
 
 
 def paragraphs(texts: Sequence[str], count: int, dice: random.Random) -> list[str]:

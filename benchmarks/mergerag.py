@@ -30,7 +30,7 @@ CHUNK_TOKENS = 200
 
 def chunks(name: str, count: int) -> list[Passage]:
     """Stretches of whole sentences, one a document, without line breaks; the first is the most relevant."""
-    found = []
+    passages = []
     for document in load_task(bench_folder() / name).documents:
         paragraph = max(document.text.split("\n\n"), key=len)
         start = document.text.index(paragraph)
@@ -39,10 +39,10 @@ def chunks(name: str, count: int) -> list[Passage]:
         end = next((b for i, (_, b) in enumerate(spans) if sum(counts[: i + 1]) >= CHUNK_TOKENS - 15), None)
         if end is not None and "\n" not in paragraph[:end] and sum(counts[: len(spans)]) < 3 * CHUNK_TOKENS:
             span = Span(document.id, start, start + end)
-            found.append(Passage(paragraph[:end], 1 - len(found) / count, (span,), title=document.title))
-        if len(found) == count:
-            return found
-    raise SystemExit(f"{name} has only {len(found)} such chunks")
+            passages.append(Passage(paragraph[:end], 1 - len(passages) / count, (span,), title=document.title))
+        if len(passages) == count:
+            return passages
+    raise SystemExit(f"{name} has only {len(passages)} such chunks")
 
 
 class Half:

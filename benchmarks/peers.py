@@ -209,7 +209,7 @@ def build_llamaindex(corpus: Sequence[Document], embedder: Embedder, known: dict
         seconds=watch.seconds,
         cpu=sum(watch.cpu.values()),
         ask=lambda question: retriever.retrieve(bundles[question]),
-        merged=lambda found: any(hit.node.child_nodes for hit in found),
+        merged=lambda hits: any(hit.node.child_nodes for hit in hits),
     )
 
 
@@ -248,7 +248,7 @@ def build_haystack(corpus: Sequence[Document], embedder: Embedder, known: dict[s
         seconds=watch.seconds,
         cpu=sum(watch.cpu.values()),
         ask=ask,
-        merged=lambda found: any(node.meta["__children_ids"] for node in found),
+        merged=lambda nodes: any(node.meta["__children_ids"] for node in nodes),
     )
 
 
@@ -268,9 +268,9 @@ def measure(system: str, leaves: int, count: int, vectors: str) -> Result:
     for question in asked[WARM_UP:]:
         started = perf_counter()
         with watch("ask"):
-            found = built.ask(question)
+            answer = built.ask(question)
         times.append(1000 * (perf_counter() - started))
-        merged += built.merged(found)
+        merged += built.merged(answer)
     return Result(
         system=system,
         documents=len(corpus),
@@ -299,15 +299,15 @@ def measure_apart(system: str, leaves: int, count: int, vectors: str) -> Result:
 
 def installed() -> dict[str, str]:
     """The peers' versions; ends the program where one is missing."""
-    found = {}
+    versions = {}
     for package, pinned in PINNED.items():
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             sys.exit(f"{package} is not installed here: see `python -m benchmarks.peers --help` for the environment")
-        if found[package] != pinned:
-            print(f"{package} is {found[package]}, the published figures are of {pinned}", file=sys.stderr)
-    return found
+        if versions[package] != pinned:
+            print(f"{package} is {versions[package]}, the published figures are of {pinned}", file=sys.stderr)
+    return versions
 
 
 def table(results: Sequence[Result], count: int) -> str:

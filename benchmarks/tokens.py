@@ -56,7 +56,7 @@ def main() -> None:
     corpus = list(documents(options.leaves))
     texts = [document.text[a:b] for document in corpus for a, b in split_sentences(document.text)]
     single = random.Random(0).sample(texts, min(SINGLE, len(texts)))
-    size, single_size = (sum(len(text.encode()) for text in own) for own in (texts, single))
+    size, single_size = (sum(len(text.encode()) for text in some) for some in (texts, single))
     if plain(texts) != count_tokens(texts):
         raise SystemExit("the counts differ from the tokenizer's")
 

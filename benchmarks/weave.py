@@ -60,25 +60,27 @@ class Case:
     gold: Array
 
 
-def cases(task: Task, index: Index, limit: int) -> Iterator[Case]:
+def cases_of(task: Task, index: Index, limit: int) -> Iterator[Case]:
     for question in chosen_questions(task, "first", limit):
         reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
         candidates = weave.gather(question.text, reader, weave.Weave(), [])
         if candidates.sentences:
-            gold = [any(_mostly(own.span, span) for span, _ in question.evidence) for own in candidates.sentences]
+            gold = [
+                any(_mostly(sentence.span, span) for span, _ in question.evidence) for sentence in candidates.sentences
+            ]
             yield Case(question, candidates, candidates.features().astype(float), np.array(gold, float))
 
 
-def _mostly(own: mergewise.Span, gold: mergewise.Span) -> bool:
-    shared = min(own.end, gold.end) - max(own.start, gold.start)
-    return own.doc_id == gold.doc_id and 2 * shared > len(own)
+def _mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
+    shared = min(span.end, gold.end) - max(span.start, gold.start)
+    return span.doc_id == gold.doc_id and 2 * shared > len(span)
 
 
 def logistic(sets: Sequence[Sequence[Case]], ridge: float = 1e-3) -> Array:
     """Weights of FEATURES and a bias in front, by Newton's method; every set counts the same."""
-    rows = [np.column_stack([np.ones(len(case.gold)), case.features]) for own in sets for case in own]
-    x, y = np.concatenate(rows), np.concatenate([case.gold for own in sets for case in own])
-    share = np.concatenate([np.full(len(case.gold), 1 / len(own)) for own in sets for case in own])
+    rows = [np.column_stack([np.ones(len(case.gold)), case.features]) for cases in sets for case in cases]
+    x, y = np.concatenate(rows), np.concatenate([case.gold for cases in sets for case in cases])
+    share = np.concatenate([np.full(len(case.gold), 1 / len(cases)) for cases in sets for case in cases])
     weights = np.zeros(x.shape[1])
     for _ in range(30):
         p = 1 / (1 + np.exp(-x @ weights))
@@ -91,9 +93,9 @@ def logistic(sets: Sequence[Sequence[Case]], ridge: float = 1e-3) -> Array:
 def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:
     """Mean of evidence and all over sets, questions and budgets, by spans: what is tuned for."""
     means = []
-    for own in sets:
+    for cases in sets:
         scores = []
-        for case in own:
+        for case in cases:
             case.candidates.relevance = 1 / (1 + np.exp(-(case.features @ weights[1:] + weights[0]))).astype(np.float32)
             for budget in BUDGETS:
                 chosen, _ = select(case.candidates, budget, MODELS, weave.Weave(), [])
@@ -113,17 +115,17 @@ def _covered(candidates: Candidates, chosen: Sequence[int], gold: mergewise.Span
 
 def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
     """Logistic regression, then each weight up and down while more evidence is held; links as the last fit made them."""
-    found = [list(cases(*opened(name, cache), limit)) for name in sets]
+    cases_of_sets = [list(cases_of(*opened(name, cache), limit)) for name in sets]
     standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
-    print(f"the weights as they stand: {held(found, standing):.4f}", flush=True)
-    weights = logistic(found)
-    best = held(found, weights)
+    print(f"the weights as they stand: {held(cases_of_sets, standing):.4f}", flush=True)
+    weights = logistic(cases_of_sets)
+    best = held(cases_of_sets, weights)
     print(f"logistic regression: {best:.4f}", flush=True)
     for i, name in enumerate(FEATURES, 1):
         for factor in (1.35, 0.7, 1.15, 0.87):
             tried = weights.copy()
             tried[i] *= factor
-            value = held(found, tried)
+            value = held(cases_of_sets, tried)
             if value > best + 1e-4:
                 best, weights = value, tried
                 print(f"{name} times {factor}: {best:.4f}", flush=True)
@@ -153,12 +155,10 @@ def sentences_encoded_alone() -> Iterator[None]:
     original = HybridReader.sentences
 
     def alone(self: HybridReader, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        found = original(self, ids)
-        texts = [_with_path(own, s.start, s.end) for own in found.values() for s in own.sentences]
+        leaves = original(self, ids)
+        texts = [_with_path(leaf, s.start, s.end) for leaf in leaves.values() for s in leaf.sentences]
         rows = iter(self._embedder.embed_documents(texts))  # type: ignore[union-attr]
-        return {
-            leaf: replace(own, vectors=np.array([next(rows) for _ in own.sentences])) for leaf, own in found.items()
-        }
+        return {i: replace(leaf, vectors=np.array([next(rows) for _ in leaf.sentences])) for i, leaf in leaves.items()}
 
     HybridReader.sentences = alone  # type: ignore[method-assign]
     try:
@@ -167,8 +167,8 @@ def sentences_encoded_alone() -> Iterator[None]:
         HybridReader.sentences = original  # type: ignore[method-assign]
 
 
-def _with_path(own: LeafSentences, start: int, end: int) -> str:
-    return " › ".join((own.title, *own.headings)) + "\n" + own.text[start - own.start : end - own.start]
+def _with_path(leaf: LeafSentences, start: int, end: int) -> str:
+    return " › ".join((leaf.title, *leaf.headings)) + "\n" + leaf.text[start - leaf.start : end - leaf.start]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What there is to index: files and documents, each once, with a digest that says whether it changed."""
+"""What is to be indexed: files and documents, each once, with a digest that tells whether it changed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Input:
 
     def digest(self) -> str:
         if isinstance(self.source, Document):
-            d = self.source
-            parts: object = (d.text, d.title, sorted(d.metadata.items()), d.outline, d.pages)
+            given = self.source
+            parts: object = (given.text, given.title, sorted(given.metadata.items()), given.outline, given.pages)
             return _digest(repr(parts).encode("utf-8", "surrogatepass"))
         try:
             return _digest(self.source.read_bytes())
@@ -46,7 +46,7 @@ class Input:
 
 
 def inputs_of(sources: Iterable[Source | Iterable[Source]]) -> list[Input]:
-    """The files and documents, each once; of a folder the files in it."""
+    """The files and documents, each once; for a folder, the files in it."""
     inputs: dict[str, Input] = {}
     for source in _flat(sources):
         if isinstance(source, Document):

@@ -1,6 +1,6 @@
-"""The records of `types` as JSON: the one form that the command line prints, and that servers and reports send.
+"""The records of `types` as JSON, in the one form that the command line prints, and servers and reports send.
 
-Scripts of other people read these keys: a key is added, never renamed. Output for people is the command line's business.
+Scripts of other people read these keys: a key may be added, but never renamed. Text for people is written in `cli`.
 """
 
 from __future__ import annotations
@@ -46,8 +46,13 @@ def context_json(context: Context) -> dict[str, Any]:
         "tokens": context.tokens,
         "text": context.text,
         "passages": [
-            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
-            for p in context.passages
+            {
+                "text": passage.text,
+                "score": passage.score,
+                "verbatim": passage.verbatim,
+                "spans": [span_json(span) for span in passage.spans],
+            }
+            for passage in context.passages
         ],
         "trace": [step_json(step) for step in context.trace],
     }
@@ -104,7 +109,7 @@ def report_json(report: AddReport) -> dict[str, Any]:
 def info_json(
     documents: int, views: Mapping[str, int], embedder: str, format: int, listed: Sequence[DocumentInfo] | None = None
 ) -> dict[str, Any]:
-    """What an index holds: documents, rows by view; and `listed`, where the documents themselves are asked for."""
+    """What an index holds: how many documents, how many rows of each view; and the documents, where they are `listed`."""
     return {
         "documents": documents,
         "views": dict(views),

@@ -1,4 +1,4 @@
-"""The edges: what a model and an index must be able to do. Strategies see these and nothing behind them."""
+"""The edges: what models and indexes must be able to do. Strategies see them through these protocols alone."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ChatModel(Protocol):
 
     @property
     def identity(self) -> str:
-        """Everything besides the messages that changes its answers: model, endpoint, temperature ... A cache goes by it."""
+        """Everything besides the messages that changes its answers: model, endpoint, temperature ... Part of a cache's key."""
         ...
 
     @property
@@ -85,16 +85,16 @@ class ChatModel(Protocol):
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
-        """The whole answer. With a JSON `schema` the model is asked for JSON of this shape: the text is still unchecked."""
+        """The whole answer. With a JSON `schema` the model is asked for JSON of this shape; nobody has checked the text."""
         ...
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
-        """The answer piece by piece, and at the end all of it as a `Reply`."""
+        """The answer piece by piece, and at the end the whole of it as a `Reply`."""
         ...
 
 
 class Reranker(Protocol):
-    """How well texts answer a question."""
+    """Says how well texts answer a question."""
 
     @property
     def spec(self) -> str: ...
@@ -105,18 +105,18 @@ class Reranker(Protocol):
 
 
 class NLLScorer(Protocol):
-    """How surprising a source is to one who has read the anchor."""
+    """Says how surprising a source is to a reader of an anchor."""
 
     @property
     def spec(self) -> str: ...
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
-        """Mean negative log-likelihood a token of each source given each anchor, in nats: (len(sources), len(anchors))."""
+        """The mean negative log-likelihood of a source's tokens given an anchor, in nats, shape (len(sources), len(anchors))."""
         ...
 
 
 class CausalState(Protocol):
-    """Texts that a causal model has read, a row each, with whatever it keeps of them so as not to read them again."""
+    """Texts that a causal model has read, one in each row, and what it keeps so as not to read them again."""
 
     @property
     def log_probs(self) -> FloatArray:
@@ -128,7 +128,7 @@ State = TypeVar("State", bound=CausalState)
 
 
 class CausalModel(Protocol[State]):
-    """A model that says how likely each next token is: what a scorer sums up, and what decoding chooses from.
+    """A model that says how likely each next token is. A scorer adds these up, and a decoder chooses by them.
 
     Token ids are the model's own. Rows are independent of each other, however long they are. One call at a time.
     Raises ModelError when the model fails.
@@ -169,15 +169,15 @@ class CausalModel(Protocol[State]):
         ...
 
     def score(self, states: Sequence[State], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
-        """Log-probabilities of each token of each continuation, given the state of the same number, of one row.
+        """Log-probabilities of the tokens of each continuation. Continuation i follows state i, which has one row.
 
-        The states stay as they are, so that one of them may serve many continuations, in one batch too.
+        The states stay as they are, so that one state may have many continuations, in one batch too.
         """
         ...
 
 
 class RowReader(Protocol):
-    """What the reader of a view has to work with: searches in its tables and rows by id, within the question's condition."""
+    """What an index gives to the reader of a view: searches within the question's condition, and rows by id."""
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
@@ -211,7 +211,7 @@ class RowReader(Protocol):
 class IndexReader(Protocol):
     """What a strategy sees of an index, pinned to one state of it for the length of a question.
 
-    The tree is at hand by methods of its own. What other views can do is the business of their readers: `view("slice")`.
+    Methods here read the tree. Other views have their own readers: `view("slice")` gives one.
     """
 
     def search(self, question: str, k: int) -> list[Hit]:
@@ -219,7 +219,7 @@ class IndexReader(Protocol):
         ...
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
-        """What `search` ranks, as leaf ids and scores, without reading the leaves."""
+        """The ranking of `search` as leaf ids and scores, without reading the leaves."""
         ...
 
     def question_vector(self, question: str) -> FloatArray | None:
@@ -267,7 +267,7 @@ class StoreReader(Protocol):
         ...
 
     def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        """Everything that is stored of these documents, with final ids, as it is: what `check` looks at."""
+        """Everything that is stored of these documents, with final ids, for `check` to look at."""
         ...
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
@@ -299,12 +299,14 @@ class StoreReader(Protocol):
     def start_text_search(
         self, question: str, k: int, where: str | None = None, table: str | None = None
     ) -> Future[Ranking]:
-        """The same, meanwhile."""
+        """`text_search` in the background."""
         ...
 
     def start_vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Future[Ranking]: ...
+    ) -> Future[Ranking]:
+        """`vector_search` in the background."""
+        ...
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]: ...
 
@@ -332,17 +334,17 @@ class Store(Protocol):
     def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
         """Add documents, replacing those with the same ids.
 
-        Rows whose digest stands already are left alone, unless forced. Documents whose metadata cannot be stored fail,
-        and the others go on.
+        A document that the index has with the same digest is left alone, unless forced. A document whose metadata cannot be
+        stored fails, and the others are written.
         """
         ...
 
     def remove(self, doc_ids: Sequence[str]) -> int:
-        """Remove documents with all their rows; how many there were."""
+        """Remove documents with all their rows, and say how many there were."""
         ...
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
-        """From now on every document that is written brings this view; `missing` are those that stand without."""
+        """From now on every document that is written must have this view; `missing` gives those that do not have it yet."""
         ...
 
     def missing(self, view: str) -> list[str]:
@@ -350,11 +352,11 @@ class Store(Protocol):
         ...
 
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
-        """The view's rows of documents that lack it. One that is gone, changed or served by now is left out."""
+        """Write the view's rows of documents that lack it. One that is gone, has changed or has the view by now is left out."""
         ...
 
     def finish_view(self, view: str) -> bool:
-        """Whether every document has the view now; it is then searched by its own indexes."""
+        """Whether every document has the view now. If so, its search indexes are built and it can be searched."""
         ...
 
     def optimize(self) -> None:

@@ -1,4 +1,4 @@
-"""What passes between the rooms: frozen records, all of them pointing into `Document.text` by character offsets."""
+"""What passes between the rooms: frozen records. Those that stand for text point into `Document.text` by character offsets."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
 
 RowId: TypeAlias = Annotated[int, "row"]
-"""The number of a row of the record's own view. A builder counts from 0; a store moves the rows into a range of their own."""
+"""The number of a row in the record's own view. A builder counts from 0 in each document; a store moves the numbers."""
 LeafId: TypeAlias = Annotated[int, "leaf"]
-"""The number of a leaf in another view's record. A builder counts from the document's first leaf."""
+"""The number of a leaf, in a record of another view. A builder counts from the document's first leaf."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -135,7 +135,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: what stands under one heading, or a document without any.
+    """The leaves `first_leaf .. first_leaf + leaf_count - 1`: those under one heading, or of a document without headings.
 
     `document` is the number of their document.
     """
@@ -151,7 +151,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name, in folded words, and the leaves that stand under what defines it."""
+    """A name in folded words, and the leaves of the section that defines it."""
 
     name: str
     first_leaf: RowId
@@ -160,10 +160,10 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class LeafSentences:
-    """A leaf as its sentences: what of `Leaf` selection needs, and the number of the document.
+    """A leaf with the vectors of its sentences: the part of `Leaf` that selection needs, and the number of the document.
 
-    `vectors` are the sentences' unit vectors, (sentences, dimension); None without an embedder. An embedder that sees
-    whole texts alone leaves every sentence with the vector of its leaf.
+    `vectors` are the sentences' unit vectors, (sentences, dimension); None without an embedder. With an embedder that gives
+    no vectors of parts, every sentence has the vector of its leaf.
     """
 
     id: int
@@ -213,22 +213,22 @@ class Passage:
 
     def parts(self) -> list[tuple[Span, str]]:
         """The spans of a verbatim passage, each with its text."""
-        found, position = [], 0
+        parts, position = [], 0
         for i, span in enumerate(self.spans):
             position += len(GAP) if i else 0
-            found.append((span, self.text[position : position + len(span)]))
+            parts.append((span, self.text[position : position + len(span)]))
             position += len(span)
-        return found
+        return parts
 
 
 class Note(Protocol):
-    """What only one strategy has to tell of a step, in a form of its own. `kind` is its key in JSON."""
+    """Details of a step that only one strategy knows. `kind` is their key in JSON."""
 
     @property
     def kind(self) -> str: ...
 
     def as_dict(self) -> dict[str, object]:
-        """As JSON has it: numbers, texts, lists and dictionaries."""
+        """The details as JSON can hold them: numbers, texts, lists and dictionaries."""
         ...
 
 
@@ -260,7 +260,7 @@ class Usage:
         )
 
     def cost(self, input_price: float, output_price: float) -> float:
-        """By prices for a million tokens, in whatever currency they are given."""
+        """The cost at these prices for a million tokens, in their currency."""
         return (self.input_tokens * input_price + self.output_tokens * output_price) / 1_000_000
 
 
@@ -319,9 +319,9 @@ class Citation:
 class Answer:
     """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so.
 
-    `mode` is how it was made: "extractive" without a chat model. `usage` holds the assembly of the context too.
-    `removed_marks` counts the marks of a model that named no source. `unsupported` is the share of the sentences that a
-    model extracted and that no sentence of its sources supports; None where nothing was extracted.
+    `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.
+    `removed_marks` counts the numbers that a model cited and that no source has. `unsupported` is a share of the sentences
+    that a model extracted: those that no source supports; None where nothing was extracted.
     """
 
     question: str
@@ -347,7 +347,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class AddReport:
-    """What `Index.add` did: documents by fate, and what failed."""
+    """What `Index.add` did: how many documents were added, replaced and left unchanged, and what failed."""
 
     added: int = 0
     replaced: int = 0
@@ -376,7 +376,7 @@ class DocumentInfo:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of one table and one document: `records`, and `columns` of values beside them, one a record, such as vectors."""
+    """Rows of one table and one document: `records`, and `columns` with one more value for each record, such as its vector."""
 
     records: tuple[Any, ...]
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -384,9 +384,9 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class DocumentRows:
-    """What an index stores of one document: the rows of every view that it has, by table. `rows["leaf"]` are the leaves.
+    """What an index stores of one document: by table, the rows of every view that it has. `rows["leaf"]` are the leaves.
 
-    Ids count from 0 in each view; the store moves them into a range of their own.
+    Ids count from 0 in each view; the store moves them into a range that is free.
     """
 
     document: Document
@@ -399,7 +399,7 @@ class DocumentRows:
         return () if rows is None else rows.records
 
     def column(self, table: str, name: str) -> Any:
-        """Values beside the records; None where there are none."""
+        """This column of the table's rows; None where there is none."""
         rows = self.tables.get(table)
         return None if rows is None else rows.columns.get(name)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.alignment import SUPPORTED, Aligner, SourceSentence, sentences_at, sentences_of, words
-from mergewise.types import GAP, Passage, Span
+from mergewise.text.alignment import SUPPORTED, Aligner, SourceSentence, sentences_at, words
+from mergewise.types import Span
 
 TEXT = (
     "The default timeout is five seconds. A retry waits twice as long as the one before, up to 30 seconds. "
@@ -58,13 +58,11 @@ def test_neighbours_in_different_documents_are_not_joined() -> None:
     assert len(aligner.align("One two three four.").sources) == 1
 
 
-def test_sentences_of_a_passage_stand_where_they_stand() -> None:
+def test_sentences_have_their_offsets_in_the_document() -> None:
     text = "First one. Second one.\n\nFar away."
-    spans = (Span("d", 0, 22), Span("d", 24, 33))
-    passage = Passage(GAP.join(text[s.start : s.end] for s in spans), 1.0, spans)
-    found = sentences_of(passage)
-    assert [s.text for s in found] == ["First one.", "Second one.", "Far away."]
-    assert all(text[s.span.start : s.span.end] == s.text for s in found)
+    sentences = sentences_at(text[11:], Span("d", 11, len(text)))
+    assert [s.text for s in sentences] == ["Second one.", "Far away."]
+    assert all(text[s.span.start : s.span.end] == s.text for s in sentences)
 
 
 some_words = st.lists(st.sampled_from("a b c d 7 8 not Zed".split()), min_size=1, max_size=8).map(" ".join)

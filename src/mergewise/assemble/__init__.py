@@ -1,4 +1,4 @@
-"""The strategies, chosen by name from one dictionary. One is a module, or a folder where it is more than one file."""
+"""The strategies, chosen by name from one dictionary. Each is a module, or a folder if it needs more than one file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 class Strategy:
     """`assemble(question, reader, budget, models, parameters)` with the parameters that it has by default.
 
-    `merge(context, budget, models, parameters)` is set where the strategy can also merge what another one selected.
+    `merge(context, budget, models, parameters)` is set if the strategy can also merge what another one selected.
     `views`: what an index must have besides the leaves. `renamed`: the former names of parameters, with the present ones.
     """
 
@@ -84,7 +84,7 @@ def assemble(
     models: Models,
     parameters: Mapping[str, object] | None = None,
 ) -> Context:
-    """Run a strategy given as `name` or `name(parameter=value, ...)`; `parameters` come on top."""
+    """Run the strategy of this spec, `name` or `name(parameter=value, ...)`; `parameters` override those of the spec."""
     strategy, chosen = resolve(spec, parameters)
     _demand_views(strategy, reader)
     context = strategy.assemble(question, reader, budget, models, chosen)
@@ -92,7 +92,7 @@ def assemble(
 
 
 def merge_context(then: str, context: Context, budget: int, models: Models) -> Context:
-    """Merge what another strategy selected; `then` is a spec of a strategy that can."""
+    """Merge what another strategy selected, by the strategy of the spec `then`, which must be able to."""
     merge, parameters = _merging(then)
     merged = merge(context, budget, models, parameters)
     return replace(merged, strategy=f"{context.strategy} then {then}")
@@ -105,7 +105,7 @@ def room_for(then: str, budget: int) -> int:
 
 
 def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -> dict[str, object]:
-    """Parameters with which a strategy ends by itself where its gains fall below this share of the first one."""
+    """Parameters with which the strategy stops by itself once its gains fall below this share of the first one."""
     _, chosen = resolve(spec, parameters)
     if "stop" not in {known.name for known in fields(chosen)}:
         able = ", ".join(name for name, known in STRATEGIES.items() if hasattr(known.parameters, "stop"))

@@ -4,13 +4,12 @@ Modes: "auto" merges by share and score; "always" gives the parents of the hits;
 gives clusters of leaves by the cosine of their vectors.
 
 Where we differ from the design of record, and why:
-- a score threshold is a share of the best hit's score, and a cosine threshold a position between the lowest and the highest
-  cosine among the hits, since absolute thresholds mean something else for every embedder;
-- a parent that the whole budget cannot hold never takes the place of its hits;
+- a score threshold is a share of the best hit's score, and a cosine threshold lies at a share of the way from the lowest to
+  the highest cosine among the hits, since absolute thresholds mean something else for every embedder;
+- a parent that the whole budget cannot hold never replaces its hits;
 - merging is repeated up to the document, and a section that was merged counts as one child of its own parent;
-- what was merged has the score of its best part by default ("max"): with the mean, weak leaves around a good one would
-  drag it down;
-- position decides which leaves are neighbours and which gaps are filled, never rank.
+- by default a merged section has the score of its best part ("max"): with the mean, weak leaves would drag a good one down;
+- which leaves are neighbours, and which gaps are filled, is decided by position and never by rank.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 def merge(
     items: Sequence[_Item], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
 ) -> list[_Item]:
-    """Replace items by their parent, deepest parents first, so that one pass reaches what repetition would reach."""
+    """Replace items by their parents. The deepest parents come first, so that one pass is as good as repeated ones."""
     floor = _floor(items, parameters)
     standing = list(items)
     for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
@@ -105,55 +104,57 @@ def merge(
     return standing
 
 
-def _floor(items: Sequence[_Item], p: AutoMerge) -> float:
-    return p.min_score * max((item.score for item in items), default=0.0)
+def _floor(items: Sequence[_Item], parameters: AutoMerge) -> float:
+    return parameters.min_score * max((item.score for item in items), default=0.0)
 
 
-def _should_merge(parent: Section, family: Sequence[_Item], p: AutoMerge, floor: float, budget: int) -> bool:
+def _should_merge(parent: Section, family: Sequence[_Item], parameters: AutoMerge, floor: float, budget: int) -> bool:
     """The share of the children reaches `merge_threshold` and their mean score reaches `min_score` (the seed's rule)."""
     alone = len(family) == 1 and parent.children > 1
     share = len(family) / parent.children
     mean = sum(item.score for item in family) / len(family)
-    return not alone and share >= p.merge_threshold and mean >= floor and parent.tokens <= budget
+    return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
 
 
-def _merged(parent: Section, family: Sequence[_Item], p: AutoMerge) -> _Item:
+def _merged(parent: Section, family: Sequence[_Item], parameters: AutoMerge) -> _Item:
     return _Item(
         first=parent.first_leaf,
         last=parent.first_leaf + parent.leaf_count - 1,
-        score=_together(family, p),
+        score=_together(family, parameters),
         ancestors=family[0].ancestors[:-1],
         span=parent.span,
     )
 
 
-def _together(items: Sequence[_Item], p: AutoMerge) -> float:
+def _together(items: Sequence[_Item], parameters: AutoMerge) -> float:
     """The score of what several items became."""
     scores = [item.score for item in items]
-    return max(scores) if p.merged_score == "max" else sum(scores) / len(scores)
+    return max(scores) if parameters.merged_score == "max" else sum(scores) / len(scores)
 
 
-def join_neighbours(items: Sequence[_Item], p: AutoMerge, trace: list[Step]) -> list[_Item]:
+def join_neighbours(items: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> list[_Item]:
     """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document.
 
     Both must reach `min_score`: a weak neighbour would come in at a strong one's score.
     """
-    floor = _floor(items, p)
+    floor = _floor(items, parameters)
     runs: list[list[_Item]] = []
     for item in sorted(items, key=lambda i: i.first):
         last = runs[-1][-1] if runs else None
-        near = last is not None and last.ancestors == item.ancestors and item.first - last.last - 1 <= p.fill_gaps
+        near = (
+            last is not None and last.ancestors == item.ancestors and item.first - last.last - 1 <= parameters.fill_gaps
+        )
         if last is not None and near and min(last.score, item.score) >= floor:
             runs[-1].append(item)
         else:
             runs.append([item])
-    return [_joined(run, p, trace) if len(run) > 1 else run[0] for run in runs]
+    return [_joined(run, parameters, trace) if len(run) > 1 else run[0] for run in runs]
 
 
-def _joined(run: Sequence[_Item], p: AutoMerge, trace: list[Step]) -> _Item:
+def _joined(run: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> _Item:
     first, last = run[0], run[-1]
     span = Span(first.span.doc_id, first.span.start, last.span.end)
-    joined = _Item(first.first, last.last, _together(run, p), first.ancestors, span)
+    joined = _Item(first.first, last.last, _together(run, parameters), first.ancestors, span)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
     trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score))
@@ -161,9 +162,9 @@ def _joined(run: Sequence[_Item], p: AutoMerge, trace: list[Step]) -> _Item:
 
 
 def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, trace: list[Step]) -> list[_Item]:
-    """Each item's parent once, at the score of its best item; an item stays where its parent is missing or too large.
+    """The parents of the items, each once, at the score of its best item. An item whose parent is missing or too large stays.
 
-    A parent may stand below another one, so only the outermost of those chosen stay.
+    A parent may lie below another one that was chosen; then only the outer one stays.
     """
     families: dict[int, list[_Item]] = defaultdict(list)
     kept: list[_Item] = []
@@ -189,7 +190,7 @@ def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, t
 
 
 def _distinct(hits: Sequence[Hit]) -> list[Hit]:
-    """A leaf that was found twice counts once, at its better score."""
+    """The hits, a leaf that comes twice only once, at its better score."""
     best: dict[int, Hit] = {}
     for hit in hits:
         if hit.row.id not in best or hit.score > best[hit.row.id].score:
@@ -202,7 +203,7 @@ def _item(hit: Hit) -> _Item:
 
 
 def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
-    """All sections above all hits, in one call. A missing one is noted, and the question is answered without it."""
+    """All sections above all hits, in one call. One that is missing is noted in the trace, and done without."""
     wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
     sections = reader.sections(wanted)
     lost = [section for section in wanted if section not in sections]
@@ -213,7 +214,7 @@ def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> d
 
 
 def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
-    """The items with their text, best first, and the hits in them for where the whole does not fit.
+    """The items with their text, best first; the hits in them stand in where the whole does not fit.
 
     Leaves that were not hits are read in one call.
     """
@@ -246,8 +247,8 @@ def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
     return tuple(fragment_of(run) for run in runs)
 
 
-def _clusters(hits: Sequence[Hit], reader: IndexReader, p: AutoMerge, trace: list[Step]) -> list[Candidate]:
-    """Each hit, best first, gathers the later ones that are alike; clusters stand in the order of their best scores."""
+def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, trace: list[Step]) -> list[Candidate]:
+    """Each hit, best first, gathers the later hits that are alike. Clusters come in the order of their best scores."""
     vectors = reader.vectors([hit.row.id for hit in hits])
     if hits and not vectors:
         raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
@@ -257,7 +258,7 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, p: AutoMerge, trace: lis
     matrix = np.stack([vectors[hit.row.id] for hit in hits])
     cosines = matrix @ matrix.T
     pairs = cosines[np.triu_indices(len(hits), 1)]
-    alike = cosines >= pairs.min() + p.similarity * (pairs.max() - pairs.min())
+    alike = cosines >= pairs.min() + parameters.similarity * (pairs.max() - pairs.min())
     free = set(range(len(hits)))
     clusters: list[Candidate] = []
     for i, hit in enumerate(hits):

@@ -1,9 +1,9 @@
 """LongRAG's retrieval, the baseline of MacRAG: top chunks, reranked, and the documents that they come from.
 
 `unit="document"` gives the whole parents of the top `k2` chunks, best first (the long text of mode R&L);
-`unit="chunk"` the top `k2` chunks themselves (R&B). A document above the budget gives the chunks that were found in it
-instead, best first, and what is left of the budget goes to the first sentences of a chunk. `macrag` starts from the same
-search of slices, so that a comparison of the two is one of assembly.
+`unit="chunk"` gives the top `k2` chunks themselves (R&B). A document above the budget is replaced by its chunks among the
+top `k2`, best first, and what is left of the budget goes to the first sentences of a chunk. `macrag` starts from the same
+search of slices, so that comparing the two compares how they assemble.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _documents(
     budget: int,
     trace: list[Step],
 ) -> list[Candidate]:
-    """Each parent document once, where its best chunk ranks; one that cannot fit is replaced by its chunks in `top`."""
+    """Each parent document once, at the rank of its best chunk; one that cannot fit is replaced by its chunks in `top`."""
     firsts = reader.leaves(sorted({chunks[chunk.id].first_leaf for chunk in top}))
     families: dict[int, list[ScoredChunk]] = {}
     for chunk in top:

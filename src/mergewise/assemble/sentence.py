@@ -1,7 +1,7 @@
-"""The baseline for `weave`: single sentences by hybrid score, until the budget is full.
+"""The baseline for `weave`: single sentences by score, until the budget is full.
 
-A sentence's score is that of its leaf, its own cosine and its own share of the question's terms, in equal parts: no
-hops, no aspects, no fitted weights.
+A sentence's score is the sum of its leaf's score, its cosine with the question, and the share of the question's terms that it
+holds: no hops, no aspects, no fitted weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Specs: how a strategy and its parameters are written, `name` or `name(parameter=value, ...)`."""
+"""Specs: a strategy and its parameters as text, `name` or `name(parameter=value, ...)`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def split_specs(text: str) -> list[str]:
 
 
 def split_spec(spec: str) -> tuple[str, str]:
-    """The name and what stands between the brackets; what is no spec is taken for a name as it stands."""
+    """The name, and what stands between the brackets. A text that is no spec is taken for a name as it is."""
     match = _SPEC.fullmatch(spec.strip())
     return (match["name"], match["arguments"] or "") if match else (spec, "")
 
 
 def assignments(arguments: str, spec: str) -> dict[str, object]:
-    """What stands between the brackets of `spec`, by parameter, the values as they are written."""
+    """The `arguments` between the brackets of `spec` as a dictionary, the values as they are written."""
     given: dict[str, object] = {}
     for part in filter(None, (part.strip() for part in arguments.split(","))):
         key, equals, value = part.partition("=")
@@ -38,7 +38,7 @@ def assignments(arguments: str, spec: str) -> dict[str, object]:
 
 
 def with_new_names(given: Mapping[str, object], renamed: Mapping[str, str], name: str) -> dict[str, object]:
-    """The same, with parameters under the names that they have now; an old one is accepted with a warning."""
+    """The parameters under their present names; an old name is accepted with a warning."""
     for old in given.keys() & renamed.keys():
         message = f"{name}: the parameter {old!r} is now called {renamed[old]!r}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
@@ -56,7 +56,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> An
 
 
 def _converted(key: str, value: object, wanted: Any, name: str) -> object:
-    """The value as the parameter's type; text is read as a person would write it."""
+    """The value converted to the parameter's type; a switch may be written in words."""
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):
             raise UsageError(f"{name}: {key} cannot be {value!r}", f"one of: {', '.join(get_args(wanted))}")

@@ -17,7 +17,7 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from mergewise.engine import Index
 
-OWN_QUESTIONS = (
+QUESTIONS = (
     "What happens when indexing is killed half way?",
     "When do leaves become their parent section?",
 )
@@ -30,7 +30,7 @@ def demo(
     """Index documents into a temporary directory and answer questions with quoted, cited sentences."""
     import mergewise
 
-    source = docs or own_manual()
+    source = docs or manual_folder()
     with TemporaryDirectory(prefix="mergewise-demo-") as folder:
         index_dir = Path(folder) / "index"
         opened = mergewise.open(index_dir)
@@ -39,14 +39,14 @@ def demo(
         say_report(report, len(opened), index_dir)
         if not len(opened):
             raise typer.Exit(1)
-        asked = [question] if question else OWN_QUESTIONS if docs is None else [_some_question(opened)]
+        asked = [question] if question else QUESTIONS if docs is None else [_some_question(opened)]
         for text in asked:
             say(f"\n? {text}", style="cyan")
             say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET))
 
 
-def own_manual() -> Path:
-    """The documentation, which an installed package carries with it and a checkout has in `docs`."""
+def manual_folder() -> Path:
+    """The folder of the documentation, which an installed package has inside it and a checkout has in `docs`."""
     package = Path(__file__).parents[1]
     for folder in (package / "manual", package.parents[1] / "docs"):
         if folder.is_dir():
@@ -55,6 +55,6 @@ def own_manual() -> Path:
 
 
 def _some_question(opened: Index) -> str:
-    """What the longest document is about: a question that any folder can answer."""
+    """A question that any folder can answer: what the longest document is about."""
     longest = max(opened.documents(), key=lambda document: document.characters)
     return f"What is {longest.title}?"

@@ -1,4 +1,4 @@
-"""The `mergewise` command: its commands, its configuration file, and how errors become exit codes."""
+"""The `mergewise` command: its subcommands, its configuration file, and how errors become exit codes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 
 def main() -> None:
-    """Exit 0, 1 (the work failed) or 2 (wrong usage); errors are one line, with a hint below."""
+    """Run the command and exit with 0, 1 (the work failed) or 2 (wrong usage). An error prints one line and a hint below."""
     command = typer.main.get_command(app)
     try:
         command(default_map=configuration())

@@ -1,4 +1,4 @@
-"""How commands speak: text for people on standard output, JSON where it is asked for, progress and errors on standard error."""
+"""What commands print: text for people, or JSON, on standard output; progress and errors on standard error."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
-    """What the answer cost, and what a reader should know about it."""
+    """One line on what the answer cost and on what was wrong with it."""
     usage = answer.usage
     parts = [
         f"{answer.mode}: {usage.calls} call{'' if usage.calls == 1 else 's'}",
@@ -81,7 +81,7 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
 
 
 def citation_line(citation: Citation) -> str:
-    """Document, heading path, page and span: where a person finds the sentence."""
+    """Number, heading path, page and span of the cited sentence."""
     where = heading_path(citation.title, citation.headings)
     page = f", page {citation.page}" if citation.page is not None else ""
     span = citation.span

@@ -1,4 +1,4 @@
-"""What a strategy did, for people: a line a step, and merges as the tree that they make."""
+"""What a strategy did, for people: a line for each step, and merges as the tree that they make."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIPED_WIDTH = 240
 
 
 def say_trace(assembled: Context) -> None:
-    """Print what was done, with the first few of the candidates that did not fit."""
+    """Print every step, but of the candidates that did not fit only the first few."""
     from mergewise.assemble.mergerag import MergeNote
 
     say()
@@ -38,13 +38,13 @@ def say_trace(assembled: Context) -> None:
 
 
 def _say_step(step: Step) -> None:
-    output = f" → {_place(step.output)}" if step.output else ""
+    output = f" → {_spelled(step.output)}" if step.output else ""
     score = f"  score {step.score:.3f}" if step.score is not None else ""
-    say(f"{step.action}: {step.reason}{score}\n    {_places(step.inputs)}{output}".rstrip(), style="dim")
+    say(f"{step.action}: {step.reason}{score}\n    {_spans(step.inputs)}{output}".rstrip(), style="dim")
 
 
 def say_tree(summary: Step, notes: Sequence[MergeNote]) -> None:
-    """The tree of merges: what each chunk that is left was made of, the host above the source."""
+    """Print the tree of merges: what each remaining chunk was made of, the host above the source."""
     from rich.tree import Tree
 
     made = {note.result.number: note for note in notes if note.taken}
@@ -62,7 +62,7 @@ def _grow(tree: Tree, node: MergeNode, made: dict[int, MergeNote]) -> None:
     from rich.text import Text
 
     note = made.get(node.number)
-    shown = f"{_places(node.spans) or 'nothing'}  score {node.score:.3f}, {node.tokens} tokens"
+    shown = f"{_spans(node.spans) or 'nothing'}  score {node.score:.3f}, {node.tokens} tokens"
     branch = tree.add(Text(shown if note is None else f"{shown}: {_how(note)}"))
     if note is not None:
         _grow(branch, note.host, made)
@@ -86,10 +86,10 @@ def _how(note: MergeNote) -> str:
     return ", ".join(parts)
 
 
-def _places(spans: Sequence[Span]) -> str:
+def _spans(spans: Sequence[Span]) -> str:
     more = f" and {len(spans) - SHOWN_SPANS} more" if len(spans) > SHOWN_SPANS else ""
-    return ", ".join(map(_place, spans[:SHOWN_SPANS])) + more
+    return ", ".join(map(_spelled, spans[:SHOWN_SPANS])) + more
 
 
-def _place(span: Span) -> str:
+def _spelled(span: Span) -> str:
     return f"{span.doc_id}:{span.start}-{span.end}"

@@ -1,4 +1,4 @@
-"""What a context holds, judged by its text alone, so that everyone's context is judged by the same code."""
+"""What a context holds, judged by its text alone, so that the contexts of other systems are judged by the same code."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ class Score:
 
 
 def normalise(text: str) -> str:
-    """Lower case, punctuation and articles made spaces, white space folded (as SQuAD does), a space at both ends."""
+    """The text in lower case, without punctuation and articles, white space folded (as SQuAD does), a space at both ends."""
     text = _ARTICLES.sub(" ", _PUNCTUATION.sub(" ", text.lower()))
     return f" {' '.join(text.split())} "
 
 
 def score_context(question: Question, context: str, context_tokens: int, count_tokens: TokenCounter) -> Score:
-    """Answer: a gold answer stands in the context as whole words. Evidence: the share of the gold pieces whose whole
-    text does. All: every piece does. Density: tokens of the pieces held per token of the context."""
+    """`answer`: whether the context holds a gold answer as whole words. `evidence`: the share of the gold pieces whose whole
+    text it holds. `all`: whether it holds every piece. `density`: the tokens of the pieces it holds per token of the context.
+    """
     text = normalise(context)
     held = [piece for _, piece in question.evidence if normalise(piece) in text]
     return Score(

@@ -1,4 +1,4 @@
-"""Strategies side by side: every question of a set, at every budget, scored and timed."""
+"""Strategies side by side: each is asked every question of a set at every budget, scored and timed."""
 
 from __future__ import annotations
 

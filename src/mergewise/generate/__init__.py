@@ -56,7 +56,7 @@ def mode_for(name: str | None, chat: ChatModel | None, causal: CausalModel[Any] 
 
 
 def answer(name: str, request: Request) -> Answer:
-    """The answer in the mode of this name. A context without passages answers nothing, and no model is asked."""
+    """The answer in the mode of this name. Where a mode reads the context and it has no passages, no model is asked."""
     mode, context = MODES[name], request.context
     if mode.reads_context and not context.passages:
         return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, mode=name)

@@ -1,9 +1,9 @@
-"""From the marks of an answer to citations: which sentence of which document a statement rests on.
+"""Citations from the marks of an answer: which sentence of which document each statement rests on.
 
 A mark is what an answer prints: [3], or [1, 2]. It holds the numbers of sources. A statement with the mark [n] cites the
-sentence of source n that supports it best. Where no sentence supports it clearly, because the statement says things in other
-words, all of the source is cited. A number that names no source is taken out of the answer and counted. Brackets in code
-are left alone, and so are years: `x[0]` and [1984] are no marks.
+sentence of source n that supports it best. Where none supports it clearly, because the statement uses other words, the whole
+source is cited. A number that no source has is taken out of the answer and counted. Brackets in code are left alone, and so
+are years: `x[0]` and [1984] are no marks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OPEN_MARK = re.compile(r"[ \t]*(?:\[[\d,; \t]{0,40})?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A text whose marks all name sources, its citations, and how many numbers that named no source were removed."""
+    """A text whose marks all name sources, its citations, and how many numbers were removed because no source has them."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -50,7 +50,7 @@ def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cite
 
 
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
-    """The text with those numbers in its marks that are `known`, and how many were taken out."""
+    """The text without the numbers in its marks that are not `known`, and how many these were."""
     kept: list[str] = []
     position = removed = 0
     for match in _marks(text):
@@ -64,7 +64,7 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
 
 
 class MarkFilter:
-    """`without_unknown` for a text that arrives in pieces: it holds back what may become a mark."""
+    """`without_unknown` for a text that arrives in pieces: the end of the text is held back while it may become a mark."""
 
     def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
         self._known = known
@@ -87,7 +87,7 @@ class MarkFilter:
 
 
 def _settled(text: str) -> int:
-    """Up to where a text can be shown whatever follows: a mark or code may still be open at its end."""
+    """The offset up to which a text can be shown, whatever follows: a mark or code may still be open at its end."""
     line = text.rfind("\n") + 1
     if _CODE.sub("", text[line:]).count("`"):
         return line + text[line:].index("`")
@@ -118,7 +118,7 @@ class Locator:
         return Citation(number, text, span, title, self._headings(span), self._page(span))
 
     def _headings(self, span: Span) -> tuple[str, ...]:
-        """The headings above this sentence, not above its passage, which may have been merged from several sections."""
+        """The headings above the span itself: those of its passage may differ, since it may be merged from several sections."""
         document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
         repeats = path and document is not None and path[0].strip() == document.title.strip()
         return path[1:] if repeats else path
@@ -139,17 +139,17 @@ def _numbers(mark: re.Match[str]) -> list[int]:
 
 
 def _statements(text: str) -> Iterator[tuple[str, list[int]]]:
-    """The numbers of each mark, with the sentence that the mark stands in or after."""
+    """For each mark, the sentence that it stands in or after, and its numbers."""
     plain, position = "", 0
-    places: list[tuple[int, list[int]]] = []
+    marks: list[tuple[int, list[int]]] = []  # the offset of each in `plain`, and its numbers
     for match in _marks(text):
         plain += text[position : match.start()]
-        places.append((len(plain), _numbers(match)))
+        marks.append((len(plain), _numbers(match)))
         position = match.end()
     plain += text[position:]
     sentences = split_sentences(plain)
-    for place, numbers in places:
-        before = [plain[start:end] for start, end in sentences if start < place]
+    for offset, numbers in marks:
+        before = [plain[start:end] for start, end in sentences if start < offset]
         yield (before or [plain])[-1], numbers
 
 

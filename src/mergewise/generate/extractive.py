@@ -20,7 +20,7 @@ from mergewise.types import Answer, Context, Passage, Span
 SENTENCES = 3
 NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
 LONGEST_QUOTE = 600  # characters
-# What counts as an answer, measured on questions to the right and to the wrong corpus (docs/evaluation.md).
+# From which score a sentence answers, measured with questions to the right and to a wrong corpus (docs/evaluation.md).
 MIN_SCORE = 0.5  # of coverage and cosine together
 SURE_COSINE = 0.6  # alone, for a question in quite other words
 MIN_COVERAGE = 0.5  # without an embedder
@@ -35,7 +35,7 @@ class _Sentence:
 
 
 def answer(request: Request) -> Answer:
-    """The sentences that answer `context.question`, in the order of the context; `found` is False where none does."""
+    """The sentences that answer the question, in the order of the context; `Answer.found` is False where none does."""
     context = request.context
     sentences = _sentences(context)
     nothing = Answer(context.question, NOT_FOUND, (), context, context.usage, found=False)
@@ -52,7 +52,8 @@ def answer(request: Request) -> Answer:
         return nothing
     near = takewhile(lambda i: scores[i] >= NEAR_BEST * scores[best], ranked)
     chosen = sorted([best, *islice(near, SENTENCES - 1)])
-    citations = tuple(locator.citation(s.number, s.text, s.span) for s in (sentences[i] for i in chosen))
+    quoted = [sentences[i] for i in chosen]
+    citations = tuple(locator.citation(sentence.number, sentence.text, sentence.span) for sentence in quoted)
     text = " ".join(f"“{_one_line(c.text)}” [{c.number}]" for c in citations)
     return Answer(context.question, text, citations, context, context.usage)
 
@@ -72,7 +73,7 @@ def _sentences(context: Context) -> list[_Sentence]:
 
 
 def _with_announced(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """A sentence that ends with a colon is joined with the one that it announces: neither says much without the other."""
+    """The sentences, where one that ends with a colon is joined with the next: neither says much without the other."""
     joined: list[tuple[int, int]] = []
     for start, end in sentences:
         if joined and text[joined[-1][1] - 1] == ":" and end - joined[-1][0] <= LONGEST_QUOTE:

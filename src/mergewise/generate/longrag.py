@@ -1,4 +1,4 @@
-"""The seven modes of MacRAG (Table 4, A.1), one function: what the answer reads, what is extracted from, what is filtered.
+"""The seven modes of MacRAG (Table 4, A.1) in one function. They differ in what the answer reads, and in whether it is filtered.
 
     mode          the answer reads                              calls
     r&b           the passages                                  1
@@ -9,14 +9,14 @@
     r&b-ext       passages, extract of the passages             e + 1
     r&b-e&f       filtered passages, extract of the passages    e + 1 + n + 1
 
-n is the number of passages. e is the number of the model's windows that the text to extract from fills, mostly 1. The filter
-is LongRAG's: one call thinks about how the question can be answered, then n calls at once judge the passages in the light
-of that. Extraction and filter run at the same time.
+n is the number of passages. e is how many times the text to extract from fills the model's window, mostly 1. The filter is
+LongRAG's: one call thinks about how the question can be answered, then n calls at once judge the passages by these thoughts.
+Extraction and filter run at the same time.
 
-Where this differs from LongRAG: a filter that would keep nothing keeps everything, and a judgement that cannot be read keeps
-its passage. Extracts are aligned to their sources (see `notes`): the answer can cite what is supported, is told what is not, and
-the share of the latter is reported. Of a document longer than the window the model reads what stands around the passages.
-Passages that do not fit are left out, the worst first, and never cut.
+Where we differ from LongRAG: a filter that would keep nothing keeps everything, and a passage stays where its judgement
+cannot be read. Extracts are aligned to their sources (see `notes`): the answer can cite the sentences that are supported, the
+others are shown as unverified, and their share is reported. Of a document longer than the window the model reads what stands
+around the passages. Passages that do not fit are left out, the worst first, and never cut.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def answer(request: Request, *, reads: Text, extracts: Text | None = None,
 
 
 async def _extract(writer: Writer, base: Sequence[Source], extracts: Text | None) -> Notes:
-    """I_g: what the documents, or the passages, say on the question."""
+    """I_g: what the documents, or the passages, say about the question."""
     if extracts is None:
         return Notes()
     room = writer.room(prompts.extract(writer.question, [], writer.code))
@@ -84,7 +84,7 @@ class _Kept:
 
 
 async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Kept:
-    """I_d: the passages that help, each judged in the light of one chain of thought."""
+    """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
     if not filters:
         return _Kept(tuple(base))
     room = writer.room(prompts.think(writer.question, [], writer.code))
@@ -98,7 +98,7 @@ async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Kep
 
 
 async def _judge(writer: Writer, thoughts: str, source: Source) -> bool:
-    """Whether the passage helps. One that does not fit into the window whole is kept unjudged."""
+    """Whether the passage helps. A passage that does not fit into the window is kept, and no model is asked."""
     messages = prompts.judge(writer.question, thoughts, source, writer.code)
     if writer.room(messages) < 0:
         return True
@@ -106,7 +106,7 @@ async def _judge(writer: Writer, thoughts: str, source: Source) -> bool:
 
 
 def verdict(answer: str) -> bool:
-    """Whether a judgement says that the passage helps. A judgement that cannot be read takes no passage away."""
+    """Whether a judgement says that the passage helps; True where it cannot be read."""
     value = json_in(answer)
     if value is None:
         word = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""What a mode of answering is: a function from a request to an answer, and what it must be given."""
+"""What a mode is: a function from a request to an answer, and which model it needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Needs: TypeAlias = Literal["none", "chat", "causal"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a mode may use to answer `context.question`. A model that is not at hand is None.
+    """What a mode may use to answer `context.question`. A model is None where there is none.
 
     `max_tokens` is what a model may write in one call. With `show` the answer arrives in pieces on the way.
     """
@@ -38,8 +38,8 @@ class Request:
 class Mode:
     """One way to answer. `summary` says what the answer is made from, `needs` which model the mode cannot do without.
 
-    A mode that does not read the context is given an empty one. `answer` may be a coroutine function: its calls of models
-    then run in the event loop. The name of the mode is put into the answer by whoever called it.
+    A mode with `reads_context=False` is given an empty context. `answer` may be a coroutine function, which then runs in the
+    event loop. It leaves `Answer.mode` alone: `mergewise.generate.answer` sets it.
     """
 
     answer: Callable[[Request], Answer | Coroutine[Any, Any, Answer]]

@@ -19,7 +19,7 @@ from mergewise.types import Step
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """`text` is what the answer is written from. `sources` are the notes with numbers, each with what supports it."""
+    """`text` is what the model that answers reads. `sources` are the numbered notes, each with the sentences that support it."""
 
     text: str = ""
     sources: tuple[Source, ...] = ()
@@ -30,7 +30,7 @@ class Notes:
 def take_notes(
     replies: Sequence[str], sources: Sequence[Source], first: int, room: int, count_tokens: TokenCounter
 ) -> Notes:
-    """The sentences of all replies, each once, numbered from `first` on; those over `room` tokens are left out."""
+    """The sentences of all replies, each once, as far as `room` tokens hold them. Supported ones are numbered from `first` on."""
     aligner = Aligner([s for source in sources for span, text in source.parts for s in sentences_at(text, span)])
     sentences = list(dict.fromkeys(sentence for reply in replies for sentence in extracted(reply)))
     alignments = [aligner.align(sentence) for sentence in sentences]

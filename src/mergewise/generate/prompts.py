@@ -1,7 +1,7 @@
-"""What is said to the model that answers, in our own words after the steps of LongRAG (answer, extract, think, judge).
+"""The prompts of the model that answers: the steps of LongRAG (answer, extract, think, judge), in our own words.
 
-Every text from a document is quoted (`mergewise.prompting.quoting`) by a code that depends on the question and on the whole
-context, so that no document can know it.
+Every text from a document is quoted (`mergewise.prompting.quoting`) between lines with a code that depends on the question
+and on the whole context, so that no document can know it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RELEVANT = {
     "additionalProperties": False,
 }
 
-_LONGEST_PLACE = 200  # characters of a heading path
+_LONGEST_PATH = 200  # characters of a heading path
 
 _ANSWER = """\
 You answer a question from numbered sources.
@@ -69,9 +69,9 @@ Answer with JSON: {{"relevant": true}} or {{"relevant": false}}.
 
 
 def shown(source: Source, code: str) -> str:
-    """The source as it stands in every prompt: its number, where it stands, its text."""
-    place = " ".join(source.place.split())[:_LONGEST_PLACE]
-    return quoted(f"source [{source.number}] {place}", source.text, code)
+    """The source as every prompt shows it: its number, its title and headings, its text."""
+    path = " ".join(source.path.split())[:_LONGEST_PATH]
+    return quoted(f"source [{source.number}] {path}", source.text, code)
 
 
 def answer(question: str, sources: Sequence[Source], notes: str, code: str) -> list[Message]:

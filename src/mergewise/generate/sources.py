@@ -1,8 +1,7 @@
 """What a model is given to read: the passages of a context, or the documents that they come from.
 
-Where the documents are more than the model's window has room for, each is what stands around the passages: the passages
-themselves first, then sentence by sentence outwards from them. What does not fit is left out whole, worst first; no
-passage and no sentence is cut.
+Where the model's window cannot hold the documents whole, it gets the passages and then the sentences around them, the nearest
+first. What does not fit is left out, the worst first; no passage and no sentence is cut.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from mergewise.types import GAP, Context, Document, Passage, Span
 
 DocumentLookup = Callable[[str], Document | None]
 
-# Characters a token, generously: what lies farther from a passage would not fit anyway.
+# Characters of a token, at most: more than `room * _REACH` characters do not fit anyway, and are not measured.
 _REACH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A numbered text for a model. `parts` are the pieces of documents that it rests on: citations lead there."""
+    """A numbered text for a model. `parts` are the pieces of documents that it is made of or rests on: citations lead there."""
 
     number: int
     title: str
@@ -35,7 +34,7 @@ class Source:
     score: float
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         return heading_path(self.title, self.headings)
 
 
@@ -46,8 +45,8 @@ Measure = Callable[[Sequence[Source]], list[int]]
 def base_sources(context: Context, document: DocumentLookup) -> list[Source]:
     """The passages, numbered as in the context."""
     return [
-        Source(number, p.title, p.headings, p.text, tuple(_parts(p, document)), p.score)
-        for number, p in enumerate(context.passages, 1)
+        Source(number, passage.title, passage.headings, passage.text, tuple(_parts(passage, document)), passage.score)
+        for number, passage in enumerate(context.passages, 1)
     ]
 
 
@@ -73,7 +72,7 @@ def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
 
 
 def long_sources(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
-    """The documents of the passages, by their best passage; whole where all of them fit together."""
+    """The documents of the passages, best first; whole if all of them fit together, else what stands around the passages."""
     documents = _retrieved(context, document)
     whole = [_whole(number, retrieved) for number, retrieved in enumerate(documents, 1)]
     if sum(len(source.text) for source in whole) <= room * _REACH and sum(measure(whole)) <= room:
@@ -92,7 +91,7 @@ def each_long_source(context: Context, document: DocumentLookup, room: int, meas
 
 
 def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list[Source]]:
-    """Consecutive sources that fit into one call together, in as few calls as that takes."""
+    """The sources divided among calls, in their order, each call filled as far as `room` allows."""
     groups: list[list[Source]] = []
     left = 0
     for source, cost in zip(sources, measure(sources), strict=True):
@@ -123,18 +122,20 @@ def _retrieved(context: Context, document: DocumentLookup) -> list[_Retrieved]:
             spans = tuple(span for span in passage.spans if span.doc_id == doc_id)
             hits.setdefault(doc_id, []).append((passage.score, spans))
     documents = ((document(doc_id), tuple(entries)) for doc_id, entries in hits.items())
-    return [_Retrieved(d, entries) for d, entries in documents if d is not None]
+    return [_Retrieved(whole, entries) for whole, entries in documents if whole is not None]
 
 
 def _whole(number: int, retrieved: _Retrieved) -> Source:
-    d = retrieved.document
-    text = d.text.strip()
-    start = len(d.text) - len(d.text.lstrip())
-    return Source(number, d.title, (), text, ((Span(d.id, start, start + len(text)), text),), retrieved.score)
+    document = retrieved.document
+    text = document.text.strip()
+    start = len(document.text) - len(document.text.lstrip())
+    return Source(
+        number, document.title, (), text, ((Span(document.id, start, start + len(text)), text),), retrieved.score
+    )
 
 
 def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> list[Source]:
-    """As much of the documents as fits: passages by score, then the sentences nearest to them until one does not fit."""
+    """As much of the documents as fits: the passages, best first, then the sentences nearest to them until one does not fit."""
     taken: list[Span] = []
     passages = [hit for retrieved in documents for hit in retrieved.hits]
     for _, spans in sorted(passages, key=lambda p: -p[0]):
@@ -148,15 +149,15 @@ def _around(documents: Sequence[_Retrieved], room: int, measure: Measure) -> lis
 
 
 def _excerpts(documents: Sequence[_Retrieved], spans: Sequence[Span]) -> list[Source]:
-    """The text of the spans, as one source a document; spans with nothing but white space between them are joined."""
+    """The text of the spans as one source for each document; spans with only white space between them are joined."""
     sources = []
     for number, retrieved in enumerate(documents, 1):
-        d = retrieved.document
-        runs = union(((span.start, span.end) for span in spans if span.doc_id == d.id), d.text)
-        parts = tuple((Span(d.id, start, end), d.text[start:end]) for start, end in runs)
+        document = retrieved.document
+        runs = union(((span.start, span.end) for span in spans if span.doc_id == document.id), document.text)
+        parts = tuple((Span(document.id, start, end), document.text[start:end]) for start, end in runs)
         if parts:
             text = GAP.join(text for _, text in parts)
-            sources.append(Source(number, d.title, (), text, parts, retrieved.score))
+            sources.append(Source(number, document.title, (), text, parts, retrieved.score))
     return sources
 
 
@@ -164,13 +165,15 @@ def _outwards(documents: Sequence[_Retrieved], taken: Sequence[Span], most: int)
     """The sentences around the spans, nearest first, `most` characters of them."""
     distant: list[tuple[int, Span]] = []
     for retrieved in documents:
-        d = retrieved.document
-        hits = [span for span in taken if span.doc_id == d.id]
-        for start, end in union(((max(0, hit.start - most), min(len(d.text), hit.end + most)) for hit in hits), d.text):
-            for left, right in split_sentences(d.text[start:end]):
-                sentence = Span(d.id, start + left, start + right)
+        document = retrieved.document
+        hits = [span for span in taken if span.doc_id == document.id]
+        for start, end in union(
+            ((max(0, hit.start - most), min(len(document.text), hit.end + most)) for hit in hits), document.text
+        ):
+            for left, right in split_sentences(document.text[start:end]):
+                sentence = Span(document.id, start + left, start + right)
                 # what the window cuts is no whole sentence
-                if (left > 0 or start == 0) and (right < end - start or end == len(d.text)):
+                if (left > 0 or start == 0) and (right < end - start or end == len(document.text)):
                     distant.append((min(_distance(sentence, hit) for hit in hits), sentence))
     nearest = [sentence for distance, sentence in sorted(distant, key=lambda s: s[0]) if distance >= 0]
     sizes = accumulate(len(sentence) for sentence in nearest)

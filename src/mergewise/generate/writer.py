@@ -1,4 +1,4 @@
-"""A chat model at work on one answer: what it is asked, what fits into its window, what it costs, and its last word."""
+"""A chat model at work on one answer: what it is asked, what fits into its window, what it costs, and the answer made of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Message, Reply, Step, Usage
 
-# The share of the window that is kept free: the tokens are seldom counted by the model's own tokenizer.
+# The share of the window that is kept free, since tokens are seldom counted by the tokenizer of the model itself.
 _MARGIN = 0.05
 
 
@@ -56,14 +56,14 @@ class Writer:
                 f"{self.chat.spec} answered with nothing",
                 "a model that thinks first may need more tokens: raise --max-tokens",
             )
-        found = not cited.text.startswith(prompts.NOT_FOUND.rstrip("."))
+        answered = not cited.text.startswith(prompts.NOT_FOUND.rstrip("."))
         return Answer(
             question=self.question,
-            text=cited.text if found else prompts.NOT_FOUND,
-            citations=cited.citations if found else (),
+            text=cited.text if answered else prompts.NOT_FOUND,
+            citations=cited.citations if answered else (),
             context=self.context,
             usage=reduce(add, self._usages),
-            found=found,
+            found=answered,
             complete=reply.complete,
             removed_marks=cited.removed,
             unsupported=notes.unsupported,
@@ -71,7 +71,7 @@ class Writer:
         )
 
     async def _last(self, messages: Sequence[Message], numbers: Collection[int]) -> Reply:
-        """In pieces where somebody watches: a mark is shown once it is known to name a source."""
+        """The last reply, shown in pieces where `show` was given; a mark is shown once it is known to name a source."""
         if self._show is None:
             return await self._complete(messages)
         shown = MarkFilter(numbers, self._show)

@@ -70,7 +70,7 @@ def _rerank_http(name: str) -> Reranker:
     return HTTPReranker(name)
 
 
-# The forms of a spec. What stands after the colon is handed on.
+# The forms of a spec, with their loaders. A loader is given what stands after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _minilm,
     "none": _none,
@@ -123,7 +123,7 @@ def load_scorer(spec: str) -> NLLScorer | None:
 
 
 def _find(spec: str, forms: Mapping[str, Loader], what: str) -> tuple[Loader, str]:
-    """The loader of this form, and the name in the spec that it wants."""
+    """The loader for the form of this spec, and the name that it is to load."""
     kind, colon, name = spec.partition(":")
     for form, load in forms.items():
         if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon):

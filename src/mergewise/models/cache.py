@@ -27,7 +27,7 @@ _TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NO
 
 
 class CachedChat:
-    """A `ChatModel` that asks `chat` only what it has not answered yet. An answer from the disk has a usage of zero.
+    """A `ChatModel` that asks `chat` only what `chat` has not answered yet. An answer from the disk has a usage of zero.
 
     Failures and empty answers are not kept. The directory grows with every new answer; deleting it forgets them all.
     """
@@ -98,8 +98,8 @@ class CachedChat:
     def _database(self) -> Iterator[sqlite3.Connection]:
         """Opened for each use, which takes a fraction of a millisecond and is safe across threads and forks.
 
-        Each statement commits by itself. A rollback journal, since several processes that turn on the write-ahead log
-        of a new file at the same moment find it locked.
+        Each statement commits by itself. The journal is SQLite's default, a rollback journal: processes that turn on the
+        write-ahead log of a new file at the same moment find the file locked.
         """
         try:
             with closing(sqlite3.connect(self.directory / FILE, timeout=_WAIT, isolation_level=None)) as database:

@@ -1,9 +1,10 @@
-"""A causal model from a local folder, by transformers: `hf:PATH`. Next-token log-probabilities of batches with KV caches.
+"""A causal model that transformers loads from a local folder, `hf:PATH`: next-token log-probabilities, by KV caches.
 
-Rows of different lengths are padded on the left, each with positions of its own; continuations are padded on the right.
-Probabilities are worked out in float32, whatever the model computes in. What a row has been run for is kept as its keys and
-values, which other rows can share. A model that keeps another kind of state (a sliding window, a state space) reads prompt
-and continuation as a whole instead; `start` and `extend` serve it as long as its cache understands padding.
+Rows of different lengths are padded on the left, and each has its positions counted from its first token; continuations are
+padded on the right. Probabilities are worked out in float32, whatever the model computes in. Keys and values of what a row
+has been read for are kept, and many continuations can share them. A model that keeps another kind of state (a sliding window,
+a state space) reads prompt and continuation as a whole instead; `start` and `extend` work with it if its cache understands
+padding.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from mergewise.errors import MissingExtra, ModelError, UsageError
 if TYPE_CHECKING:
     from mergewise.protocols import FloatArray
 
-WINDOW = 2048  # of a model that does not say its own
+WINDOW = 2048  # of a model that does not say how large its window is
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -29,7 +30,7 @@ Method = Callable[Concatenate["HFCausalModel", P], Result]
 
 
 def _inference(method: Method[P, Result]) -> Method[P, Result]:
-    """Without gradients; what goes wrong in the model is a ModelError."""
+    """Runs the method without gradients; an error of the model becomes a ModelError."""
 
     @wraps(method)
     def run(self: HFCausalModel, /, *args: P.args, **kwargs: P.kwargs) -> Result:
@@ -63,8 +64,8 @@ class HFState:
 class HFCausalModel:
     """A `CausalModel`. Takes the first GPU where there is one. `tokens_run` counts the tokens that went through the model.
 
-    With `share_caches=False` every continuation is read together with its prompt, one by one: slow, obvious, what the shared
-    form must equal.
+    With `share_caches=False` every continuation is read together with its prompt, one by one: the slow and obvious form that
+    the shared one must equal.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class HFCausalModel:
 
     @property
     def ends(self) -> frozenset[int]:
-        """Those that the model was made to end with, and the tokenizer's own."""
+        """The ends that the model is configured with, and that of the tokenizer."""
         named = getattr(getattr(self.network, "generation_config", None), "eos_token_id", None)
         ids = named if isinstance(named, list) else [named]
         return frozenset(int(i) for i in [*ids, self._tokenizer.eos_token_id] if i is not None)
@@ -108,7 +109,7 @@ class HFCausalModel:
         longest = max(len(row) for row in rows)
         mask = self._tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
         ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
-        # what stands before a row's first token is masked: its positions only have to exist
+        # the padding before a row's first token is masked: its positions only have to be valid
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
         answer = self.network(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True)
         self.tokens_run += sum(len(row) for row in rows)
@@ -155,20 +156,20 @@ class HFCausalModel:
     ) -> list[Any]:
         """The continuations behind the caches of their prompts, in one padded batch.
 
-        The first token's probability comes from the prompt's last logits, so that the last token need not be run.
+        The prompt's last logits give the first token's probability, so the last token need not be run.
         """
         lengths = [len(state.ids[0]) for state in states]
-        longest, before = max(map(len, ids)) - 1, max(lengths)
+        longest, prompt = max(map(len, ids)) - 1, max(lengths)
         logits = None
         if longest:
-            left = [[0] * (before - length) + [1] * length for length in lengths]
+            left = [[0] * (prompt - length) + [1] * length for length in lengths]
             right = [[1] * (len(row) - 1) + [0] * (longest - len(row) + 1) for row in ids]
             positions = self._tensor([list(range(length, length + longest)) for length in lengths])
             logits = self.network(
                 input_ids=self._tensor([row[:-1] + [0] * (longest - len(row) + 1) for row in ids]),
-                attention_mask=self._tensor([x + y for x, y in zip(left, right, strict=True)]),
-                position_ids=positions.clamp(max=self.window - 1),  # of what is padded on the right
-                past_key_values=self._joined(layers, before),
+                attention_mask=self._tensor([before + after for before, after in zip(left, right, strict=True)]),
+                position_ids=positions.clamp(max=self.window - 1),  # those of the padding on the right may be beyond it
+                past_key_values=self._joined(layers, prompt),
                 use_cache=True,
             ).logits
             self.tokens_run += sum(len(row) - 1 for row in ids)
@@ -202,7 +203,7 @@ class HFCausalModel:
 
 
 def _layers(state: HFState) -> Iterator[tuple[Any, Any]]:
-    """Keys and values a layer, of a single row; nothing unless every layer has one of each for every token."""
+    """Keys and values of each layer, for a state of one row; nothing unless every layer has them for every token."""
     layers = list(getattr(state.cache, "layers", ()))
     kinds = {type(layer).__name__ for layer in layers}
     if kinds == {"DynamicLayer"} and all(layer.keys.shape[-2] == len(state.ids[0]) for layer in layers):

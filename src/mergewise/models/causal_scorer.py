@@ -1,10 +1,10 @@
 """Scorer `hf:PATH`: the negative log-likelihood of sources given anchors, by a causal model.
 
-L_NLL(s | a) of MergeRAG, section 3.3. The model reads an anchor once; the state it is then in serves all sources that the
-anchor is asked about, now and later, in batches of pairs.
+L_NLL(s | a) of MergeRAG, section 3.3. The model reads an anchor once. From the state that it is then in, all sources are
+scored that come with this anchor, now and later, in batches of pairs.
 
-Anchor and source are tokenised apart, with a blank line between them. Each is cut to half of the model's window: the anchor
-keeps its end, which stands next to the source, the source its beginning.
+Anchor and source are tokenised apart, with a blank line between them. Each is cut to half of the model's window: of the
+anchor the end is kept, which stands next to the source, of the source the beginning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REMEMBERED_PAIRS = 100_000
 
 
 class CausalScorer:
-    """An `NLLScorer`. Each pair is worked out once, and safe to ask for from several threads."""
+    """An `NLLScorer`. Each pair is worked out once. Safe to use from several threads."""
 
     def __init__(self, model: CausalModel[Any], *, batch_pairs: int = BATCH_PAIRS) -> None:
         self.model = model

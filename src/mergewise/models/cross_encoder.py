@@ -1,7 +1,7 @@
 """Cross-encoders: `cross-encoder:PATH_OR_NAME`, a model that reads question and text together and says how well they fit.
 
 A folder with an ONNX file (`model.onnx`, also in `onnx/`) and its `tokenizer.json` is run by onnxruntime, which comes with
-the package. Anything else is given to sentence-transformers, by a folder or by a name on the hub.
+the package. Any other folder, and any name on the hub, is given to sentence-transformers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the adapters of OpenAI-compatible endpoints share: where the endpoint is, and what its errors mean.
+"""What the adapters of OpenAI-compatible endpoints share: the address and the key, and what errors mean.
 
 The address and the key come from OPENAI_BASE_URL and OPENAI_API_KEY, as everywhere with the `openai` package, which
 also does the retries (connections, 408, 409, 429 and 5xx, with growing pauses or those that the server asks for).
@@ -29,7 +29,7 @@ def package() -> ModuleType:
 
 
 def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
-    """The key to send. Your own endpoint often wants none, but the SDK insists on one."""
+    """The key to send. A private endpoint often wants none, but the SDK insists on one."""
     key = api_key or os.environ.get("OPENAI_API_KEY")
     if not key and not (base_url or os.environ.get("OPENAI_BASE_URL")):
         raise UsageError(

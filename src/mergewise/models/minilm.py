@@ -4,11 +4,11 @@ Model: sentence-transformers/all-MiniLM-L6-v2 (Apache-2.0): the mean of the toke
 six-layer BERT, scaled to unit length. `scripts/export_minilm.py` makes the file and says how. Texts are English and,
 like the original's, cut after 256 word pieces, of which two are the marks of beginning and end.
 
-A text's vector depends on the text alone, up to the rounding of float32: the integers' ranges are fixed, not taken from
-the batch.
+A text's vector depends on the text alone, up to the rounding of float32: the ranges of the int8 numbers are fixed, not
+taken from the batch.
 
 One thread runs one batch, as many batches at once as there are cores: the nodes between the matrix products are too
-small to be divided, and a core that other programs slow down holds nobody up. `benchmarks/embedder.py` measures it.
+small to be divided, and a core that other programs slow down delays its own batch alone. `benchmarks/embedder.py` measures it.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class MiniLM:
         """The rows of `embed_documents` and, in the same pass, unit rows for the `parts` of each text.
 
         A part is a span of characters; its row is the mean of the vectors of its word pieces, which have seen the whole
-        text. A part without a word piece of its own (it lies behind the cut) gets the row of the text.
+        text. A part in which no word piece starts (it may lie behind the cut) gets the row of the text.
         """
-        found = self._pooled(texts, parts)
-        return self._stacked([rows[:1] for rows in found]), [rows[1:] for rows in found]
+        pooled = self._pooled(texts, parts)
+        return self._stacked([rows[:1] for rows in pooled]), [rows[1:] for rows in pooled]
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """The same as `embed_documents`: the model was trained without prompts."""
@@ -90,9 +90,9 @@ class MiniLM:
         return np.concatenate(rows) if rows else np.empty((0, self.dimension), dtype=np.float32)
 
     def _pooled(self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[FloatArray]:
-        """Of each text the row of the whole, then those of its parts.
+        """For each text the row of the whole, then the rows of its parts.
 
-        While one slab is run the next one is read, so that no core waits for word pieces.
+        While one slab is run, the next one is made word pieces, so that no core waits for them.
         """
         if not texts:
             return []
@@ -103,7 +103,7 @@ class MiniLM:
 
         workers = cores()
         pieces = read(slabs[0])
-        batches = list(plan_batches([len(own.ids) for own in pieces], workers))
+        batches = list(plan_batches([len(text.ids) for text in pieces], workers))
         if len(slabs) == len(batches) == 1:
             return self._run(pieces)
         results: list[FloatArray] = []
@@ -116,14 +116,14 @@ class MiniLM:
                 running = started
                 if ahead:
                     pieces = ahead.result()
-                    batches = list(plan_batches([len(own.ids) for own in pieces], workers))
+                    batches = list(plan_batches([len(text.ids) for text in pieces], workers))
             results += in_order(running)
         return results
 
     def _run(self, pieces: Sequence[Pieces]) -> list[FloatArray]:
-        ids, mask = pad([own.ids for own in pieces])
+        ids, mask = pad([text.ids for text in pieces])
         (vectors,) = self._session().run(["token_vectors"], {"input_ids": ids, "attention_mask": mask})
-        return unit_means(vectors, [own.ranges for own in pieces])
+        return unit_means(vectors, [text.ranges for text in pieces])
 
     def _session(self) -> InferenceSession:
         with self._lock:
@@ -137,7 +137,7 @@ def load_session() -> InferenceSession:
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
-    # The file holds the nodes that run fastest; onnxruntime's extended fusions would put slower ones in their place.
+    # The file holds the nodes that run fastest; onnxruntime's extended fusions would replace them by slower ones.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     return ort.InferenceSession(str(MODEL), options, providers=["CPUExecutionProvider"])
 
@@ -159,24 +159,24 @@ def word_pieces(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
     encodings = encode(texts, marks=True, offsets=parts is not None)
     ids = [cut(encoding.ids, MAX_TOKENS) for encoding in encodings]
     if parts is None:
-        return [Pieces(own, [(0, len(own))]) for own in ids]
+        return [Pieces(text, [(0, len(text))]) for text in ids]
     return [
-        Pieces(own, ranges_of(asked, [start for start, _ in encoding.offsets[1 : len(own) - 1]]))
-        for own, asked, encoding in zip(ids, parts, encodings, strict=True)
+        Pieces(text, ranges_of(spans, [start for start, _ in encoding.offsets[1 : len(text) - 1]]))
+        for text, spans, encoding in zip(ids, parts, encodings, strict=True)
     ]
 
 
 def ranges_of(parts: Sequence[tuple[int, int]], starts: Sequence[int]) -> list[tuple[int, int]]:
-    """The range of all word pieces, then of those that start in each part; they start at `starts`, within the marks."""
+    """The range of all word pieces, then of those that start in each part. `starts`: where the pieces between the marks start."""
     whole = (0, len(starts) + 2)
-    found = [(bisect_left(starts, start) + 1, bisect_left(starts, end) + 1) for start, end in parts]
-    return [whole, *((first, last) if first < last else whole for first, last in found)]
+    ranges = [(bisect_left(starts, start) + 1, bisect_left(starts, end) + 1) for start, end in parts]
+    return [whole, *((first, end) if first < end else whole for first, end in ranges)]
 
 
 def plan_batches(lengths: Sequence[int], workers: int) -> Iterator[list[int]]:
-    """Groups texts of similar length, the longest first, so that little is padded and the last to end are short.
+    """Groups texts of similar length, so that little is padded; the longest first, so that no long batch ends alone.
 
-    A few texts are divided among the workers rather than filling one batch.
+    Few texts are divided among the workers rather than put into one batch.
     """
     budget = min(BATCH_TOKENS, -(-sum(lengths) // workers))
     batch: list[int] = []
@@ -200,15 +200,15 @@ def pad(pieces: Sequence[Sequence[int]]) -> tuple[npt.NDArray[np.int64], npt.NDA
 
 
 def in_order(running: Sequence[Running]) -> list[FloatArray]:
-    """The results of batches, by the numbers of their texts."""
-    rows = {i: own for batch, result in running for i, own in zip(batch, result.result(), strict=True)}
+    """The rows of all batches, in the order of their texts."""
+    rows = {i: row for batch, result in running for i, row in zip(batch, result.result(), strict=True)}
     return [rows[i] for i in range(len(rows))]
 
 
 def unit_means(vectors: FloatArray, ranges: Sequence[Sequence[tuple[int, int]]]) -> list[FloatArray]:
     """For each text of a batch the means of the vectors in each of its ranges, scaled to unit length."""
     sums = np.array(
-        [np.add.reduce(own[a:b], axis=0) for own, asked in zip(vectors, ranges, strict=True) for a, b in asked]
+        [np.add.reduce(text[a:b], axis=0) for text, spans in zip(vectors, ranges, strict=True) for a, b in spans]
     )
     sums /= np.sqrt(np.add.reduce(sums * sums, axis=1, keepdims=True))
     ends = list(accumulate(map(len, ranges)))

@@ -1,7 +1,7 @@
 """An OpenAI-compatible chat endpoint: `openai:MODEL`. OpenAI itself, vLLM, llama.cpp, Ollama, TGI ...
 
-Compatible endpoints differ in the options that they take. An option that an endpoint refuses by name is not sent again:
-`max_tokens` becomes `max_completion_tokens`, a JSON schema becomes "some JSON" and then a request in words.
+Compatible endpoints differ in the options that they take. An option that an endpoint refuses by name is not sent again.
+`max_completion_tokens` is then sent for `max_tokens`. A JSON schema is replaced by "some JSON", and that by a request in words.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CONCURRENCY = 8
 _CONNECT = 10.0  # seconds
 _PAUSE = 0.5  # seconds before a broken stream is begun again, doubled each time
 
-# What may be left out when an endpoint refuses it, and what then stands in for it.
+# The options that are left out when an endpoint refuses them, and what is sent instead of one of them.
 _OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
 _INSTEAD = {"max_tokens": "max_completion_tokens"}
 _JSON_FORMS = ("json_schema", "json_object", "words")
@@ -57,7 +57,7 @@ class OpenAIChat:
     """A `ChatModel`. At most `concurrency` requests are under way at once; `timeout` is in seconds.
 
     `window` is what the model takes, in tokens (default: MERGEWISE_WINDOW, else 32,768). `base_url` and `api_key`
-    stand before the environment. Temperature 0 asks for the same answer to the same question; None sends none.
+    come before the environment. Temperature 0 asks for the same answer to the same question; with None, none is sent.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class OpenAIChat:
             await connection[0].close()
 
     def _connection(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
-        """Connections belong to the event loop that opened them."""
+        """The client of the running event loop: connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
             client = self._sdk.AsyncOpenAI(**self._client_options)
@@ -153,7 +153,7 @@ class OpenAIChat:
     async def _create(
         self, client: AsyncOpenAI, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
     ) -> Any:
-        """Ask, and ask again without what the endpoint refuses. What helped is remembered."""
+        """Ask, and ask again without the options that the endpoint refuses. Which ones it took is remembered."""
         accepted = self._accepted
         while True:
             wire: Any = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
@@ -227,18 +227,18 @@ THOUGHTS = ("<think>", "</think>")
 
 
 def visible(text: str) -> str:
-    """The answer without the thoughts before it: some endpoints leave in what a reasoning model thinks."""
+    """The answer without the thoughts before it, which some endpoints leave in the text of a reasoning model."""
     begins, ends = THOUGHTS
     return text.partition(ends)[2].lstrip() if text.lstrip().startswith(begins) else text
 
 
 def _clean(text: str) -> str:
-    """Half a surrogate pair can be written in JSON, but neither stored nor printed."""
+    """The text with halves of surrogate pairs replaced: JSON can hold them, but they can be neither stored nor printed."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _usage(billed: Any) -> Usage:
-    """What the endpoint says that the call used. An endpoint that says nothing leaves the tokens at 0."""
+    """The tokens that the endpoint bills for the call; 0 where it does not say."""
     if billed is None:
         return Usage(calls=1)
     return Usage(1, int(billed.prompt_tokens or 0), int(billed.completion_tokens or 0))
@@ -252,7 +252,7 @@ def _response_format(schema: Schema, form: str) -> Options:
 
 
 def _with_schema(messages: Sequence[Message], schema: Schema | None, accepted: _Accepted) -> list[Message]:
-    """The messages; before them the schema in words, where the endpoint does not hold the answer to it."""
+    """The messages. Where the endpoint does not enforce the schema, a message before them describes it in words."""
     if schema is None or accepted.json_form == "json_schema":
         return list(messages)
     wanted = f"Answer with one JSON value of this schema and nothing else:\n{json.dumps(schema)}"

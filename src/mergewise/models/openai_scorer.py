@@ -1,11 +1,11 @@
 """Scorer `openai:MODEL`: prompt log-probabilities of a completions endpoint, as the NLL of sources given anchors.
 
-There are two forms of asking: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's servers),
-and `prompt_logprobs` (vLLM). The first one that brings log-probabilities of the prompt's tokens is used from then on.
-llama.cpp's server gives those of the generated token alone, and chat endpoints give none: both are refused, with a hint.
+There are two forms of the request: `echo` with `logprobs` (OpenAI's old completions, vLLM, llama-cpp-python, lm-eval's
+servers), and `prompt_logprobs` (vLLM). The first form that brings log-probabilities of the prompt's tokens is used from then
+on. llama.cpp's server gives those of the generated token alone, and chat endpoints give none: both are refused, with a hint.
 
-Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. The endpoint caches the anchors (vLLM: prefix caching), so the
-pairs of a source are sent together, the source behind each of its anchors.
+Address and key come from OPENAI_BASE_URL and OPENAI_API_KEY. A prompt is an anchor and behind it a source, and the pairs of
+one source are sent together. The endpoint may cache the anchors (vLLM: prefix caching).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class OpenAIScorer:
 
 
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
-    """The prompt's tokens with their log-probabilities, without the first, which has none; empty where there are none."""
+    """The prompt's tokens and their log-probabilities, without the first token, which has none; empty where none came."""
     try:
         return _echoed(choice, prompt) if form == "echo" else _given(choice)
     except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
@@ -119,13 +119,13 @@ def _offsets(tokens: Sequence[str]) -> list[int]:
 
 
 def _given(choice: Any) -> list[tuple[str, float]]:
-    """vLLM gives a mapping from token ids to what it knows of them for each position; the prompt's token comes first."""
+    """For each position vLLM gives a mapping from token ids to their log-probabilities; the prompt's token comes first."""
     entries = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
     return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]
 
 
 def _mean_nll(tokens: Sequence[tuple[str, float]], source: str) -> float:
-    """The mean over the source's tokens: the last ones, as many as it takes to cover its characters."""
+    """The mean over the source's tokens: the last tokens of the prompt, as many as it takes to cover the source's characters."""
     left, total, count = len(source), 0.0, 0
     for text, value in reversed(tokens):
         if left <= 0:

@@ -2,8 +2,8 @@
 
 `http:https://host/v1/rerank#MODEL` names the model too, for endpoints that have several. The key, where one is wanted,
 comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share. An endpoint that refuses it with
-400 or 422 is asked again in TEI's shape, and from then on in the shape that it took. After lost connections, 408, 429 and
-5xx a request is tried again, with growing pauses or those that the server asks for.
+400 or 422 is asked again in TEI's shape, and from then on in the shape that it accepted. After a lost connection, 408, 429 or
+5xx a request is tried again, after growing pauses or after those that the server asks for.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class HTTPReranker:
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True
             retried = self._post(self._body(question, texts))
-            if retried.status_code >= 400:  # it takes neither shape; what it said of the first one is reported
+            if retried.status_code >= 400:  # it takes neither shape; the error for the first one is reported
                 self._texts_shape = False
             else:
                 answer = retried

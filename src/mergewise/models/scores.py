@@ -1,4 +1,4 @@
-"""What all rerankers share: scores in [0, 1], and each asked for once a question."""
+"""What all rerankers share: scores in [0, 1], and a memory so that no text is scored twice for a question."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def unit_interval(scores: Sequence[float]) -> FloatArray:
-    """The scores as they are where all lie in [0, 1]; else they are logits, and the logistic function keeps their order."""
+    """The scores as they are if all lie in [0, 1]. Else they are logits: the logistic function keeps their order."""
     import numpy as np
 
     raw = np.asarray(scores, np.float64)
@@ -33,7 +33,7 @@ def logistic(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 
 class RememberingReranker:
-    """A `Reranker` for the length of one question's work: a pair of question and text is scored once."""
+    """A `Reranker` that asks `reranker` for each pair of question and text once. Made anew for each question."""
 
     def __init__(self, reranker: Reranker) -> None:
         self.reranker = reranker

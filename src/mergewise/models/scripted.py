@@ -31,9 +31,9 @@ Fault = Literal["none", "disconnect", "truncate", "nonsense"]
 class Turn:
     """One answer. A `status` other than 200 answers with an error; `headers` may hold Retry-After.
 
-    `fault`: "disconnect" closes the connection without a word, "truncate" after half of the answer, "nonsense" answers
-    200 with what is no completion. Pauses are in seconds: before the answer, and for each of its tokens. The answer
-    waits until `together` calls have been under way at once, five seconds at most.
+    `fault`: "disconnect" closes the connection without an answer, "truncate" after half of it, and "nonsense" answers with
+    200 and something that is no completion. `pause` is in seconds before the answer, `pause_per_token` in seconds for each of
+    its tokens. The answer waits until `together` calls have been under way at once, five seconds at most.
     """
 
     text: str = ""
@@ -91,7 +91,7 @@ class Transcript:
                 self._under_way -= 1
 
     def waits(self, turn: Turn, since: float) -> bool:
-        """Whether an answer to what came at `since` still waits for other calls."""
+        """Whether the answer to a request that came at `since` still waits for other calls."""
         return self.most_at_once < turn.together and time.monotonic() < since + COMPANY_SECONDS
 
     def _next(self, messages: Sequence[Message]) -> Turn:
@@ -142,7 +142,7 @@ class ScriptedChat:
 
 
 class ChatServer(ThreadingHTTPServer):
-    """The same as an OpenAI-compatible endpoint on loopback, as a context manager. `base_url` ends in /v1.
+    """A script served by an OpenAI-compatible endpoint on loopback; a context manager. `base_url` ends in /v1.
 
     `refuses` are options that get a 400 which names them, as real endpoints do.
     """
@@ -161,7 +161,7 @@ class ChatServer(ThreadingHTTPServer):
 
     @property
     def asked(self) -> list[Asked]:
-        """What reached the script. A failing turn counts; a refused option does not."""
+        """The requests that reached the script: those whose turn fails too, those with a refused option not."""
         return self.transcript.asked
 
     @property

@@ -17,7 +17,7 @@ from mergewise.protocols import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class ScriptedState:
-    """A `CausalState`: the texts, and the logarithms of what the rule says of them."""
+    """A `CausalState`: the texts, and the log-probabilities that the rule gives to what comes next."""
 
     texts: list[str]
     log_probs: FloatArray

@@ -1,7 +1,7 @@
 """Word pieces by the vocabulary that ships with the package: no network, no special tokens, no truncation.
 
-The `minilm` embedder uses the same vocabulary. Truncation and padding are states of a `tokenizers.Tokenizer`. In the shared
-one they are never turned on: a caller that has a limit cuts the lists that come back.
+The `minilm` embedder uses the same vocabulary. Truncation and padding are states of a `tokenizers.Tokenizer`, and in the
+shared one they are never turned on: a caller with a limit cuts the lists that come back.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def encode(texts: Sequence[str], *, marks: bool, offsets: bool) -> list[Encoding
 def count_tokens(texts: Sequence[str]) -> list[int]:
     """Word pieces of each text. A `TokenCounter`.
 
-    No word piece reaches over a space, so a text has the pieces of the words between its spaces. Words come again, and
-    what has been counted is remembered; `benchmarks/tokens.py` measures what that saves.
+    No word piece reaches over a space, so the pieces of a text are those of the words between its spaces. Words come again and
+    again, so their counts are remembered; `benchmarks/tokens.py` measures what that saves.
     """
     known = _memory()
     counts: list[int] = []
@@ -82,28 +82,28 @@ _remembered: dict[str, int] = {}
 
 
 def _memory() -> dict[str, int]:
-    """Word pieces of what has been counted. A full memory is put aside, not emptied: another thread may be reading it."""
+    """The words that have been counted. A full memory is replaced, not emptied: another thread may be reading it."""
     global _remembered
     if len(_remembered) > MOST_REMEMBERED:
         _remembered = {}
     return _remembered
 
 
-# White space and punctuation of ASCII are bounds within such a word that no word piece reaches over either.
+# Within such a word, no word piece reaches over white space or punctuation of ASCII either.
 _PART = re.compile(r"[!-/:-@\[-`{-~]|[^\t\r\n !-/:-@\[-`{-~]+")
 
 
 def _count_words(words: Collection[str]) -> dict[str, int]:
-    """Word pieces of each word: one of a part that stands in the vocabulary, of the others what the tokenizer says."""
+    """Word pieces of each word, part by part: a part in the vocabulary is one piece, the tokenizer counts the others."""
     parts = {word: _PART.findall(word) for word in words}
     pieces = dict.fromkeys(chain.from_iterable(parts.values()), 1)
     number_of = wordpiece().token_to_id
     pieces.update(_count_parts([p for p in pieces if not p.isascii() or number_of(p.lower()) is None]))
-    return {word: sum(map(pieces.__getitem__, own)) for word, own in parts.items()}
+    return {word: sum(map(pieces.__getitem__, split)) for word, split in parts.items()}
 
 
 def _count_parts(parts: Collection[str]) -> dict[str, int]:
-    """Word pieces of each part, by the tokenizer, which gets them all at once with full stops between them."""
+    """Word pieces of each part. The tokenizer gets all parts at once, with full stops between them."""
     if not parts:
         return {}
     (encoding,) = encode([_STOP.join(parts)], marks=False, offsets=False)

@@ -1,7 +1,7 @@
-"""Texts of documents in a prompt: each between two lines that carry a code, and a warning that says what they are.
+"""Texts of documents in a prompt: each stands between two lines that carry a code, and a warning says what they are.
 
-Documents are data, and may hold lines that are written to look like instructions. The code is a hash of the texts that are
-quoted, and none of them holds it: a document cannot end its own quotation.
+Documents are data, and may hold lines that are written to look like instructions. The code is a hash of the quoted texts,
+and none of them holds it: so no document can end its own quotation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mergewise.types import Message
 
 
 def code_for(texts: Sequence[str]) -> str:
-    """The code of the lines around quotations: the same for the same texts, and in none of them."""
+    """The code of the lines around quotations. The same texts give the same code, and none of them holds it."""
     code = _hash(texts)
     while any(code in text for text in texts):
         code = _hash([code, *texts])
@@ -25,7 +25,7 @@ def _hash(texts: Sequence[str]) -> str:
 
 
 def quoted(name: str, text: str, code: str) -> str:
-    """The text between its two lines. The first one names it: `name` is one line, whatever a title holds."""
+    """The text between its two lines, of which the first has the `name`, made one line."""
     return f"--- {code} {' '.join(name.split())}\n{text}\n--- {code} end"
 
 

@@ -1,4 +1,4 @@
-"""The JSON in a model's answer. Models put it between fences, or text around it, also where they are asked for JSON alone."""
+"""The JSON in a model's answer. Even when asked for JSON alone, models put fences or text around it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ _DECODER = json.JSONDecoder()
 
 
 def json_in(answer: str) -> Any:
-    """The value that the answer is, or that stands between its first fences, or else the first JSON object in its text.
+    """The answer itself as JSON, else what stands between its first fences, else the first JSON object in its text.
 
-    None where there is no such value, whatever the answer holds: nothing is raised. In prose only objects are looked for,
-    since brackets there are marks or asides. Whether the value has the shape that was asked for is for the caller to say.
+    None where there is no such value; nothing is ever raised. In prose only objects are looked for, since brackets there are
+    marks or asides. The caller checks whether the value has the shape that was asked for.
     """
     value = _value(answer)
     before, fence, rest = answer.partition(_FENCE)

@@ -1,8 +1,7 @@
 """Files to documents: `read` one, `find_files` many.
 
-`SUFFIXES` names the reader of each kind of file. A reader is a function from bytes to `Parsed`; what goes wrong inside
-it, whatever the parser calls it, leaves `read` as a ReadError with a reason in one line. Parsers are imported when
-first used.
+`SUFFIXES` names the reader of each kind of file. A reader is a function from bytes to `Parsed`. Whatever its parser raises,
+`read` raises a ReadError with a reason in one line. Parsers are imported when first used.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
         raise ReadError(_os_reason(error)) from error
     except RecursionError as error:
         raise ReadError("nested too deeply") from error
-    except Exception as error:  # parsers of foreign formats raise anything on broken files; one file must not stop all
+    except Exception as error:  # on broken files parsers raise anything; one such file must not stop the others
         raise ReadError(f"damaged or not supported: {_first_line(error)}") from error
     if not parsed.text.strip():
         raise ReadError("no text")
@@ -77,10 +76,10 @@ def read(path: Path, *, id: str | None = None) -> Document:
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files to read below `paths`, each once: folders in sorted order, files that are named in any case.
+    """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
 
-    Inside a folder, hidden entries and files of unknown suffix are passed over in silence. A path that does not
-    exist, or a folder that cannot be listed, is yielded as it is, so that `read` gives the reason.
+    A folder is walked in sorted order, without hidden entries and files of unknown suffix. A path that does not exist, and
+    a folder that cannot be listed, is yielded as it is, so that `read` gives the reason.
     """
     seen: set[Path] = set()
     for path in paths:

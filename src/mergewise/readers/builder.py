@@ -1,4 +1,4 @@
-"""What a reader hands back, and a small builder for the formats whose text we write ourselves.
+"""What a reader returns, and a small builder for the formats whose text we write ourselves.
 
 Blocks are separated by a blank line, list items by a line break. Headings and pages are recorded by offset while the
 text grows, so that every span is exact by construction.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from mergewise.types import Heading, Metadata, Page
 
 # Control characters, soft hyphens, zero-width spaces, byte order marks, lone surrogates and PDFium's hyphen marks
-# are invisible, and a word with one of them inside cannot be found any more.
+# are invisible, and a search misses a word that has one of them inside.
 _INVISIBLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\xad\u200b\u2060\ud800-\udfff\ufeff\ufffe\uffff]")
 _BLANKS = re.compile(r"\s+")
 
@@ -44,7 +44,7 @@ def tidy(text: str) -> str:
 
 
 def first_title(outline: Sequence[Heading]) -> str:
-    """The first heading of the highest rank: for want of a declared one, a document's title."""
+    """The first heading of level 1, which is the title of a document that declares none."""
     return next((heading.title for heading in outline if heading.level == 1), "")
 
 
@@ -86,7 +86,7 @@ class Builder:
         self._append("\n".join(f"| {' | '.join(row)} |" for row in cells if any(row)))
 
     def page(self) -> None:
-        """The next page begins with whatever block is appended next; without one it is empty."""
+        """Begin a page with the block that is appended next; without such a block the page is empty."""
         self._opened_pages += 1
 
     def parsed(self, title: str = "", metadata: Metadata | None = None) -> Parsed:

@@ -1,4 +1,4 @@
-"""Bytes to text: byte order marks, then UTF-8, then a guess.
+"""Bytes to text: by a byte order mark, else as UTF-8, else by a guess.
 
 The guess (charset-normalizer, on the first 64 kB) is a guess: short texts in single-byte encodings can come out with
 wrong accents. UTF-16 is read with a byte order mark only.
@@ -13,8 +13,8 @@ from mergewise.readers.sniff import looks_like
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE = 65_536
-_COMMONEST = "cp1252"  # of all encodings that are not UTF-8: it wins a tie
-# As browsers do: who declares these means Windows' superset of them.
+_COMMONEST = "cp1252"  # the commonest encoding besides UTF-8: it wins a tie
+# As browsers do: a file that declares one of these is read in the superset of it that Windows uses.
 _LATIN = {"ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252"}
 _CONTROLS = frozenset(range(32)) - frozenset(b"\a\b\t\n\v\f\r\x1b")
 _MAX_CONTROL_SHARE = 0.001
@@ -61,7 +61,7 @@ def _decode_declared(data: bytes, declared: str) -> str | None:
 
 
 def _decode_utf8(data: bytes) -> str | None:
-    """Also UTF-8 with some damage: more sound multi-byte characters than broken ones."""
+    """The text if it is UTF-8, some damage allowed: there must be more sound multi-byte characters than broken ones."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

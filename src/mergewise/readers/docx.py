@@ -1,7 +1,7 @@
 """DOCX: the body of a Word document in order, Transitional or Strict.
 
 The XML is walked by local names, which the two dialects share (python-docx reads one of them, and skips text boxes and
-content controls). Read: headings by style, its ancestors or outline level, with automatic numbers; lists; tables;
+content controls). Read: headings by their style, its ancestors or their outline level, with automatic numbers; lists; tables;
 text boxes, footnotes and endnotes after the paragraph they hang on; formulas as linear text. Left out: headers and
 footers, comments, deleted and hidden text, pictures, charts.
 """
@@ -36,7 +36,7 @@ _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A paragraph style with what it inherits: `level` is that of its heading (0: the title), None for other text."""
+    """A paragraph style with what it inherits. `level` is the level of its headings (0: the title), None for other text."""
 
     level: int | None = None
     list_id: str = ""
@@ -52,7 +52,7 @@ class Package:
     numbering: Numbering
     notes: dict[tuple[str, str], Any]
     title: str = ""
-    shift: int = field(default=0)  # 1 once a title has been seen, below which headings then rank
+    shift: int = field(default=0)  # added to the level of headings: 1 once a title has been read, which is level 1
 
 
 def read_docx(data: bytes) -> Parsed:
@@ -126,16 +126,16 @@ def _part(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 def _related(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
-    """The parts that `source` names as related, by the last word of the relation's type."""
+    """The names of the parts that are related to `source`, by the last word of the relation's type."""
     folder, name = posixpath.split(source)
     relations = _part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
-    found: dict[str, str] = {}
+    parts: dict[str, str] = {}
     for relation in () if relations is None else relations:
         kind = (relation.get("Type") or "").rpartition("/")[2]
         if relation.get("TargetMode") != "External":
             target = posixpath.normpath(posixpath.join("/", folder, relation.get("Target") or ""))
-            found.setdefault(kind, target.lstrip("/"))
-    return found
+            parts.setdefault(kind, target.lstrip("/"))
+    return parts
 
 
 def _notes(parts: Any) -> dict[tuple[str, str], Any]:
@@ -180,7 +180,7 @@ def _number(text: str, default: int) -> int:
 
 
 def _unwrapped(parent: Any) -> Iterator[Any]:
-    """The paragraphs and tables of `parent`, out of whatever controls and revisions wrap them."""
+    """The paragraphs and tables of `parent`, taken out of the controls and revisions that wrap them."""
     for child in parent:
         name = local(child)
         if name in ("p", "tbl", "tr", "tc"):

@@ -1,4 +1,4 @@
-"""Tables with merged cells, laid out so that columns stay aligned: a merged cell's text stands once, top left."""
+"""Tables with merged cells as plain grids: the text of a merged cell stands in its top left field, the others are empty."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _count(value: str | None) -> int:
 
 
 def fill(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
-    """The texts of `rows` as a grid, with empty strings where a merged cell goes on."""
+    """The texts of `rows` as a grid, with empty strings in the other fields of merged cells."""
     grid: list[list[str]] = []
-    hanging: dict[int, int] = {}  # column -> rows that a cell from above still covers
+    hanging: dict[int, int] = {}  # by column, the rows that a cell from above still covers
     for row in rows:
         line: list[str] = []
         for cell in row:

@@ -1,10 +1,10 @@
 """HTML: the main content as text, with headings, lists, tables and code kept readable.
 
-What is main content is decided in three steps: scripts, styles, menus and hidden elements never count; of the rest the
-page's `main`, its one large `article`, or the innermost container that holds most of the text outside links is taken;
-inside it, blocks that call themselves side matter and lists made of links are left out. On small pages, where such
-guesses do harm, the last two steps are undone when they lose half of the text. Not understood: what style sheets hide
-and what scripts would load.
+The main content is chosen in three steps. First, scripts, styles, menus and hidden elements never count. Second, of the rest
+is taken the page's `main`, its one large `article`, or the innermost container that holds most of the text outside links.
+Third, blocks in it that call themselves side matter and lists made of links are left out. On small pages, where such guesses
+do harm, the second and third step are undone when they lose half of the text. What style sheets hide and what scripts would
+load is not known here.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _MANY_LINKS = 6
 
 
 class Sink(Protocol):
-    """Where blocks go: the document's Builder, or the lines of one list item or table cell."""
+    """What takes blocks: the Builder of the document, or the lines of one list item or table cell."""
 
     def heading(self, level: int, title: str) -> None: ...
     def paragraph(self, text: str) -> None: ...
@@ -120,7 +120,7 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
 
 
 def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
-    """The page's one top heading, where it stands outside the main content."""
+    """Adds the page's one top heading, which stands outside the main content."""
     titles = list(body.iter("h1"))
     if len(titles) == 1:
         chain = [titles[0], *titles[0].iterancestors()]
@@ -303,7 +303,7 @@ class _Flow:
 
 
 def _is_layout(table: Any, cells: list[list[Any]]) -> bool:
-    """Whether a table merely places things: one cell a row, or cells as long as a page."""
+    """Whether a table only lays out the page: it has one cell a row, or cells as long as a page."""
     if table.get("role") in ("presentation", "none") or all(len(row) < 2 for row in cells):
         return True
     return any(len(one_line(cell.text_content())) > _LAYOUT_CELL for row in cells for cell in row)
@@ -314,7 +314,7 @@ def _opens_with_list(item: Any) -> bool:
 
 
 def _is_footnote_mark(element: Any) -> bool:
-    """`<sup><a href="#note-1">[1]</a></sup>`: a mark in the middle of a sentence that no reader reads aloud."""
+    """Whether it is `<sup><a href="#note-1">[1]</a></sup>` or the like, which nobody reads aloud in a sentence."""
     links = list(element.iter("a")) if element.tag == "sup" else []
     return (
         len(links) == 1

@@ -1,7 +1,7 @@
 """JATS, the XML of journal articles (also PubMed Central's .nxml).
 
-Read: title, abstracts, keywords, the body's sections, figure and table captions, tables, formulas as far as they are
-text, and the sections of the back matter (acknowledgements, appendices, notes). Left out: the reference list (a search
+Read: title, abstracts, keywords, the sections of the body and of the back matter (acknowledgements, appendices, notes),
+tables, captions of figures and tables, and formulas as far as they are text. Left out: the reference list (a search
 would find titles instead of findings), affiliations, footnotes of the front, peer-review letters (`sub-article`).
 Entities are never expanded from a DTD; the named characters of HTML are known.
 """
@@ -87,7 +87,7 @@ def _metadata(article: Any) -> dict[str, MetadataValue]:
     journal = next((_text(element) for element in front.iter() if local(element) == "journal-title"), "")
     metadata: dict[str, MetadataValue] = {"doi": ids.get("doi", ""), "journal": journal}
     if dated := sorted(int(year) for year in years if year.isdecimal()):
-        metadata["year"] = dated[0]  # the earliest: the printed issue may follow a year later
+        metadata["year"] = dated[0]  # the earliest, since the printed issue may come a year later
     return {key: value for key, value in metadata.items() if value}
 
 
@@ -122,7 +122,7 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
 
 
 def _paragraph(element: Any, builder: Builder, level: int) -> None:
-    """A paragraph, which JATS lets hold lists, figures and tables: they follow the text they stand in."""
+    """A paragraph. In JATS it may hold lists, figures and tables: they are written after its text."""
     inner = [child for child in element if local(child) in _FLOATS]
     builder.paragraph(_text(element, without=_FLOATS))
     for child in inner:
@@ -188,7 +188,7 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
 
 
 def _formula(alternatives: Any) -> Iterator[str]:
-    """One of several renderings of the same thing: MathML if there is any, else the first that has text."""
+    """One of several renderings of the same formula: MathML if there is any, else the first that has text."""
     ranked = sorted(alternatives, key=lambda child: local(child) != "math")
     yield next((text for text in map(_rendering, ranked) if text), "")
 

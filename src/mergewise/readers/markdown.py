@@ -1,7 +1,7 @@
-"""Markdown: the source is the text, headings come from a CommonMark parser.
+"""Markdown: the source is the text; headings come from a CommonMark parser.
 
-Headings inside quotes and list items are not part of the outline: they do not divide the document. Of front matter
-only `key: value` lines with a scalar value are understood; anything nested stays in the text and nowhere else.
+Headings inside quotes and list items do not divide the document, and are no part of the outline. Of front matter only
+`key: value` lines with a scalar value become metadata; anything else is just text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The numbers of Word's lists and headings, which a DOCX does not contain: they are counted here as Word counts them.
+"""The numbers of Word's lists and headings. A DOCX does not contain them, so they are counted here as Word counts them.
 
 Bullets of any shape are "-". Formats other than decimal, letters and Roman numerals are counted in decimal.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from mergewise.readers.xml import attribute, children, first, value
 
 BULLET = "-"
-_PLACE = re.compile(r"%(\d)")
+_LEVEL = re.compile(r"%(\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Numbering:
         counts[depth] = counts.get(depth, level.start - 1) + 1
         for deeper in [d for d in counts if d > depth]:
             del counts[deeper]
-        return _PLACE.sub(lambda place: self._shown(definition, counts, int(place[1]) - 1), level.pattern).strip()
+        return _LEVEL.sub(lambda match: self._shown(definition, counts, int(match[1]) - 1), level.pattern).strip()
 
     def _shown(self, definition: str, counts: dict[int, int], depth: int) -> str:
         level = self.levels.get((definition, depth), Level())

@@ -1,9 +1,9 @@
-"""PDF: the text PDFium finds, page by page, with headings from bookmarks or from the type they are set in.
+"""PDF: the text that PDFium reads, page by page, with headings from bookmarks or from the type that they are set in.
 
-A PDF holds glyphs at places, no paragraphs and no headings. Lines come in the order of the file (right for most
-documents, columns included); a wide gap between lines starts a paragraph. Where at least two bookmarks and half of all
-can be found on their pages they are the outline; else short lines that are larger than the body text, or bold where it
-is not, and that are no running heads. Tables lose their grid. Scanned pages have no text: there is no OCR.
+A PDF holds glyphs at positions, no paragraphs and no headings. Lines come in the order of the file (right for most
+documents, columns included); a wide gap between lines starts a paragraph. The outline is the bookmarks, where at least two
+of them and half of all stand on their pages; else it is the short lines that are larger than the body text, or bold where
+it is not, and that are no running heads. Tables lose their grid. Scanned pages have no text: there is no OCR.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PDFIUM = threading.Lock()  # PDFium is not thread-safe
 
 _BOLD_NAME = re.compile(r"bold|black|heavy|demi|[a-z]BX\d|CMBX|SFBX|-bd\b|Bd$", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-_SAMPLES = 5  # characters of a line that are asked for their type; asking all of them takes longer than the text
+_SAMPLES = 5  # characters of a line whose type is looked up; looking up all of them takes longer than reading the text
 _PARAGRAPH_GAP = 1.35  # line distances
 _LARGER = 1.1
 _MAX_HEADING = 160  # characters
@@ -38,8 +38,8 @@ _RUNNING_HEAD_PAGES = 3
 class Line:
     """One line of a page: its text, type size in points, and whether all of it is bold.
 
-    `top` and `bottom` are the heights of its base line at its beginning and end: where PDFium has undone a hyphenation
-    they differ, the "line" is then two or more.
+    `top` and `bottom` are the heights of its base line at its beginning and at its end. They differ where PDFium has undone
+    a hyphenation: such a "line" is two lines or more of the page.
     """
 
     text: str
@@ -98,11 +98,11 @@ def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], str]:
 
 
 def _bookmarks(document: Any) -> Iterator[Bookmark]:
-    for mark in document.get_toc():
-        target = mark.get_dest()
+    for bookmark in document.get_toc():
+        target = bookmark.get_dest()
         page = target.get_index() if target else None
         if page is not None:
-            yield Bookmark(mark.level + 1, mark.get_title(), page)
+            yield Bookmark(bookmark.level + 1, bookmark.get_title(), page)
 
 
 def _page_lines(document: Any, number: int) -> PageLines:
@@ -129,7 +129,7 @@ def _line_ranges(codes: list[int]) -> Iterator[tuple[int, int]]:
 
 
 def _join(codes: list[int]) -> str:
-    """PDFium gives characters beyond the basic plane as two surrogates."""
+    """The text of these codes. PDFium gives a character beyond the basic plane as two surrogates."""
     return "".join(map(chr, codes)).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -173,12 +173,13 @@ def _height(textpage: Any, index: int) -> float:
 
 
 def _from_bookmarks(pages: Sequence[PageLines], bookmarks: Sequence[Bookmark]) -> list[HeadingLines]:
-    found: dict[tuple[int, int], HeadingLines] = {}
-    for mark in bookmarks:
-        if mark.page < len(pages) and (place := _find(pages[mark.page], mark.title)):
-            found.setdefault((mark.page, place[0]), HeadingLines(mark.page, *place, mark.level))
-    enough = len(found) >= 2 and 2 * len(found) >= len(bookmarks)
-    return _without_overlaps(found.values()) if enough else []
+    headings: dict[tuple[int, int], HeadingLines] = {}
+    for bookmark in bookmarks:
+        page = bookmark.page
+        if page < len(pages) and (lines := _find(pages[page], bookmark.title)):
+            headings.setdefault((page, lines[0]), HeadingLines(page, *lines, bookmark.level))
+    enough = len(headings) >= 2 and 2 * len(headings) >= len(bookmarks)
+    return _without_overlaps(headings.values()) if enough else []
 
 
 def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
@@ -190,7 +191,7 @@ def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
 
 
 def _find(lines: PageLines, title: str) -> tuple[int, int] | None:
-    """First and last of the lines that read `title`, up to case, spaces and a number before it."""
+    """The first and the last of the lines that read `title`, whatever their case and spaces; a number may stand before."""
     wanted = _letters(title)
     for count in range(1, _MAX_HEADING_LINES + 1):
         for first in range(len(lines) - count + 1):
@@ -228,7 +229,7 @@ def _body_type(lines: Sequence[Line]) -> tuple[float, bool]:
 
 
 def _running_heads(pages: Sequence[PageLines]) -> set[str]:
-    """Texts, page numbers aside, that come back on several pages."""
+    """Lines, with their digits masked, that come on several pages."""
     counts = Counter(text for page in pages for text in {_without_digits(line.text) for line in page})
     return {text for text, count in counts.items() if count >= _RUNNING_HEAD_PAGES}
 
@@ -299,9 +300,9 @@ def _line_distance(page: PageLines) -> float:
 
 
 def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[HeadingLines]) -> str:
-    """The declared title if the first page shows it (else it is often that of a template, or a file name).
+    """The declared title if the first page shows it (if not, it is often the title of a template, or a file name).
 
-    Next best is the one heading of the first page that outranks all others there, or the first.
+    Else the one heading of the first page that outranks all others there, else the first heading there.
     """
     shown = _letters("".join(line.text for line in pages[0]))
     if _letters(declared) and _letters(declared) in shown:

@@ -1,8 +1,8 @@
-"""reStructuredText: the source is the text, headings and their levels come from docutils.
+"""reStructuredText: the source is the text; headings and their levels come from docutils.
 
-docutils decides what is a title and how deep; where it stands is found by looking for the titles in order. Roles and
-directives of Sphinx are unknown to docutils: it complains into the void, and the outline is none the worse, except
-that titles inside a directive's body do not count. Nothing is included, fetched or run.
+docutils says which titles there are and how deep they stand; their offsets come from looking for them in the source, in
+order. It does not know the roles and directives of Sphinx. Its complaints are dropped, and the outline loses only the titles
+inside the body of such a directive. Nothing is included, fetched or run.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _depth(node: Any, kind: type) -> int:
 
 
 def _shown(title: Any) -> str:
-    """The title's text; what docutils did not understand it quotes as source, so its roles are taken off here."""
+    """The title's text. A role that docutils does not know stands in it as source, so the marks of roles are taken off."""
     return one_line(_ROLE.sub(r"\1", title.astext()))
 
 
@@ -78,7 +78,7 @@ def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
 
 
 def _next_title(lines: list[str], after: int, source: str) -> int | None:
-    """The first line at or behind `after` that is the title `source` with an underline."""
+    """The first line from `after` on that is the title `source` and has an underline."""
     for row in range(after, len(lines) - 1):
         if lines[row].strip() == source.strip() and _ADORNMENT.fullmatch(lines[row + 1]):
             return row

@@ -26,5 +26,5 @@ def looks_like(data: bytes) -> str:
 
 def mismatch(expected: str, data: bytes) -> str:
     """The reason to give when `data` is not an `expected`: "not a PDF, looks like a PNG image"."""
-    found = looks_like(data) or ("text" if b"\x00" not in data[:4096] and data[:4096].isascii() else "")
-    return f"not {expected}, looks like {found}" if found else f"not {expected}"
+    kind = looks_like(data) or ("text" if b"\x00" not in data[:4096] and data[:4096].isascii() else "")
+    return f"not {expected}, looks like {kind}" if kind else f"not {expected}"

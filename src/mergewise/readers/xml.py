@@ -1,4 +1,4 @@
-"""XML without its dangers, and by local names: one spelling for all namespaces of a format."""
+"""XML parsed without its dangers, and read by local names, which are the same in all namespaces of a format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def parse_xml(data: bytes) -> Any:
 
 
 def local(element: Any) -> str:
-    """The local name; empty for None and for what is no element, such as an entity that was not expanded."""
+    """The local name of an element; empty for None and for anything else, such as an entity that was not expanded."""
     tag = getattr(element, "tag", None)
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
@@ -39,10 +39,10 @@ def first(element: Any, *path: str) -> Any:
 
 def attribute(element: Any, name: str) -> str:
     """An attribute in any namespace; empty if missing."""
-    return next((str(found) for key, found in element.attrib.items() if key.rpartition("}")[2] == name), "")
+    return next((str(content) for key, content in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
 def value(element: Any, name: str) -> str:
-    """`val` of the first child `name`, the way Word writes most properties; empty if missing."""
+    """The attribute `val` of the first child `name`, as Word writes most properties; empty if missing."""
     child = first(element, name)
     return "" if child is None else attribute(child, "val")

@@ -8,7 +8,7 @@ from mergewise.protocols import Ranking
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:
-    """Sum of 1 / (constant + rank) over the rankings, ranks from 1 (Cormack et al. 2009), scaled so that 1 is first in all."""
+    """Sum of 1 / (constant + rank) over the rankings, ranks from 1 (Cormack et al. 2009); scaled, so that first in all is 1."""
     best = len(rankings) / (constant + 1)
     fused: dict[int, float] = {}
     for ranking in rankings:
@@ -20,8 +20,9 @@ def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict
 def convex(text: Ranking, vector: Ranking, weight: float) -> dict[int, float]:
     """weight * vector score + (1 - weight) * text score, each normalised to [0, 1] (Bruch et al. 2023, section 4).
 
-    BM25 is divided by its largest value, since its smallest is known to be 0; cosines are spread between the smallest
-    and the largest found, since no embedder shares their range. What one search did not find has 0 there.
+    BM25 scores are divided by the largest of them, since the smallest possible one is 0. Cosines are spread so that the
+    smallest becomes 0 and the largest 1, since their range differs from embedder to embedder. A row that one of the searches
+    did not return has the score 0 in it.
     """
     text_scores, vector_scores = over_largest(text), spread(vector)
     rows = text_scores.keys() | vector_scores.keys()

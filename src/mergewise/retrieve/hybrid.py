@@ -21,7 +21,7 @@ Kept = TypeVar("Kept")
 
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How the two searches become one. `weight` is the share of the vectors in the convex fusion, `depth` the rows of each."""
+    """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking."""
 
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
     weight: float = 0.4
@@ -31,7 +31,7 @@ class SearchSettings:
 class HybridReader:
     """The `IndexReader` that strategies see: one state of a store, an embedder or none, and a condition for all searches.
 
-    It is also the `RowReader` that the readers of views work with. What it says of leaves and sections, the tree's reader says.
+    It is also the `RowReader` that the readers of views work with. The reader of the tree answers for leaves and sections.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class HybridReader:
     # -- IndexReader
 
     def search(self, question: str, k: int) -> list[Hit]:
-        """The `k` best leaves, best first. Without an embedder the ranking is that of the full text.
+        """The `k` best leaves, best first. Without an embedder, full-text search alone ranks them.
 
-        A reranker puts those found into its own order, with its scores.
+        With a reranker, these leaves get the reranker's scores and are sorted by them.
         """
         text, vector = self._both_searches(question, k, None, "vector")
         ranking = self._fused(text, vector, k)
@@ -127,7 +127,7 @@ class HybridReader:
     # -- both searches
 
     def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
-        """Full text is searched while the question is embedded, and while its vector is searched for."""
+        """Both rankings. Full text is searched while the question is embedded, and while its vector is searched."""
         depth = max(k, self._search.depth)
         text = self._store.start_text_search(question, depth, self._where, table)
         query = self.question_vector(question)

@@ -22,7 +22,7 @@ __all__ = ["in_rounds", "rounds_or_hops"]
 def in_rounds(
     question: str, rounds: int, assemble: Callable[[str], Context], models: Models, document: DocumentLookup
 ) -> Context:
-    """C_T, T being at most `rounds`: MacRAG A.9. `assemble` gives the context of a single question, Retrieve(q_t)."""
+    """C_T of MacRAG A.9, where T is at most `rounds`. `assemble(q_t)` is Retrieve(q_t), the context of one question."""
     context, asked = assemble(question), [question]
     while len(asked) < rounds:
         wanted, spent = next_question(question, asked, context, models.chat, models.count_tokens, document)
@@ -35,7 +35,7 @@ def in_rounds(
 
 
 def rounds_or_hops(rounds: int, hops: int | None) -> int:
-    """The number of rounds for a caller of a function that takes both, of which `hops` is the old name, for one version."""
+    """The number of rounds, for functions that still take `hops`, its old name, for one version."""
     if hops is None:
         return rounds
     warnings.warn("hops= is now rounds=", DeprecationWarning, stacklevel=3)

@@ -1,8 +1,8 @@
 """Merge(C_(t-1), Retrieve(q_t)) of MacRAG A.9: two contexts become one on spans, within one budget.
 
-Scores of different questions cannot be compared, but ranks can: the pieces of both contexts are taken in turn, best first, the
-old before the new, while they fit. A stretch of text that both hold is taken once. The score of a piece is one divided by
-its turn, so that the next round finds the pieces in the same order.
+Scores of different questions cannot be compared, but ranks can: pieces of the old and the new context are taken alternately,
+each context's best first, while they fit. A stretch of text that both hold is taken once. The n-th piece taken gets the score
+1 / n, so that the next round has the pieces in the same order.
 
 Only verbatim passages can be merged on spans. A strategy whose passages a model wrote cannot be used in several rounds.
 """

@@ -1,9 +1,9 @@
 """What to search for next: the question q_t of a further round (MacRAG A.9, after IterDRAG and chain-of-RAG).
 
-A chat model is asked for the fact that is missing. Without one, the next search is for a name: the first capitalised name in
-the best evidence that the question does not mention, together with the words of the question that the name's sentence does
-not hold. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg", and the next search is
-"Steven Spielberg director born".
+A chat model is asked for the fact that is missing. Without one, the next search is for a name: the best evidence is read for
+the first capitalised name that the question does not mention. With the name are searched those words of the question that
+the sentence around it does not hold. "When was the director of Jaws born?" finds "Jaws was directed by Steven Spielberg",
+and the next search is "Steven Spielberg director born".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Write this question and nothing else. If the passages already hold all that is n
 
 {data}"""
 _TOKENS = 512  # the question is short, but a model may think first
-_SENTENCES = 12  # of the best evidence, by the question's words that they hold
+_SENTENCES = 12  # of those that hold most of the question's words, which are searched for names
 _NAME = re.compile(r"[A-Z][\w’'-]*(?:\s+(?:(?:of|the|de|von|van|der|la|del|di|da)\s+){0,2}[A-Z][\w’'-]*)*")
 _WORD = re.compile(r"[\w’'-]+")
 
@@ -88,15 +88,15 @@ def by_name(question: str, asked: Sequence[str], context: Context) -> str | None
 
 
 def _evidence(context: Context, wanted: frozenset[str]) -> list[str]:
-    """The sentences that hold most of the question's words, those of better passages first among equals."""
-    ranked = sorted(context.passages, key=lambda p: -p.score)
-    sentences = [p.text[start:end] for p in ranked for start, end in split_sentences(p.text)]
-    held = sorted(sentences, key=lambda s: -len(wanted & content_terms(s)))
-    return [s for s in held[:_SENTENCES] if wanted & content_terms(s)]
+    """The sentences that hold most of the question's words; of equal ones those of the better passage come first."""
+    ranked = sorted(context.passages, key=lambda passage: -passage.score)
+    sentences = [passage.text[start:end] for passage in ranked for start, end in split_sentences(passage.text)]
+    best = sorted(sentences, key=lambda sentence: -len(wanted & content_terms(sentence)))[:_SENTENCES]
+    return [sentence for sentence in best if wanted & content_terms(sentence)]
 
 
 def _names(sentence: str) -> Iterator[str]:
-    """Names in their order. A single word at the beginning of the sentence is capitalised anyway, and counts as none."""
+    """The names in their order. A single word that begins the sentence is capitalised anyway, and does not count."""
     for match in _NAME.finditer(sentence):
         name = _without_articles(match.group())
         if name and (match.start() > 0 or " " in name) and name.casefold() not in STOP_WORDS:

@@ -1,15 +1,16 @@
-"""Which sentence of the sources a written sentence rests on, and how far: how text that a model wrote is held to its sources.
+"""Alignment: which sentence of the sources supports a sentence that a model wrote, and how well.
 
-    aligner = Aligner([s for passage in passages for s in sentences_of(passage)])
+    aligner = Aligner(sentences_at(document.text, Span(document.id, 0, len(document.text))))
     alignment = aligner.align("The default timeout is five seconds.")
     alignment.support, alignment.supported, alignment.spans
 
-Support is the mean of two shares: of the sentence's words and of its pairs of neighbouring words, those that the source
-has too, each as often as there. A verbatim copy has 1, whatever its case, punctuation and white space; words in another
-order keep their own share but lose that of the pairs. One word is enough to turn a sentence around, so the support is
-halved by a figure or a negation that the source does not have, and by a capitalised word that no source has at all (a
-name may well stand for the pronoun of its source). Sources are single sentences, and pairs of neighbours in one document,
-since a model likes to join them and sentences may be split in different places.
+The support that a source gives a sentence is the mean of two shares: the share of the sentence's words that the source
+has, and the share of its pairs of neighbouring words. (A word that comes twice must come twice in the source.) A verbatim
+copy has support 1, whatever its case, punctuation and white space; the same words in another order keep the first share
+and lose the second. One word can turn a sentence around, so the support is halved by a number or a negation that the
+source does not have, and by a capitalised word that no source has (one of them may well have it: a name often stands for
+the pronoun of its source). Sources are single sentences and pairs of neighbouring sentences of a document, since models
+join sentences, and a text may be split into sentences in more than one way.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mergewise.text.sentences import split_sentences
-from mergewise.types import Passage, Span
+from mergewise.types import Span
 
 SUPPORTED = 0.6
 
@@ -40,7 +41,7 @@ class SourceSentence:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """`sources` are the one or two sentences that support a sentence best, none where they share no word with it."""
+    """`sources` are the one or two sentences that support a sentence best; none where no source shares a word with it."""
 
     sources: tuple[SourceSentence, ...]
     support: float  # in [0, 1]
@@ -52,11 +53,6 @@ class Alignment:
     @property
     def spans(self) -> tuple[Span, ...]:
         return tuple(source.span for source in self.sources)
-
-
-def sentences_of(passage: Passage) -> list[SourceSentence]:
-    """The sentences of a verbatim passage, each where it stands in its document."""
-    return [sentence for span, text in passage.parts() for sentence in sentences_at(text, span)]
 
 
 def sentences_at(text: str, span: Span) -> list[SourceSentence]:
@@ -75,11 +71,11 @@ class Aligner:
         self._postings: dict[_Term, list[tuple[int, int]]] = defaultdict(list)
         self._vocabulary = {word for source in sources for word in words(source.text)}
         for number, candidate in enumerate(self._candidates):
-            for term, count in _terms([word for s in candidate for word in words(s.text)]).items():
+            for term, count in _terms([word for source in candidate for word in words(source.text)]).items():
                 self._postings[term].append((number, count))
 
     def align(self, sentence: str) -> Alignment:
-        """The best source of the sentence. A sentence without words claims nothing: its support is 1, by no source."""
+        """The source that supports the sentence best. A sentence without words claims nothing: it has support 1 and no source."""
         said = words(sentence)
         if not said:
             return Alignment((), 1.0)
@@ -87,7 +83,7 @@ class Aligner:
         turning = [word for word in said if _turns(word)]
         for number, share in self._shares(said):
             if share <= support:
-                break  # the shares fall, and nothing raises them
+                break  # the shares come in falling order, and halving only lowers them
             lacking = turning and not self._words(number).issuperset(turning)
             if (halved := share / 2 if lacking else share) > support:
                 best, support = number, halved
@@ -96,17 +92,17 @@ class Aligner:
         return Alignment(() if best is None else self._candidates[best], support)
 
     def _shares(self, said: Sequence[str]) -> list[tuple[int, float]]:
-        """The candidates that share a word with the sentence, by the mean of both shares, best first."""
+        """The candidates that share a word with the sentence, and their mean of both shares, best first."""
         singles: Counter[int] = Counter()
         pairs: Counter[int] = Counter()
         for term, count in _terms(said).items():
-            found = pairs if isinstance(term, tuple) else singles
-            for number, there in self._postings.get(term, ()):
-                found[number] += min(count, there)
+            shared = pairs if isinstance(term, tuple) else singles
+            for number, occurrences in self._postings.get(term, ()):
+                shared[number] += min(count, occurrences)
         if len(said) == 1:
-            return sorted(singles.items(), key=lambda s: (-s[1], s[0]))
+            return sorted(singles.items(), key=lambda pair: (-pair[1], pair[0]))
         shares = ((n, (count / len(said) + pairs[n] / (len(said) - 1)) / 2) for n, count in singles.items())
-        return sorted(shares, key=lambda s: (-s[1], s[0]))
+        return sorted(shares, key=lambda pair: (-pair[1], pair[0]))
 
     def _words(self, number: int) -> set[str]:
         return {word for source in self._candidates[number] for word in words(source.text)}
@@ -116,18 +112,18 @@ _Term = str | tuple[str, str]
 
 
 def words(text: str) -> list[str]:
-    """Words without case, punctuation and forms of the same character; of scripts that put no spaces, characters."""
+    """The words, case-folded and in one form of each character; in scripts without spaces, the single characters."""
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def _names(sentence: str) -> set[str]:
-    """Capitalised words, but for the first one, which is capital anyway."""
-    found = _WORD.findall(unicodedata.normalize("NFKC", sentence))[1:]
-    return {word.casefold() for word in found if word[0].isupper()}
+    """The capitalised words, without the first word, which begins with a capital anyway."""
+    later = _WORD.findall(unicodedata.normalize("NFKC", sentence))[1:]
+    return {word.casefold() for word in later if word[0].isupper()}
 
 
 def _terms(said: Sequence[str]) -> Counter[_Term]:
-    """Words and pairs of neighbouring words, with how often they come."""
+    """How often each word comes, and each pair of neighbouring words."""
     return Counter([*said, *pairwise(said)])
 
 

@@ -1,4 +1,4 @@
-"""The searched form of a leaf: a line that says where it stands, then its text."""
+"""The search key of a leaf: a line with its title and headings, then its text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ PATH_MARK = " › "
 
 
 def heading_path(title: str, headings: Sequence[str]) -> str:
-    """Where a text stands, for people and models: title and headings from the outermost in; empty ones are left out."""
+    """Title and headings as one line for people and models, the outermost first; empty ones are left out."""
     return PATH_MARK.join(part for part in (title, *headings) if part)
 
 
 def search_key(title: str, headings: Sequence[str], text: str) -> str:
-    """One string that holds title, headings and text, and from which `split_key` gets them back."""
+    """Title, headings and text as one string; `split_key` takes it apart again."""
     return PATH_MARK.join(_flat(part) for part in (title, *headings)) + "\n" + text
 
 

@@ -1,15 +1,15 @@
-"""How surprising one text is to a reader of another: a small language model made of the other one's words.
+"""How surprising a source is to a reader of an anchor: a small language model made of the anchor's words.
 
-The embedded stand-in for L_NLL(c_source | c_anchor) of MergeRAG (Guo et al., section 3.3), which a causal model estimates
-better and some hundred thousand times slower. Unigrams of the anchor are smoothed by the corpus (Zhai and Lafferty 2004,
+It stands in for L_NLL(c_source | c_anchor) of MergeRAG (Guo et al., section 3.3), which a causal model estimates better
+and some hundred thousand times slower. Unigrams of the anchor are smoothed by the corpus (Zhai and Lafferty 2004,
 Dirichlet prior), and bigrams by the unigrams (MacKay and Peto 1995):
 
     P(w | a)    = (n_a(w) + mu P(w | C)) / (|a| + mu)
     P(w | v, a) = (n_a(v w) + nu P(w | a)) / (n_a(v) + nu),    n_a(v) = sum over w of n_a(v w)
     L(s | a)    = -1/|s| (log P(s_1 | a) + sum over t > 1 of log P(s_t | s_{t-1}, a))
 
-in nats a word. Words are lower-cased runs of letters and digits, stop words included. The sums are products of sparse
-matrices over the words and the bigrams that a source and an anchor share; everything else depends on one of the two alone.
+in nats a word. Words are lower-cased runs of letters and digits, stop words included. What depends on
+source and anchor together is summed by products of sparse matrices, over the words and the bigrams that both have.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Background:
 
     def probabilities(self, words: Sequence[str]) -> Vector:
         """Add-half smoothed, so that no word is impossible."""
-        found = np.array([self.counts.get(word, 0) for word in words], np.float64)
-        return (found + UNSEEN) / (self.total + UNSEEN * (len(self.counts) + 1))
+        occurrences = np.array([self.counts.get(word, 0) for word in words], np.float64)
+        return (occurrences + UNSEEN) / (self.total + UNSEEN * (len(self.counts) + 1))
 
 
 def background_of(texts: Sequence[str]) -> Background:
@@ -80,14 +80,14 @@ class WordModel:
         a = np.array([texts.index(text) for text in anchors])
         p = self._background.probabilities(list(vocabulary))
         ids = list(numbered.values())
-        lengths = np.array([len(own) for own in ids])
+        lengths = np.array([len(text) for text in ids])
         n = _counts(ids, len(p))
         total = self._unigrams(n, lengths, p, s, a) + self._bigrams(ids, n, lengths, p, s, a)
         mean: Matrix = (-total / np.maximum(lengths[s], 1)[:, None]).astype(np.float32)
         return mean
 
     def _unigrams(self, n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
-        """sum over w of n_s(w) log P(w | a): log mu P(w | C) of every word, and what the anchor adds to the words it has."""
+        """sum over w of n_s(w) log P(w | a): log mu P(w | C) for every word, and more for the words that the anchor has."""
         gain = np.zeros_like(n)
         row, word = np.nonzero(n)
         gain[row, word] = np.log1p(n[row, word] / (self._mu * p[word]))
@@ -99,11 +99,11 @@ class WordModel:
     def _bigrams(self, ids: Sequence[Ids], n: Matrix, lengths: Ids, p: Vector, s: Ids, a: Ids) -> Matrix:
         """What bigrams change: log nu / (n_a(v) + nu) for every context, and more where the anchor has the bigram."""
         size = len(p)
-        before = _counts([own[:-1] for own in ids], size)
+        before = _counts([text[:-1] for text in ids], size)
         followed = np.log(self._nu / (before + self._nu))
-        pairs = [own[:-1] * size + own[1:] for own in ids]
-        distinct, places = np.unique(np.concatenate(pairs), return_inverse=True)
-        n_pairs = _counts(np.split(places, np.cumsum([len(own) for own in pairs])[:-1]), len(distinct))
+        pairs = [text[:-1] * size + text[1:] for text in ids]
+        distinct, numbers = np.unique(np.concatenate(pairs), return_inverse=True)
+        n_pairs = _counts(np.split(numbers, np.cumsum([len(text) for text in pairs])[:-1]), len(distinct))
         row, pair = np.nonzero(n_pairs)
         words = distinct[pair] % max(1, size)
         p_unigram = (n[row, words] + self._mu * p[words]) / (lengths[row] + self._mu)
@@ -118,9 +118,9 @@ def _numbered(text: str, vocabulary: dict[str, int]) -> Ids:
 
 
 def _products(n_s: Matrix, gain: Matrix) -> Matrix:
-    """n_s @ gain.T, where most columns have one entry in each: those are added where they belong, the others multiplied.
+    """n_s @ gain.T. Most columns have one entry in each matrix: their products are added one by one, the others multiplied.
 
-    By `einsum`, which starts no threads: those of a BLAS cost more than such small products where the cores are busy.
+    `einsum` starts no threads: where the cores are busy, those of a BLAS cost more than such small products.
     """
     in_s, in_a = np.count_nonzero(n_s, axis=0), np.count_nonzero(gain, axis=0)
     single = np.flatnonzero((in_s == 1) & (in_a == 1))

@@ -60,28 +60,28 @@ def _folded(word: str) -> str:
 
 
 def names_of_title(title: str) -> set[str]:
-    """A title as it stands, without what is in brackets, and without its article."""
-    found = set()
+    """The names that a title gives: as it stands, without its brackets, and either form without its article."""
+    names = set()
     for form in {title, _BRACKETS.sub("", title)} if "(" in title else (title,):
         words = [_folded(word) for word in _WORD.findall(form)]
-        found.add(" ".join(words))
+        names.add(" ".join(words))
         if len(words) > 1 and words[0] in {"the", "a", "an"}:
-            found.add(" ".join(words[1:]))
-    return {name for name in found if _is_name(name)}
+            names.add(" ".join(words[1:]))
+    return {name for name in names if _is_name(name)}
 
 
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
     """What a section with these titles and this first sentence defines."""
-    found: set[str] = set()
+    names: set[str] = set()
     for title in titles:
-        found |= names_of_title(title)
+        names |= names_of_title(title)
     if subject := _SUBJECT.match(first_sentence):
         if _SAYS_WHAT.search(first_sentence):
-            found |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
+            names |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
         opening = first_sentence[:DEFINING]
         for other in (*_OTHER.finditer(opening), *_SHORT.finditer(opening)):
-            found |= names_of_title(other[1])
-    return found
+            names |= names_of_title(other[1])
+    return names
 
 
 def _is_name(name: str) -> bool:
@@ -95,10 +95,10 @@ def _is_name(name: str) -> bool:
 def possible_names(words: Words) -> list[Mention]:
     """Every run of words that could be a name, longest first at each word.
 
-    A single word must be written with a capital or a digit; of several, the outer ones carry meaning, or the first is
-    marked.
+    A single word must be marked: written with a capital or a digit. Of several words the first and the last must each be
+    marked or be no stop word, and a run whose first word is not marked has three words at most.
     """
-    found: list[Mention] = []
+    possible: list[Mention] = []
     folded, marked = words.folded, words.marked
     count = len(folded)
     for first, word in enumerate(folded):
@@ -115,16 +115,16 @@ def possible_names(words: Words) -> list[Mention]:
             elif not marked[last - 1] and folded[last - 1] in STOP_WORDS:
                 continue
             at_word.append(Mention(run, first, last))
-        found += reversed(at_word)
-    return found
+        possible += reversed(at_word)
+    return possible
 
 
 def mentions(possible: Iterable[Mention], known: Collection[str]) -> list[Mention]:
-    """Those of the possible names that are known, from left to right; of names that overlap the longer or earlier one."""
-    found: list[Mention] = []
+    """The known ones of the possible names, from left to right; where they overlap, the first and longest."""
+    kept: list[Mention] = []
     position = 0
     for mention in possible:
         if mention.first >= position and mention.name in known:
-            found.append(mention)
+            kept.append(mention)
             position = mention.last
-    return found
+    return kept

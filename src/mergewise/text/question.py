@@ -1,4 +1,4 @@
-"""What a question is about and what kind of answer it wants, by rules that cost microseconds."""
+"""What kind of question it is and what kind of answer it wants, by rules that take microseconds."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
 
 
 def kind_of(question: str) -> Kind:
-    """A comparison has two things that must both be covered; a list wants more of the same; the rest asks one thing."""
+    """A comparison names two things, and both must be covered; a list wants several things; any other question wants one."""
     if _COMPARISON.search(question):
         return "comparison"
     if _YES_NO.match(question):
@@ -64,7 +64,7 @@ def kind_of(question: str) -> Kind:
 
 
 def wanted_by(question: str) -> Wanted | None:
-    """What the answer is: a number, a time, a place; None where the words do not tell."""
+    """Whether the question asks for a number, a time or a place; None where its words do not tell."""
     return next((wanted for wanted, asks in _WANTS.items() if asks.search(question)), None)
 
 
@@ -76,6 +76,6 @@ def offers(sentence: str, wanted: Wanted | None) -> bool:
 def needs_previous(sentence: str, headed: bool) -> bool:
     """Whether the sentence needs the one before it: it begins with a list mark, a table's edge, or a word that points back.
 
-    What "it" and "she" point to, a heading above the sentence mostly names.
+    A pronoun counts only where the sentence is not `headed`: a heading mostly names what "it" or "she" stands for.
     """
     return _POINTS_BACK.match(sentence) is not None or (not headed and _PRONOUN.match(sentence) is not None)

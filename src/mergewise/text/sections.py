@@ -1,4 +1,4 @@
-"""Where a text's sections begin: Markdown headings, and paragraphs where there are none."""
+"""Where the sections of a text begin: at Markdown headings, or else at paragraphs."""
 
 from __future__ import annotations
 

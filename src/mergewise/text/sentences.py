@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import sentencex
 
-# A place where a new block begins, or a whole code block, which is one block.
+# The beginning of a block, or the whole of a block that is not prose: code, a table row, a heading, a rule.
 _BLOCK = re.compile(
     r"""
       ^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)  # a fenced code block
@@ -153,7 +153,7 @@ _TAIL = 24
 
 
 def _was_split_wrongly(tail: str, after: str) -> bool:
-    """`tail` is a space and the end of what stands before, with the white space behind it."""
+    """Whether `after` still belongs to the sentence before it, of which `tail` is the end, with a space put in front."""
     if not _CONTINUES.match(after) or not _LEANS_ON.search(tail):
         return False
     # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"

@@ -9,7 +9,7 @@ Part: TypeAlias = tuple[int, int]
 
 
 def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:
-    """The parts in order, those that overlap or touch as one: no character is lost or doubled.
+    """The parts in order, with those that overlap or touch made one: no character is lost, and none comes twice.
 
     Parts of a `text` also join where only white space lies between them.
     """

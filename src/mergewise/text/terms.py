@@ -19,20 +19,20 @@ STOP_WORDS = frozenset(
 
 
 def content_terms(text: str) -> frozenset[str]:
-    """Stemmed words without stop words (English); of scripts that put no spaces, single characters."""
+    """The stems of the words that are no (English) stop words; in scripts without spaces, single characters."""
     return frozenset(_stem(word) for word in (w.lower() for w in _WORD.findall(text)) if word not in STOP_WORDS)
 
 
 def spelled_terms(text: str) -> dict[str, str]:
-    """The content terms, each with the first word of the text that it is the stem of."""
+    """The content terms, each with the first word of the text that has this stem."""
     words = [word for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
     return {_stem(word.lower()): word for word in reversed(words)}
 
 
 class TermFinder:
-    """Which of some terms a text holds: the same as `terms & content_terms(text)`, several times as fast.
+    """Says which of its terms a text holds: `terms & content_terms(text)`, but several times as fast.
 
-    Only words that begin like one of the terms are stemmed: a stem keeps its word's letters but for the last two.
+    Only words that begin like one of the terms are stemmed, since a stem keeps all letters of its word but the last two.
     """
 
     def __init__(self, terms: frozenset[str]) -> None:
@@ -45,7 +45,7 @@ class TermFinder:
         return frozenset(term for _, term in self.positions(text))
 
     def positions(self, text: str) -> list[tuple[int, str]]:
-        """Where words of the terms begin, with the terms, in order."""
+        """Where a word begins whose stem is one of the terms, and that term, in the order of the text."""
         lowered = text.lower()
         pattern = self._candidate if lowered.isascii() else _WORD
         return [
@@ -57,7 +57,7 @@ class TermFinder:
 
 @cache
 def _stemmer() -> Any:
-    """In C: it holds the interpreter's lock for a word, so that threads may share it, which one in Python could not be."""
+    """PyStemmer is written in C and holds the interpreter's lock while it stems a word, so that threads may share one stemmer."""
     import Stemmer
 
     return Stemmer.Stemmer("english", 0)

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -56,6 +60,29 @@ def test_floors_fall_with_room_and_hold_the_budget(values: list[int], budget: in
         if keep == 0 and depth and len(kept) > 1:
             assert sum(s.tokens for s in kept) <= budget
     assert Floors({}, lengths, budget, keep)(3) == 0.0
+
+
+ROOT = Path(__file__).parents[3]
+SCORED = """
+from mergewise.assemble.mergerag.relevance import relevance
+from tests.assemble.mergerag.support import sentences, source
+words = "pump valve ring alarm pressure fish rice zebra stone".split()
+said = ["".join(word + " " for word in words[i % 4 :: 1 + i % 3]) + "turns." for i in range(12)]
+worth = relevance(" ".join(words), sentences(source("d", " ".join(map(str.capitalize, said)), 0.3, ("Pump",))), [0.3])
+print([value.hex() for value in worth.values()])
+"""
+
+
+def test_relevance_is_the_same_in_every_process() -> None:
+    """Sums over sets would differ in their last digits with the seed of string hashes."""
+
+    def scored(seed: str) -> str:
+        settings = {**os.environ, "PYTHONHASHSEED": seed}
+        return subprocess.run(
+            [sys.executable, "-c", SCORED], env=settings, cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert len({scored(seed) for seed in "123"}) == 1
 
 
 def test_a_title_stands_in_for_a_heading() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,12 @@ def test_length_is_in_fifty_tokens_and_at_most_two(words: int, length: float | N
     candidates.add(stored(store).sentences([0]).values())
     (found,) = candidates.features()[:, FEATURES.index("length")].tolist()
     assert found == pytest.approx(length or candidates.sentences[0].tokens / 50)
+
+
+def test_shares_do_not_depend_on_the_order_of_the_terms() -> None:
+    candidates = candidates_of([FILMS, MANUAL], None)
+    candidates._term_weights = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 1e-17}
+    assert len({candidates.share(terms) for terms in permutations("abcd")}) == 1
 
 
 def test_what_stands_before_a_candidate() -> None:

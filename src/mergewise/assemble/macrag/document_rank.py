@@ -24,9 +24,9 @@ excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document
 
 
 def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple[dict[str, float], Usage]:
-    """r(q, d) in (0, 1], by rank: first the documents that the model named, in its order, then the others in the order given.
+    """r(q, d) in (0, 1] by rank: first the documents that the model named, in its order, then the others in the order given.
 
-    A number of the answer that names no document, or one that is named already, is left out.
+    A number in the answer is left out if no document has it, or if it came before.
     """
     if models.chat is None:
         raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")

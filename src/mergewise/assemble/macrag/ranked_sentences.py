@@ -2,9 +2,9 @@
 
     w(s) = cosine(q, s) + lexical * idf(q in s) / idf(q) + r(q, d)
 
-The cosines are spread over [0, 1]; the idf is taken over the sentences at hand, and headings are read with every sentence
-below them; r(q, d) is a share of the best document's. A sentence then takes on a share of its better neighbour under the
-same heading, since evidence seldom stands alone. docs/evaluation.md has the figures behind the weights.
+The cosines are spread over [0, 1]. The idf is taken over the sentences at hand, each read together with its headings. r(q, d)
+is given as a share of the best document's. Then a sentence gets a share of the score of its better neighbour under the same
+heading, since evidence seldom stands alone. docs/evaluation.md has the figures behind the weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mergewise.types import LeafSentences
 
 LEXICAL = 0.5
 NEIGHBOUR = 0.2
-_AHEAD = 3  # times the budget: sentences that do not fit are passed over
+_AHEAD = 3  # times the budget: more than one, since sentences that do not fit are skipped
 
 
 def ranked_sentences(
@@ -35,7 +35,7 @@ def ranked_sentences(
     shares: Sequence[float],
     budget: int,
 ) -> list[Candidate]:
-    """The sentences as candidates, best first, as many as a selection for this budget could come to.
+    """The sentences as candidates, best first, as many as a selection for this budget could get to.
 
     `shares` are r(q, d) of each sentence's document, over the best document's.
     """
@@ -60,7 +60,7 @@ def weights(
 
 
 def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
-    """Spread so that the smallest is 0 and the largest 1, since no embedder shares their range."""
+    """The cosines with the question, spread from 0 for the smallest to 1 for the largest: their range depends on the embedder."""
     leaves = list({sentence.leaf.id: sentence.leaf for sentence in sentences}.values())
     starts = np.cumsum([0, *(len(leaf.sentences) for leaf in leaves)])
     first = dict(zip((leaf.id for leaf in leaves), starts.tolist(), strict=False))
@@ -71,7 +71,7 @@ def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArr
 
 
 def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
-    """Sum of idf(t) over the question's terms in the sentence and its headings, over the sum of all of them."""
+    """idf(q in s) / idf(q): the sum of idf(t) over the question's terms in sentence and headings, over that of all of them."""
     wanted = content_terms(question)
     finder = TermFinder(wanted)
     above: dict[tuple[str, ...], frozenset[str]] = {}
@@ -89,7 +89,7 @@ def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
 
 
 def smoothed(scores: FloatArray, sections: Sequence[object]) -> FloatArray:
-    """(1 - n) w(s) + n max(w(s-1), w(s+1)) over the neighbours in the same section; alone, w(s) stands."""
+    """(1 - n) w(s) + n max(w(s-1), w(s+1)) over the neighbours in the same section; w(s) for a sentence without any."""
     blank = np.float32(-np.inf)
     same = np.array([a == b for a, b in pairwise(sections)], bool)
     before, after = np.full_like(scores, blank), np.full_like(scores, blank)

@@ -1,8 +1,8 @@
 """MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
 Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `rerank` of `shared.chunks`, the others stand below.
-What they give, C_final, holds up to k2 (2h + 1) chunks of 400 tokens. A budget that holds all of it gets C_final as it is; a
-smaller one gets its sentences, best first (`ranked_sentences`).
+The result, C_final, is merged from up to k2 alpha (2h + 1) chunks of 400 tokens. Where the budget holds all of it, C_final is
+the context; a smaller budget gets its sentences, best first (`ranked_sentences`).
 
 Where we differ from the paper, and why:
 - a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
@@ -79,31 +79,34 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     return replace(pack(question, candidates, budget, models, parameters.order, trace), usage=usage)
 
 
-def _check(p: MacRAG) -> None:
-    if p.k1 < 1 or p.k2 < 1:
-        raise UsageError(f"macrag: k1={p.k1}, k2={p.k2}", "give 1 or more")
-    if p.alpha < 1:
-        raise UsageError(f"macrag: alpha={p.alpha}", "the scaling factor is 1 or more")
-    if p.reach < 1:
-        raise UsageError(f"macrag: reach={p.reach}", "less than the budget could not fill it: 1 or more")
+def _check(parameters: MacRAG) -> None:
+    if parameters.k1 < 1 or parameters.k2 < 1:
+        raise UsageError(f"macrag: k1={parameters.k1}, k2={parameters.k2}", "give 1 or more")
+    if parameters.alpha < 1:
+        raise UsageError(f"macrag: alpha={parameters.alpha}", "the scaling factor is 1 or more")
+    if parameters.reach < 1:
+        raise UsageError(f"macrag: reach={parameters.reach}", "less than the budget could not fill it: 1 or more")
 
 
 def _more_views(
-    scored: Mapping[int, ScoredChunk], reader: IndexReader, question: str, p: MacRAG
+    scored: Mapping[int, ScoredChunk], reader: IndexReader, question: str, parameters: MacRAG
 ) -> dict[int, ScoredChunk]:
-    """Multi-view retrieval (section 3.1.3): a chunk's score is the mean over slices, chunks and summaries; 0 if not found."""
-    if p.views == "slice":
+    """Multi-view retrieval (section 3.1.3): the mean of a chunk's scores by slices, chunks and summaries; 0 if not found."""
+    if parameters.views == "slice":
         return dict(scored)
     slices = slice_view(reader)
-    others = [dict(slices.rank_chunks(question, p.k1, view)) for view in ("chunk", "summary")]
+    others = [dict(slices.rank_chunks(question, parameters.k1, view)) for view in ("chunk", "summary")]
     new = {chunk for other in others for chunk in other} - scored.keys()
     known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in slices.chunks(sorted(new)).values()}
-    return {i: replace(x, score=(x.score + sum(other.get(i, 0.0) for other in others)) / 3) for i, x in known.items()}
+    return {
+        i: replace(chunk, score=(chunk.score + sum(other.get(i, 0.0) for other in others)) / 3)
+        for i, chunk in known.items()
+    }
 
 
-def scale_up(ranked: Sequence[ScoredChunk], p: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
+def scale_up(ranked: Sequence[ScoredChunk], parameters: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
     """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
-    wanted = int(p.k2 * p.alpha)
+    wanted = int(parameters.k2 * parameters.alpha)
     if wanted > len(ranked):
         trace.append(Step("scale", f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"))
     else:
@@ -112,22 +115,31 @@ def scale_up(ranked: Sequence[ScoredChunk], p: MacRAG, trace: list[Step]) -> lis
 
 
 def rank_documents(
-    question: str, scaled: Sequence[ScoredChunk], reader: IndexReader, p: MacRAG, models: Models, trace: list[Step]
+    question: str,
+    scaled: Sequence[ScoredChunk],
+    reader: IndexReader,
+    parameters: MacRAG,
+    models: Models,
+    trace: list[Step],
 ) -> tuple[dict[str, float], Usage]:
     """(2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
     families: dict[str, list[ScoredChunk]] = {}
     for chunk in scaled:
         families.setdefault(chunk.doc_id, []).append(chunk)
     usage = Usage()
-    if p.documents == "llm":
+    if parameters.documents == "llm":
         best = {doc: family[0].id for doc, family in families.items()}
         chunks = slice_view(reader).chunks(list(best.values()))
         ranks, usage = by_chat(question, {doc: chunks[chunk].text for doc, chunk in best.items()}, models)
     else:
-        ranks = {doc: document_score([c.score for c in family], p.documents) for doc, family in families.items()}
+        ranks = {
+            doc: document_score([c.score for c in family], parameters.documents) for doc, family in families.items()
+        }
     first = {doc: family[0].score for doc, family in families.items()}
-    ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: p.k2]
-    trace.append(Step("documents", f"{len(ordered)} of {len(families)} by {p.documents}: {', '.join(ordered)}"))
+    ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: parameters.k2]
+    trace.append(
+        Step("documents", f"{len(ordered)} of {len(families)} by {parameters.documents}: {', '.join(ordered)}")
+    )
     return {doc: ranks[doc] for doc in ordered}, usage
 
 
@@ -139,17 +151,21 @@ def document_score(scores: Sequence[float], how: DocumentRank) -> float:
 
 
 def merge_neighbours(
-    scaled: Sequence[ScoredChunk], documents: Mapping[str, float], reader: IndexReader, p: MacRAG, trace: list[Step]
+    scaled: Sequence[ScoredChunk],
+    documents: Mapping[str, float],
+    reader: IndexReader,
+    parameters: MacRAG,
+    trace: list[Step],
 ) -> list[Merged]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
-    near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, p.h)}))
+    near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, parameters.h)}))
     final = []
     for doc_id, rank in documents.items():
         chunks = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
         if not chunks:
             continue
-        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, p.h)}
+        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, parameters.h)}
         number = near[chunks[0].id].document
         members = sorted((near[i] for i in ids if i in near and near[i].document == number), key=lambda c: c.start)
         merged = merge(doc_id, members, max(chunk.score for chunk in chunks), rank)
@@ -165,7 +181,7 @@ def neighbourhood(chunk: int, h: int) -> range:
 
 
 def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> Merged:
-    """The chunks as spans: overlaps once, neighbours in one piece."""
+    """The chunks as spans: what they share is taken once, and neighbours become one part."""
     parts = union((chunk.start, chunk.end) for chunk in members)
     leaves = sorted({i for chunk in members for i in chunk.leaves})
     characters = sum(chunk.end - chunk.start for chunk in members)
@@ -174,12 +190,14 @@ def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float
 
 
 def within_reach(
-    question: str, final: Sequence[Merged], reader: IndexReader, budget: int, p: MacRAG, trace: list[Step]
+    question: str, final: Sequence[Merged], reader: IndexReader, budget: int, parameters: MacRAG, trace: list[Step]
 ) -> list[Candidate]:
-    """C_final as candidates: whole where all of it fits; else its sentences, best first."""
-    read = _reached(final, p.reach * budget)
+    """C_final as candidates: whole if all of it fits, else its sentences, best first."""
+    read = _reached(final, parameters.reach * budget)
     if len(read) < len(final):
-        trace.append(Step("reach", f"{len(read)} of {len(final)} merged chunks are {p.reach:g} times the budget"))
+        trace.append(
+            Step("reach", f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget")
+        )
     leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
     if sum(merged.tokens for merged in final) <= budget:
         return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]

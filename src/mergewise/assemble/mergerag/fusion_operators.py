@@ -26,7 +26,7 @@ from mergewise.types import Message, Usage
 
 Content: TypeAlias = tuple[Sentence, ...]
 
-SAME = 0.8  # share of a sentence's terms in one that is kept, from which it says nothing new
+SAME = 0.8  # a sentence says nothing new where one that is kept holds this share of its terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Fusion:
 
 class Operator(Protocol):
     def __call__(self, pairs: Sequence[Pair[Content]]) -> list[Fusion]:
-        """Each pair on its own; those given together may run at the same time."""
+        """Fuses each pair by itself; pairs that are given together may run at the same time."""
         ...
 
 
@@ -58,7 +58,7 @@ class Extractive:
         return [self.fuse(pair) for pair in pairs]
 
     def fuse(self, pair: Pair[Content]) -> Fusion:
-        """Of two sentences that say the same, the host's stays where the merge has a direction, else the more relevant one."""
+        """Of two sentences that say the same, the host's stays if the merge has a direction, else the more relevant one."""
         floor = self.floor(1 + max(pair.source.depth, pair.host.depth))
         ranked = sorted([*pair.host.content, *pair.source.content], key=lambda s: -self.relevance[s])
         if self.directional:
@@ -122,19 +122,20 @@ class Modelled:
         return list(await asyncio.gather(*map(self._safely, pairs)))
 
     async def _safely(self, pair: Pair[Content]) -> Fusion:
-        """A merge that fails does not fail the query. A chunk that holds nothing, as after an empty answer, adds nothing."""
+        """The fusion of a pair, by the fallback where the model fails. No model is asked about an empty chunk."""
         if not pair.host.content or not pair.source.content:
             return Fusion(pair.host.content or pair.source.content, "empty")
         try:
             return await self.ask(self.question, self.chat, pair, self.fallback.directional)
-        except Unusable as e:
-            return replace(self.fallback.fuse(pair), usage=e.usage, unsupported=e.unsupported, problem=e.message)
-        except MergewiseError as e:
-            return replace(self.fallback.fuse(pair), problem=e.message)
+        except Unusable as error:
+            fusion = self.fallback.fuse(pair)
+            return replace(fusion, usage=error.usage, unsupported=error.unsupported, problem=error.message)
+        except MergewiseError as error:
+            return replace(self.fallback.fuse(pair), problem=error.message)
 
 
 async def point(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
-    """Numbers instead of text: tens of output tokens, and nothing that could be invented. Repaired once."""
+    """The model answers with numbers: some tens of tokens, and nothing can be invented. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.point(question, pair.host.content, pair.source.content, directional=directional)
     limit = prompts.point_tokens(len(sentences))
@@ -154,14 +155,14 @@ async def point(question: str, chat: ChatModel, pair: Pair[Content], directional
 
 
 async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
-    """The paper's verbatim text, believed only where it stands in the pair."""
+    """The model answers with verbatim text, as in the paper. Only sentences that stand in the pair are kept."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.copy(question, pair.host.content, pair.source.content, directional=directional)
     reply = await chat.complete(messages, max_tokens=prompts.copy_tokens(sentences))
-    found, unsupported = prompts.supported(reply.text, sentences)
-    if not found and (unsupported or not reply.text.strip()):
+    numbers, unsupported = prompts.supported(reply.text, sentences)
+    if not numbers and (unsupported or not reply.text.strip()):
         raise Unusable("nothing of the answer stands in the chunks", reply.usage, unsupported)
-    return Fusion(arranged([sentences[i] for i in found], pair, directional), "copy", reply.usage, unsupported)
+    return Fusion(arranged([sentences[i] for i in numbers], pair, directional), "copy", reply.usage, unsupported)
 
 
 ASK: dict[str, Ask] = {"copy": copy, "point": point}

@@ -1,8 +1,8 @@
 """What a model is asked when it fuses two chunks, and how its answer is read. Written from the rules in appendix B of MergeRAG.
 
 Chunks are quoted, and the prompt says that they give no orders. Of an answer nothing is used but the numbers of sentences
-(`point`), or where its words stand in the chunks (`copy`): a document that gives orders all the same can at most have its own
-sentences kept.
+(`point`), or which sentences of the chunks it repeats (`copy`): a document that gives orders all the same can get no more than
+its own sentences kept.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mergewise.text.sentences import split_sentences
 from mergewise.types import Message, Span
 
 VERBATIM = 0.9  # support at which a sentence counts as repeated word for word
-FEW_WORDS = 3  # fewer are no evidence of a place, unless they are a whole sentence
+FEW_WORDS = 3  # fewer do not show which sentence was repeated, unless they are the whole of it
 
 POINT_SCHEMA: Mapping[str, object] = {
     "type": "object",
@@ -73,7 +73,7 @@ def _messages(form: str, question: str, chunks: Mapping[str, str], directional: 
 
 
 def _numbered(sentences: Sequence[Sentence]) -> Iterator[str]:
-    """A line a sentence. The first one of each place says where it stands."""
+    """A line for each sentence. The first sentence of each run under one heading has its heading path before it."""
     section = None
     for number, sentence in enumerate(sentences, 1):
         fragment = sentence.fragment
@@ -100,8 +100,7 @@ _LIST = re.compile(rf"\s*(?:{_NUMBER.pattern}(?:\s*,\s*|\s+|\s*$))*")
 def numbers_in(answer: str, count: int) -> list[int] | str:
     """The numbers of an answer, or what is wrong with it.
 
-    Read are the object that was asked for, with the numbers as a string or a list, and numbers without that object where
-    the answer holds nothing else.
+    The answer may be the object that was asked for, with the numbers as a string or a list, or the numbers alone.
     """
     value = json_in(answer)
     if value is None:
@@ -150,6 +149,6 @@ def supported(answer: str, sentences: Sequence[Sentence]) -> tuple[list[int], in
 
 
 def _is_heading(line: str, sentences: Sequence[Sentence]) -> bool:
-    """Models like to repeat the line above the sentences; it is no sentence."""
+    """Whether the line is the heading line above some of the sentences, which models like to repeat."""
     said = words(line)
     return any(said == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)

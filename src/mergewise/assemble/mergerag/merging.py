@@ -1,9 +1,9 @@
 """Algorithms 1 to 4 of MergeRAG (Guo et al., sections 3.2 to 3.4 and appendix A): which chunks merge, until all fit the budget.
 
-Nothing here knows text or a model: chunks have scores and lengths; one callable gives rows of the NLL matrix, another fuses.
+Nothing here knows of text or models: chunks have scores and lengths; one callable gives rows of the NLL matrix, another fuses.
 
 What the paper leaves open, and how it is settled:
-- ties go to the chunk that arrived earlier; a fused chunk arrives after all that stood before it;
+- of equal chunks the one that arrived earlier comes first; a fused chunk arrives after all chunks before it;
 - of a symmetric pair the better chunk is called the host; an operator that treats both alike does not care;
 - the last round of a hierarchy may merge more pairs than the budget needs. With `guard`, pairs are fused weakest first,
   `at_once` at a time, and taken only while the sum of lengths is over the budget: what was fused beyond that is
@@ -82,7 +82,7 @@ class Merged(Generic[T]):
 
 
 Pairing: TypeAlias = Callable[[Sequence[Chunk[T]], int], Iterator[Pair[T]]]
-"""At most this many disjoint pairs of the pool, weakest first. A pair is worked out only when it is asked for."""
+"""At most this many disjoint pairs of the chunks, weakest first. A pair is worked out only when it is asked for."""
 
 Fuse: TypeAlias = Callable[[Sequence[Pair[T]]], Sequence[Fused[T]]]
 """The fusion operator M(ci, cj; q), for pairs that may be fused at the same time."""
@@ -101,13 +101,13 @@ def merge(
     guard: bool = True,
 ) -> Merged[T]:
     """Algorithms 1 and 2 (sequential), 3 and 4 (hierarchical): merge until the sum of l(c) is at most L, the budget."""
-    pool, merges, rounds, batches = list(chunks), list[Merge[T]](), 0, 0
-    numbers = iter(range(max((c.number for c in pool), default=0) + 1, 2**62))
-    total = sum(chunk.length for chunk in pool)
-    while total > budget and len(pool) > 1:
+    standing, merges, rounds, batches = list(chunks), list[Merge[T]](), 0, 0
+    numbers = iter(range(max((c.number for c in standing), default=0) + 1, 2**62))
+    total = sum(chunk.length for chunk in standing)
+    while total > budget and len(standing) > 1:
         rounds += 1
-        remaining, fresh = {chunk.number: chunk for chunk in pool}, []
-        pairs = pairing(pool, len(pool) // 2 if schedule == "hierarchical" else 1)
+        remaining, fresh = {chunk.number: chunk for chunk in standing}, []
+        pairs = pairing(standing, len(standing) // 2 if schedule == "hierarchical" else 1)
         while not (guard and total <= budget) and (batch := list(islice(pairs, max(1, at_once)))):
             batches += 1
             for pair, fused in zip(batch, fuse(batch), strict=True):
@@ -119,24 +119,24 @@ def merge(
                     del remaining[pair.source.number], remaining[pair.host.number]
                     fresh.append(result)
                     total += result.length - pair.source.length - pair.host.length
-        pool = [*remaining.values(), *fresh]
-    return Merged(tuple(pool), tuple(merges), rounds, batches)
+        standing = [*remaining.values(), *fresh]
+    return Merged(tuple(standing), tuple(merges), rounds, batches)
 
 
-def symmetric(pool: Sequence[Chunk[T]], count: int) -> Iterator[Pair[T]]:
+def symmetric(chunks: Sequence[Chunk[T]], count: int) -> Iterator[Pair[T]]:
     """The pairs of least S(ci; q) + S(cj; q), one after another: the two weakest, the next two ... (section 3.2)."""
-    ranked = sorted(pool, key=_weakest)
+    ranked = sorted(chunks, key=_weakest)
     for weaker, stronger in islice(zip(ranked[::2], ranked[1::2], strict=False), count):
         yield Pair(weaker, stronger)
 
 
 def asymmetric(nll: Rows[T]) -> Pairing[T]:
-    """The weakest chunk, and the anchor in the pool of least L_NLL(ci | cj), one pair after another (section 3.3).
+    """The weakest chunk and, of the other chunks, the anchor of least L_NLL(ci | cj), one pair after another (section 3.3).
 
-    A row is asked for only when its pair is, and only for the anchors that are still in the pool."""
+    A row is asked for only when its pair is, and only for the anchors that no pair has taken yet."""
 
-    def pairs(pool: Sequence[Chunk[T]], count: int) -> Iterator[Pair[T]]:
-        remaining = sorted(pool, key=_weakest)
+    def pairs(chunks: Sequence[Chunk[T]], count: int) -> Iterator[Pair[T]]:
+        remaining = sorted(chunks, key=_weakest)
         for _ in range(count):
             source, *anchors = remaining
             values = nll(source, anchors)

@@ -1,4 +1,4 @@
-"""What the trace tells of a merge: the two chunks, what came of them, and how."""
+"""What the trace tells of a merge: the two chunks, the chunk made of them, and how it was made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mergewise.types import Span
 
 @dataclass(frozen=True, slots=True)
 class MergeNode:
-    """A chunk in a tree of merges: a number of its own, S(c; q), its tokens, and where it comes from."""
+    """A chunk in a tree of merges: its number, S(c; q), its tokens, and the spans of its sentences."""
 
     number: int
     score: float

@@ -1,4 +1,4 @@
-"""Chunks as sentences: what MergeRAG's fusion operators keep or leave, each with its exact place in a document."""
+"""Chunks as sentences, which MergeRAG's fusion operators keep or leave, each with its exact span in a document."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Sentence:
 
 
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[Source]:
-    """A source for each leaf found; leaves that touch below one parent are joined, up to `chunk_tokens`, best first."""
+    """A source for each leaf, best first; leaves below one parent that touch are joined, up to `chunk_tokens`."""
     distinct: dict[int, Hit] = {}
     for hit in sorted(hits, key=lambda h: -h.score):
         distinct.setdefault(hit.row.id, hit)
@@ -119,12 +119,12 @@ def _whole(run: Sequence[Fragment]) -> Fragment:
 
 
 def spans_of(sentences: Sequence[Sentence]) -> tuple[Span, ...]:
-    """Where the visible text of the sentences stands, with one span for each run."""
+    """The spans of the visible text of the sentences, one for each run."""
     return tuple(Span(f.doc_id, *f.visible[:2]) for f in joined(sentences))
 
 
 def text_of(sentences: Sequence[Sentence]) -> str:
-    """The chunk as a model reads it: the sentences, below a line that says where they stand."""
+    """The chunk as a model reads it: the sentences below their heading path."""
     blocks = []
     for _, group in groupby(sentences, key=lambda s: s.section):
         members = list(group)

@@ -1,8 +1,8 @@
 """MergeRAG, the whole: weak chunks are fused, pair by pair, until the budget holds what is left.
 
-Which chunks form a pair is settled by Algorithms 1 to 4 (`merging`), what becomes of a pair by an operator
-(`fusion_operators`). A first chunk's S(c; q) is the index's relevance, a fused chunk's that of its best sentence; with a
-reranker, both are the reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from the scorer that was
+Algorithms 1 to 4 (`merging`) say which chunks form a pair, an operator (`fusion_operators`) says what a pair becomes. The
+S(c; q) of a chunk is the relevance of its best sentence, which rests on the scores of the search; with a reranker, it is the
+reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from the scorer that was
 named. l(c) counts what a chunk costs in the context, heading lines included.
 
 Where we differ from the paper, and why:
@@ -85,7 +85,7 @@ class MergeRAG:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG) -> Context:
-    """Search, and merge what was found."""
+    """Search, and merge the leaves that the search returns."""
     hits = reader.search(question, parameters.k)
     sources = sources_of(hits, parameters.chunk_tokens)
     search = Step("search", f"{len(hits)} leaves, {len(sources)} chunks", tuple(hit.row.span for hit in hits))
@@ -182,7 +182,8 @@ class Chunks:
     def _reranked(self, contents: Sequence[Content]) -> list[float] | None:
         if self._models.reranker is None or not contents:
             return None
-        return [float(x) for x in self._models.reranker.score(self._question, [text_of(c) for c in contents])]
+        scores = self._models.reranker.score(self._question, [text_of(content) for content in contents])
+        return [float(score) for score in scores]
 
     def step(self, done: Merge[Content]) -> Step:
         fusion = self._fusions[done.number]
@@ -276,10 +277,10 @@ def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
         if missing:
             whole = embedded and len(missing) > len(anchors) / 2
             sources, columns = ([source, *anchors],) * 2 if whole else ([source], missing)
-            values: FloatArray = scorer.nll([texts(x) for x in sources], [texts(x) for x in columns])
+            values: FloatArray = scorer.nll([texts(chunk) for chunk in sources], [texts(chunk) for chunk in columns])
             numbers = [column.number for column in columns]
-            for x, of_x in zip(sources, values.tolist(), strict=True):
-                known[x.number].update(zip(numbers, of_x, strict=True))
+            for chunk, scores in zip(sources, values.tolist(), strict=True):
+                known[chunk.number].update(zip(numbers, scores, strict=True))
         return [row[anchor.number] for anchor in anchors]
 
     return rows

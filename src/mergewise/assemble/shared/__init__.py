@@ -1,1 +1,1 @@
-"""What all strategies share: fragments and candidates, sentences and chunks, the selection under the budget, the rendering."""
+"""What strategies share: fragments, candidates, sentences, chunks, the selection under the budget, and the rendering."""

@@ -1,4 +1,4 @@
-"""Candidates to a context that holds the budget exactly, by the token counter in use."""
+"""From candidates to a context that never exceeds the budget, by the token counter in use."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
 
 _AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
-_PATIENCE = 8  # candidates in a row that do not fit, after which the rest is not tried
+_PATIENCE = 8  # after so many candidates in a row that do not fit, the rest is not tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Models:
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
-    stored_tokens: bool = False  # whether `count_tokens` is the counter that ships, by which the index holds counts
+    stored_tokens: bool = False  # whether `count_tokens` is the counter by which the counts in the index were made
 
 
 def pack(
@@ -35,12 +35,12 @@ def pack(
     trace: Sequence[Step] = (),
     counts: Mapping[str, int] | None = None,
 ) -> Context:
-    """The best candidates that fit, rendered; the dispatcher writes the strategy's name into the context.
+    """The best candidates that fit, rendered. `Context.strategy` stays empty: the dispatcher sets it.
 
     Candidates are taken in the order given. One that is too large is skipped, and what it has `instead` is tried before
-    the next. What a taken candidate holds already is not taken again. What is left of the budget in the end goes to the
-    first whole sentences of the best candidates that were skipped. So far costs are added up piece by piece; the rendered
-    text is then counted as a whole, and while it is over the budget the candidate taken last is given up. `counts` are
+    the next candidate. Text that is in the context already is not taken again. What is left of the budget in the end goes to
+    the first whole sentences of the best candidates that were skipped. Up to here costs are added up piece by piece. Then the
+    rendered text is counted as a whole, and while it is over the budget, the candidate taken last is dropped. `counts` are
     tokens of texts that were counted before.
     """
     plan = _Plan(budget, order, models.count_tokens, counts or {})
@@ -83,7 +83,7 @@ class _Plan:
         self._tokens([*map(_visible, fragments), *map(_heading, fragments)])
 
     def consider(self, candidate: Candidate) -> bool:
-        """Take the candidate if it fits; False once so many in a row did not fit that the rest is not worth a try."""
+        """Take the candidate if it fits. False once `_PATIENCE` candidates in a row did not fit: the rest is then not tried."""
         parts = self._new_parts(candidate)
         if not parts:
             return True
@@ -133,7 +133,7 @@ class _Plan:
         return self._tokens(texts) + self._gap * (len(parts) - len(headings))
 
     def _tokens(self, texts: Sequence[str]) -> int:
-        """Of all texts together; each is counted once a question."""
+        """The tokens of all texts together. Each text is counted once a question."""
         new = [text for text in dict.fromkeys(texts) if text not in self._counts]
         if new:
             self._counts.update(zip(new, self._count(new), strict=True))

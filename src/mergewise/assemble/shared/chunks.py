@@ -1,4 +1,4 @@
-"""Chunks of the slice view, for the strategies that search slices and go on with the chunks above them."""
+"""Chunks of the slice view, for the strategies that search slices and continue with the chunks that hold these."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def slice_view(reader: IndexReader) -> SliceReader:
 
 
 def parents(hits: Sequence[SliceHit]) -> dict[int, ScoredChunk]:
-    """C' = unique(c_i | l_ij in top-k1): each chunk once, at the score of its best slice."""
+    """C' = unique(c_i | l_ij in top-k1): the chunks of the slices, each once, at the score of its best slice."""
     chunks: dict[int, ScoredChunk] = {}
     for hit in hits:
         standing = chunks.get(hit.chunk)
@@ -41,7 +41,7 @@ def parents(hits: Sequence[SliceHit]) -> dict[int, ScoredChunk]:
 def rerank(
     question: str, scored: Mapping[int, ScoredChunk], reader: IndexReader, models: Models, trace: list[Step]
 ) -> list[ScoredChunk]:
-    """r(q, c) = ReRank(q, c) over the whole chunk, best first; without a reranker the scores stand as they are."""
+    """The chunks by r(q, c) = ReRank(q, c) of their whole text, best first; without a reranker, by the scores they have."""
     chunks = list(scored.values())
     if models.reranker is not None and chunks:
         texts = slice_view(reader).chunks([chunk.id for chunk in chunks])

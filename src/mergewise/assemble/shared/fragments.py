@@ -1,4 +1,4 @@
-"""What every strategy selects from: fragments of documents, and candidates made of them."""
+"""What every strategy works with: fragments of documents, and the candidates made of them that it selects from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mergewise.text.sections import shared_path
 from mergewise.types import Leaf, Span
 
 SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
-"""A document's id and the headings in force: what has the same key shares a heading line in the context."""
+"""A document's id and the headings in force: fragments with the same key share a heading line in the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Fragment:
 
     @property
     def visible(self) -> tuple[int, int, str]:
-        """Start, end and text without leading headings and the white space around."""
+        """Start, end and text, without leading headings and without white space at the ends."""
         text = self.text[self.body - self.start :]
         start = self.body + len(text) - len(text.lstrip())
         text = text.strip()
@@ -85,8 +85,8 @@ def uncovered(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragment]:
     """The parts of the fragment that none of `taken` holds, in order."""
     parts: list[Fragment] = []
     position = fragment.start
-    rivals = sorted((t.start, t.end) for t in taken if t.span.overlaps(fragment.span))
-    for start, end in rivals:
+    covered = sorted((other.start, other.end) for other in taken if other.span.overlaps(fragment.span))
+    for start, end in covered:
         if start > position:
             parts.append(fragment.cut(position, start))
         position = max(position, end)

@@ -1,6 +1,6 @@
-"""Fragments to the text that a model reads, and to passages with spans.
+"""From fragments to passages with spans, and to the text that a model reads.
 
-A passage is what stands under one heading line. Fragments of one section that touch run on; a gap between them is marked.
+A passage is what stands under one heading line. Fragments of one section that touch are joined; a gap between them is marked.
 
     [1] Title › Heading › Subheading
     First fragment, the next one that touches it …
@@ -28,17 +28,21 @@ SEPARATOR = "\n\n"
 def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
     """Passages in reading order.
 
-    "score": best candidate first, each on its own. "document": documents by their best candidate, and within a
-    document by position, so that a heading line is given once for all that stands below it.
+    "score": best candidate first, and no passage holds two of them. "document": documents by their best candidate, and
+    within a document by position, so that each heading line comes once for all that stands below it.
     """
     if order == "score":
-        groups = [(c.score, list(c.fragments)) for c in sorted(selected, key=lambda c: -c.score)]
-        return [p for score, fragments in groups for p in _passages([(score, f) for f in fragments])]
+        ranked = sorted(selected, key=lambda candidate: -candidate.score)
+        return [passage for candidate in ranked for passage in _passages(_pieces(candidate))]
     best: dict[str, float] = {}
-    pieces = [(c.score, f) for c in selected for f in c.fragments]
+    pieces = [piece for candidate in selected for piece in _pieces(candidate)]
     for score, fragment in pieces:
         best[fragment.doc_id] = max(score, best.get(fragment.doc_id, score))
     return _passages(sorted(pieces, key=lambda p: (-best[p[1].doc_id], p[1].doc_id, p[1].start)))
+
+
+def _pieces(candidate: Candidate) -> list[tuple[float, Fragment]]:
+    return [(candidate.score, fragment) for fragment in candidate.fragments]
 
 
 def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
@@ -71,16 +75,17 @@ def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
 
 
 def heading_line(number: int, title: str, headings: Sequence[str]) -> str:
-    """The mark by which an answer cites the passage, and where the passage stands."""
+    """The mark by which an answer cites the passage, and the title and headings above it."""
     return f"[{number}] {heading_path(title, headings)}".rstrip()
 
 
 def heading_cost_line(title: str, headings: Sequence[str]) -> str:
-    """What a heading line is counted as before its number is known: the widest single digit stands for any number."""
+    """A heading line to count before its number is known: 9 stands for any number."""
     return heading_line(9, title, headings)
 
 
 def render(passages: Sequence[Passage]) -> str:
     return SEPARATOR.join(
-        f"{heading_line(number, p.title, p.headings)}\n{p.text}" for number, p in enumerate(passages, 1)
+        f"{heading_line(number, passage.title, passage.headings)}\n{passage.text}"
+        for number, passage in enumerate(passages, 1)
     )

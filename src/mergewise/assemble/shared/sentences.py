@@ -1,4 +1,4 @@
-"""Single sentences as strategies see them: where each stands in its leaf, and how rare the terms are that it holds."""
+"""Single sentences as strategies see them: each by its leaf and its number in it; and the idf of terms."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class SentenceInLeaf(NamedTuple):
 
     @property
     def headed_fragment(self) -> Fragment:
-        """The same; the first one of a leaf reaches back over the headings, so that it joins the leaf before."""
+        """`fragment`, but a leaf's first sentence has the headings before it too, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start
         return leaf_fragment(self.leaf).cut(start, self.next_start)
 
@@ -59,5 +59,5 @@ def leaf_fragment(leaf: LeafSentences) -> Fragment:
 
 
 def inverse_frequency(holding: int, total: int) -> float:
-    """BM25's idf of a term that `holding` of `total` texts hold, in the form that is never negative (Lucene's)."""
+    """BM25's idf of a term that stands in `holding` of `total` texts, in Lucene's form, which is never negative."""
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))

@@ -1,7 +1,7 @@
 """weave: the densest context for a budget, without a model call.
 
-`strategy` gathers candidates, from the search and over bridge hops (`hops`); `evidence` says how likely each is needed;
-`selection` weighs them against each other, and `submodular` takes the best that fit.
+`strategy` gathers candidates by the search and over bridge hops (`hops`); `evidence` says how likely each is needed;
+`selection` sets up what a selection is worth and costs, and `submodular` takes the best that fits.
 """
 
 from mergewise.assemble.weave.parameters import Weave

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import fsum
 
 import numpy as np
 
@@ -25,7 +26,7 @@ FEATURES = (
     "leaf",  # the leaf's score in the hybrid search
     "terms",  # share of the question's terms in the sentence, by their weights, over the best sentence's share
     "path_terms",  # the same share, of sentence, headings and title together
-    "document",  # how much was found in this document, over the best document
+    "document",  # the search's scores of all candidates in this document, over those of the best document
     "elsewhere",  # the same, without the sentence's own section
     "first",  # the sentence opens its section
     "named",  # the best sentence of a section that the question names
@@ -52,7 +53,7 @@ WEIGHTS: Mapping[str, float] = {
     "rest": 15.70,
 }
 
-COMMON = 8  # a name that has more definitions tells nothing
+COMMON = 8  # a name with more definitions tells nothing
 PREFIX = 5  # letters by which "directed" is a word of "who is the director"
 
 
@@ -82,7 +83,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A step of a chain: a candidate, the evidence, holds a name, which leads to what defines it.
+    """A step of a chain: `evidence`, a candidate, holds a name, and the name leads to the section that defines it.
 
     `near`: whether the name stands beside a word of the question.
     """
@@ -99,7 +100,7 @@ _NONE: frozenset[str] = frozenset()
 class Candidates:
     """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
 
-    What is told of each sentence (terms, features, relevance) stands in the order of `sentences`.
+    `terms`, `features()` and `relevance` are in the order of `sentences`.
     """
 
     def __init__(self, asked: Asked, scores: Mapping[int, float]) -> None:
@@ -169,19 +170,19 @@ class Candidates:
         return number == 0 and (leaf.body > leaf.start or leaf.start == 0)
 
     def needs_previous(self, candidate: int) -> bool:
-        """Whether it cannot be read without the sentence before it; what opens a section has none."""
+        """Whether it cannot be read without the sentence before it. The first sentence of a section has none before it."""
         sentence = self.sentences[candidate]
         headed = bool(sentence.leaf.headings or sentence.leaf.title)
         return not self.opens(candidate) and needs_previous(sentence.text, headed)
 
     def vectors(self) -> FloatArray | None:
-        """Of all candidates, one row each; None without an embedder."""
+        """The vectors of all candidates, one row each; None without an embedder."""
         if len(self._vectors) > 1:
             self._vectors = [np.concatenate(self._vectors)]
         return self._vectors[0] if self._vectors else None
 
     def cosines(self) -> FloatArray:
-        """Of all candidates with the question; zeros without an embedder."""
+        """The cosines of all candidates with the question; zeros without an embedder."""
         vectors, question = self.vectors(), self.asked.vector
         if vectors is None or question is None:
             return np.zeros(len(self), np.float32)
@@ -189,7 +190,7 @@ class Candidates:
         return cosines
 
     def term_weights(self) -> dict[str, float]:
-        """Inverse frequency among the leaves that are known, adding up to 1: what all say does not tell them apart."""
+        """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""
         held: dict[int, set[str]] = defaultdict(set)
         for candidate, sentence in enumerate(self.sentences):
             held[sentence.leaf.id] |= self.covered(candidate)
@@ -198,8 +199,8 @@ class Candidates:
         return {term: weight / sum(raw.values()) for term, weight in raw.items()}
 
     def share(self, terms: Iterable[str]) -> float:
-        """What these terms are of all that the question asks for."""
-        return sum(map(self._term_weights.__getitem__, terms))
+        """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
+        return fsum(map(self._term_weights.__getitem__, terms))
 
     def covered(self, candidate: int) -> frozenset[str]:
         """The question's terms in the sentence and in the headings above it."""
@@ -234,7 +235,7 @@ class Candidates:
         return np.array([columns[name] for name in FEATURES], np.float32).T
 
     def _fixed_features(self, candidate: int) -> tuple[float, ...]:
-        """leaf, terms (not yet over the best share), path_terms, first, length, offers."""
+        """leaf, terms (not yet divided by the best share), path_terms, first, length, offers."""
         sentence = self.sentences[candidate]
         return (
             self.scores.get(sentence.leaf.id, 0.0),
@@ -246,7 +247,7 @@ class Candidates:
         )
 
     def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What was found in each candidate's document, with its own section and without, over the most of all."""
+        """The features "document" and "elsewhere": the scores in its document, with its section and without, over the largest."""
         whole = np.bincount(self._documents, leaf)[self._documents].astype(np.float32)
         elsewhere = whole - np.bincount(self._sections, leaf)[self._sections].astype(np.float32)
         return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)

@@ -1,4 +1,4 @@
-"""Bridge hops: what the best evidence names leads to the sections that define it."""
+"""Bridge hops: from the names in the best evidence to the sections that define them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mergewise.text.names import Mention, Words, mentions, possible_names, words
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # of a definition that are read
-DEFINITIONS = 16  # that one hop reads
+DEFINITIONS = 16  # that are read in one hop
 FAINT = 0.05  # strength of a link below which what it leads to is not read
 BESIDE = 4  # words around a name in which a word of the question counts as beside it
-EVEN = 0.8  # what the best sentence of a named section counts for, as a share of the best of all
+EVEN = 0.8  # the best sentence of a named section counts for at least this share of the best of all
 
 
 def named_definitions(asked: Asked, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -32,7 +32,8 @@ def named_definitions(asked: Asked, reader: IndexReader) -> tuple[list[Mention],
 def strengths(candidates: Candidates) -> FloatArray:
     """How far each candidate is trusted as the start of a chain: its relevance.
 
-    A section that the question names starts a chain even where another one outshines it: comparisons ask for both.
+    The candidates of a section that the question names are raised, so that it starts a chain even beside a more relevant one:
+    comparisons ask for both.
     """
     relevance = candidates.relevance
     raised = relevance.copy()
@@ -46,7 +47,7 @@ def strengths(candidates: Candidates) -> FloatArray:
 
 
 class Follower:
-    """Follows names from evidence to definitions, hop after hop; what was looked up once is remembered."""
+    """Follows names from evidence to definitions, hop after hop. What has been looked up is remembered."""
 
     def __init__(self, candidates: Candidates, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
         self.candidates = candidates
@@ -59,7 +60,7 @@ class Follower:
         self._definitions: dict[str, list[Definition]] = {}
 
     def follow(self) -> dict[Definition, list[Link]]:
-        """The definitions of what the `beam` strongest candidates name, with the links that lead there."""
+        """The definitions of the names in the `beam` strongest candidates, with the links that lead there."""
         strength = strengths(self.candidates)
         evidence = np.argsort(-strength, kind="stable")[: self.beam].tolist()
         self._look_up(evidence)
@@ -84,7 +85,7 @@ class Follower:
         self._definitions |= self.reader.definitions(list(names)) if names else {}
 
     def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
-        """Where a name in this leaf leads: to the same document if it has definitions there, else to all of them.
+        """Where a name in this leaf leads: to its definitions in the same document if there are any, else to all of them.
 
         It leads nowhere if one of them holds the leaf itself, or if there are too many.
         """
@@ -108,7 +109,7 @@ def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
 
 
 def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
-    """The links by the section in which a definition begins; a definition that was not read, or says nothing, has none."""
+    """The links by the section in which their definition begins; without definitions that were not read or have no sentences."""
     by_key: dict[SectionKey, list[Link]] = {}
     for definition, links in reached.items():
         section = candidates.leaves.get(definition.first_leaf)

@@ -1,4 +1,4 @@
-"""What weave selects among its candidates: the objective, what a candidate costs, and what the trace tells of it."""
+"""How weave selects among its candidates: the objective, what a candidate costs, and what the trace tells of it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from mergewise.protocols import FloatArray
 from mergewise.text.terms import spelled_terms
 from mergewise.types import GAP, Step
 
-CONSIDERED = 100  # the most relevant candidates, among which is selected
+CONSIDERED = 100  # candidates that are selected from, the most relevant ones
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
-ALIKE = 0.95  # cosine above which two sentences begin to say the same
+ALIKE = 0.95  # above this cosine two sentences begin to count as saying the same
 HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
 LEFT_OUT = 8  # sentences that are named where selection stopped by itself
 TILE = 6  # rows of a matrix product that stays too small for BLAS to wake its threads, which would spin
@@ -50,7 +50,7 @@ def objective_of(candidates: Candidates, considered: Sequence[int], tokens: Floa
     relevance = candidates.relevance[considered]
     worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
     similarity = _alike(candidates, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
-    # what a more relevant candidate says already covers no aspect anew
+    # a candidate covers no aspect as far as a more relevant one says the same
     new = 1 - np.triu(similarity, 1).max(axis=0)
     half = HALF / 2 if candidates.asked.kind == "list" else HALF
     sure = half * new * np.minimum(1, relevance / SURE)
@@ -124,7 +124,7 @@ def _tell(candidates: Candidates, chosen: Sequence[int], selection: Selection, t
 
 
 def _why(candidates: Candidates, candidate: int) -> str:
-    """What brought a sentence in: the names in the question, the chain that led to it, the terms that it holds."""
+    """Why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds."""
     section = candidates.sentences[candidate].section
     reasons = []
     if section in candidates.named:

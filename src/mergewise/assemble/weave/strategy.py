@@ -1,8 +1,8 @@
-"""weave, the whole: candidates are gathered from the search and over bridge hops, and the best of them are selected.
+"""weave as a whole: candidates are gathered by the search and over bridge hops, and the best of them are selected.
 
-MergeRAG's Eq. 1 (the most information about the question per token) is approximated there by merging chunks with a
-model. Here a tractable form of it is solved directly over verbatim sentences: each has the probability that it is needed
-(`evidence`), and a monotone submodular objective is maximised under the budget (`selection`). Deterministic, milliseconds.
+MergeRAG merges chunks with a model to approximate its Eq. 1 (the most information about the question per token). Here a
+tractable form of Eq. 1 is solved directly over verbatim sentences: each gets the probability that it is needed (`evidence`),
+and a monotone submodular objective is maximised under the budget (`selection`). It is deterministic and takes milliseconds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def gather(
     trace: list[Step],
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Candidates:
-    """Candidates with their relevance: from the search, from what the question names, and from `hops` hops."""
+    """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops."""
     ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
     asked = Asked.of(question, reader.question_vector(question))
     names, known = named_definitions(asked, reader)
@@ -86,7 +86,7 @@ def gather(
 
 
 def slices_with_bounds(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkBounds, SliceHit]]:
-    """The best slices with where their chunks stand, in an index that has the slice view."""
+    """The best slices, each with the bounds of its chunk, in an index that has the slice view."""
     if not parameters.slices or not reader.has("slice"):
         return []
     slices = slice_view(reader)
@@ -96,7 +96,7 @@ def slices_with_bounds(question: str, reader: IndexReader, parameters: Weave) ->
 
 
 def raised(scores: Mapping[int, float], hits: Sequence[SliceHit], leaves: Iterable[LeafSentences]) -> dict[int, float]:
-    """The scores of leaves, where a leaf that a slice comes from has at least the slice's score."""
+    """The scores of leaves. A leaf that overlaps a slice gets at least the slice's score."""
     best = dict(scores)
     leaves = list(leaves)
     for hit in hits:
@@ -107,7 +107,7 @@ def raised(scores: Mapping[int, float], hits: Sequence[SliceHit], leaves: Iterab
 
 
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
-    """The leaves, not yet known, whose last sentence one of the `count` most relevant candidates needs before it."""
+    """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
     best = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
     firsts = (i for i in best if candidates.sentences[i].number == 0 and candidates.needs_previous(i))
     wanted = dict.fromkeys(candidates.sentences[i].leaf.id - 1 for i in firsts)
@@ -116,7 +116,7 @@ def previous_leaves(candidates: Candidates, count: int) -> list[int]:
 
 def _tell(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
     """The sections that a hop reached for the first time, those with the strongest links first."""
-    best = {section: max(found, key=lambda link: link.strength) for section, found in links.items()}
+    best = {section: max(group, key=lambda link: link.strength) for section, group in links.items()}
     fresh = [(section, link) for section, link in best.items() if section not in candidates.links]
     for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
         target = candidates.sentences[candidates.members[section][0]].leaf.span

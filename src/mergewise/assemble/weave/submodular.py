@@ -2,8 +2,8 @@
 
     F(S) = sum_k r_k max_{j in S} s_kj  +  sum_a w_a (1 - prod_{j in S} (1 - c_aj))
 
-The first sum is facility location: every candidate k is worth r_k, as far as something selected says the same (s_kj is
-1 for k = j and above 0 for near-duplicates only). The second is coverage of aspects, which saturates: the second sentence
+The first sum is facility location: every candidate k adds r_k, as far as a selected one says the same (s_kj is 1 for
+k = j, and otherwise above 0 for near-duplicates only). The second is coverage of aspects, which saturates: the second sentence
 that covers an aspect gains less than the first. Both are monotone and submodular, so that greedy selection by gain per
 token, compared with the best single candidate, reaches (1 - 1/e) / 2 of the best value where costs add up (Leskovec et
 al. 2007, Lin and Bilmes 2010).
@@ -51,9 +51,9 @@ class State:
 
     def gain(self, candidates: Sequence[int]) -> float:
         """F(S + candidates) - F(S)."""
-        o = self.objective
+        objective = self.objective
         said, uncovered = self._after(candidates)
-        return float(o.worth @ (said - self.said) + o.weights @ (self.uncovered - uncovered))
+        return float(objective.worth @ (said - self.said) + objective.weights @ (self.uncovered - uncovered))
 
     def take(self, candidates: Sequence[int]) -> None:
         self.value += self.gain(candidates)
@@ -68,7 +68,7 @@ class State:
 
 
 Cost = Callable[[Sequence[int], frozenset[int]], int]
-"""Tokens that these candidates add to a selection: what they share with it costs nothing."""
+"""Tokens that these candidates add to a selection: a heading line that it has already costs nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def maximise(
 ) -> Selection:
     """Lazy greedy by gain per token under the budget, or the best single bundle where that is worth more.
 
-    A bundle is what is taken together, the candidate itself last; bundle i is candidate i's. A gain can only fall as the
+    A bundle is what must be taken together: bundle i is candidate i, with what it needs before it. A gain can only fall as the
     selection grows, so a bundle is looked at again only when it leads; `cheaper(i)` names the bundles whose cost may fall
     when i is taken. With `stop`, selection ends where the gain per token falls below this share of the first one.
     """
@@ -132,7 +132,7 @@ def maximise(
 
 
 class _Entry(NamedTuple):
-    """In a heap: the leading bundle first, of equal ones the first. `round` is when its gain was looked at."""
+    """In a heap: the bundle of most gain per token, `-negative`, comes first. `round` is when that was worked out."""
 
     negative: float
     bundle: int

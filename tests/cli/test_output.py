@@ -1,0 +1,84 @@
+"""Single lines for people, and the configuration file, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mergewise.assemble.mergerag import MergeNode, MergeNote
+from mergewise.cli.main import configuration
+from mergewise.cli.output import citation_line, console, usage_line
+from mergewise.cli.trace import say_trace
+from mergewise.errors import UsageError
+from mergewise.types import Answer, Citation, Context, Span, Step, Usage
+
+CONTEXT = Context("q", "topk", 9, "text", 3, ())
+ANSWER = Answer("q", "yes", (), CONTEXT, Usage(1, 1000, 20), mode="r&b")
+
+
+def test_the_usage_line_names_only_what_there_is_to_say() -> None:
+    assert usage_line(ANSWER, 0, 0) == "r&b: 1 call; 1000 tokens read, 20 written"
+    told = replace(ANSWER, usage=Usage(2, 1000, 20), removed_marks=3, unsupported=0.25, complete=False)
+    assert usage_line(told, 500.0, 1000.0) == (
+        "r&b: 2 calls; 1000 tokens read, 20 written; cost 0.520000; 3 marks that named nothing removed; "
+        "25% of the extract unsupported; cut at the limit of tokens"
+    )
+
+
+def test_a_citation_line_has_the_page_where_there_is_one() -> None:
+    citation = Citation(2, "Cats.", Span("a.pdf", 5, 10), "Animals", ("Cats",))
+    assert citation_line(citation) == "[2] Animals › Cats  (a.pdf:5-10)"
+    assert citation_line(replace(citation, page=3)) == "[2] Animals › Cats, page 3  (a.pdf:5-10)"
+
+
+def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    spans = tuple(Span("d", i, i + 1) for i in range(6))
+    skips = [Step("skip", f"too long {i}", (Span("d", i, i + 9),)) for i in range(5)]
+    say_trace(replace(CONTEXT, trace=(Step("search", "6 leaves", spans, score=0.5), *skips)))
+    shown = capsys.readouterr().out
+    assert "search: 6 leaves  score 0.500" in shown and "d:3-4 and 2 more" in shown
+    assert "too long 2" in shown and "too long 3" not in shown and "2 more did not fit" in shown
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("COLUMNS", "240")
+    console.cache_clear()
+    yield
+    console.cache_clear()
+
+
+@pytest.mark.usefixtures("wide")
+def test_merges_are_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
+    left, right, both = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (1, 2, 3))
+    note = MergeNote(1, left, right, both, "extractive", nll=2.5, unsupported=1)
+    say_trace(replace(CONTEXT, trace=(Step("merge", "one", note=note), Step("merged", "2 chunks to 1"))))
+    lines = [line.strip("│├└─ ") for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert lines == [
+        "merged: 2 chunks to 1",
+        "d:3-4  score 0.500, 30 tokens: round 1, extractive, 10 + 20 → 30 tokens, NLL 2.50, 1 unsupported dropped",
+        "d:2-3  score 0.500, 20 tokens",
+        "d:1-2  score 0.500, 10 tokens",
+    ]
+
+
+def configured(tmp_path: Path, text: str) -> dict[str, dict[str, object]]:
+    file = tmp_path / "mergewise.toml"
+    file.write_text(text)
+    return configuration(file)
+
+
+def test_a_table_stands_before_what_is_for_all_commands(tmp_path: Path) -> None:
+    chosen = configured(tmp_path, 'budget = 100\nindex = "i"\n[ask]\nbudget = 200\nmax-tokens = 5\n')
+    assert chosen["ask"] == {"budget": 200, "index_dir": "i", "max_tokens": 5}
+    assert chosen["context"]["budget"] == 100 and "budget" not in chosen["info"]
+    assert configuration(tmp_path / "none.toml") == {}
+
+
+@pytest.mark.parametrize("text", ["bugdet = 1", "[asks]\nbudget = 1", "budget ="])
+def test_what_no_command_knows_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError):
+        configured(tmp_path, text)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mergewise.errors import ReadError
+from mergewise.inputs import Input, inputs_of
+from mergewise.types import Document, Heading
+
+DOCUMENT = Document(id="d", text="Cats eat fish.", title="Cats", metadata={"a": 1, "b": 2})
+
+
+def test_sources_may_be_nested_and_come_once(tmp_path: Path) -> None:
+    (tmp_path / "b.txt").write_text("b")
+    (tmp_path / "a.md").write_text("a")
+    inputs = inputs_of([tmp_path, [str(tmp_path / "b.txt"), DOCUMENT], replace(DOCUMENT, text="later")])
+    assert [Path(item.name).name for item in inputs] == ["a.md", "b.txt", "d"]
+    assert inputs[-1].source is DOCUMENT
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(DOCUMENT, text="Cats eat mice."),
+        replace(DOCUMENT, title="Dogs"),
+        replace(DOCUMENT, metadata={"a": 1, "b": 3}),
+        replace(DOCUMENT, outline=(Heading(1, "Cats", 0, 4),)),
+    ],
+)
+def test_the_digest_follows_everything_that_is_stored(changed: Document) -> None:
+    assert Input("d", changed).digest() != Input("d", DOCUMENT).digest()
+
+
+def test_the_digest_does_not_depend_on_the_order_of_metadata() -> None:
+    turned = replace(DOCUMENT, metadata={"b": 2, "a": 1})
+    assert Input("d", turned).digest() == Input("d", DOCUMENT).digest()
+
+
+def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    before = Input("a", file).digest()
+    file.write_text("two")
+    assert before != Input("a", file).digest() != ""
+    assert Input("gone", tmp_path / "gone.txt").digest() == ""
+
+
+@pytest.mark.parametrize(("text", "reason"), [(" \n", "empty"), ("half \ud83d", "surrogate")])
+def test_what_cannot_be_indexed_is_refused_with_a_reason(text: str, reason: str) -> None:
+    with pytest.raises(ReadError, match=reason):
+        Input("d", Document(id="d", text=text)).document()
