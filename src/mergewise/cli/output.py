@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,11 +17,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
+PIPED_WIDTH = 240
+
+
 @cache
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, soft_wrap=True)
+    # a pipe has no width: what is drawn as a tree or a table gets enough, unless COLUMNS says otherwise
+    fixed = "COLUMNS" in os.environ or (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, soft_wrap=True, width=None if fixed else PIPED_WIDTH)
 
 
 def say(text: str = "", style: str | None = None) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 TRACED_SKIPS = 3
 SHOWN_SPANS = 4
-PIPED_WIDTH = 240
 
 
 def say_trace(assembled: Context) -> None:
@@ -54,8 +53,7 @@ def say_tree(summary: Step, notes: Sequence[MergeNote]) -> None:
         _grow(tree, made[number].result, made)
     for note in [note for note in notes if not note.taken]:
         _grow(tree, note.result, {note.result.number: note})
-    out = console()
-    out.print(tree, width=None if out.is_terminal else PIPED_WIDTH)
+    console().print(tree)
 
 
 def _grow(tree: Tree, node: MergeNode, made: dict[int, MergeNote]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from mergewise.errors import UsageError
 
@@ -14,22 +14,25 @@ VECTORS = ("slice", "chunk", "summary")
 
 @dataclass(frozen=True, slots=True)
 class SliceSettings:
-    """Sizes as in appendix A.5: chunks of 400 tokens (or 1500 characters), slices of 450 characters overlapping by 300.
+    """Sizes as in MacRAG's appendix A.5: chunks of 400 tokens (or 1500 characters), slices of 450 characters that share 300.
 
-    `summary_share` is how much of a chunk's text an extractive summary keeps: the paper's are 800 to 1000 of 1500
-    characters. `summary="none"` slices the chunk itself (the ablation). `vectors` names what is embedded: "slice", and
-    for multi-view retrieval also "chunk" and "summary".
+    The paper's summaries have 800 to 1000 of 1500 characters. `summary="none"` is its ablation.
     """
 
-    chunk: int = 400
-    overlap: int = 100
-    unit: Unit = "tokens"
-    summary: Literal["extractive", "abstractive", "none"] = "extractive"
-    summary_share: float = 0.6
-    slice: int = 450
-    slice_overlap: int = 300
-    slice_unit: Unit = "characters"
-    vectors: tuple[str, ...] = ("slice",)
+    chunk: Annotated[int, "size of a chunk"] = 400
+    overlap: Annotated[int, "what neighbouring chunks share"] = 100
+    unit: Annotated[Unit, "in what both are counted"] = "tokens"
+    summary: Annotated[
+        Literal["extractive", "abstractive", "none"],
+        "by its own sentences, by the chat model, or none: the chunk itself is sliced",
+    ] = "extractive"
+    summary_share: Annotated[float, "share of the characters that an extractive summary keeps"] = 0.6
+    slice: Annotated[int, "size of a slice"] = 450
+    slice_overlap: Annotated[int, "what neighbouring slices share"] = 300
+    slice_unit: Annotated[Unit, "in what both are counted"] = "characters"
+    vectors: Annotated[
+        tuple[str, ...], "what is embedded: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
+    ] = ("slice",)
 
     def __post_init__(self) -> None:
         for name, size, overlap in (

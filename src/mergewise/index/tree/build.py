@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from mergewise.protocols import TokenCounter
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
@@ -22,14 +22,13 @@ from mergewise.types import Document, Heading, Leaf, Section, Sentence
 class TreeSettings:
     """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults.
 
-    Sentences are put together in a leaf up to `leaf_tokens`; one that is longer stands alone, and is split only above
-    `max_leaf_tokens`: half a sentence is worth little.
+    Leaves have two sizes, since half a sentence is worth little.
     """
 
-    leaf_tokens: int = 64
-    max_leaf_tokens: int = 160
-    section_tokens: int = 384
-    min_section_tokens: int = 96
+    leaf_tokens: Annotated[int, "sentences are put together in a leaf up to this size; a longer one stands alone"] = 64
+    max_leaf_tokens: Annotated[int, "a sentence above this size is split"] = 160
+    section_tokens: Annotated[int, "a stretch without headings above this size is divided at blank lines"] = 384
+    min_section_tokens: Annotated[int, "neighbouring sections are joined up to this size"] = 96
 
 
 @dataclass(frozen=True, slots=True)
