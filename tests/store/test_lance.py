@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import lancedb
@@ -191,3 +192,24 @@ def test_old_versions_are_dropped_once_no_reader_can_need_them(
     assert len(versions) <= 3
     assert len(store.reader().documents()) == 8
     assert store.check() == []
+
+
+def test_a_vector_index_is_trained_anew_once_the_rows_are_many_times_as_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions chosen for a few rows are too large for many: searches would go through all of them."""
+    tree = VIEWS["leaf"]
+    tables = [replace(table, vector_index_rows=256) for table in tree.tables(tree.settings())]
+    monkeypatch.setitem(VIEWS, "leaf", replace(tree, tables=lambda settings: tables))
+    store = new_store("lance", tmp_path, embedder=EMBEDDER)
+    assert isinstance(store, LanceStore)
+    trained = []
+    for first, count in ((0, 300), (300, 1200), (1500, 1200)):
+        store.write(rows_of([document(i, f"Word{i % 97} number {i}.") for i in range(first, first + count)], EMBEDDER))
+        store.repair()  # which brings the search indexes up to date, however few rows are new
+        trained.append(store.manifest.trained["leaf.vector"])
+        question = EMBEDDER.embed_queries([f"Word7 number {first + 7}."])[0]
+        ids = store.reader().whole("leaf", ["id"])["id"].to_pylist()
+        exact = max(float(vector @ question) for vector in store.reader().vectors(ids).values())
+        assert store.reader().vector_search(question, 3)[0][1] == pytest.approx(exact, abs=0.01)
+    assert trained == [300, 300, 2700]

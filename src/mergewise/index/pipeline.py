@@ -6,7 +6,6 @@ Whoever has a store and makers can run it; each batch is one change of the index
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -45,31 +44,24 @@ def _with_view(
 def add(
     inputs: Sequence[Input], store: Store, registry: Registry, makers: Makers, progress: Progress | None = None
 ) -> AddReport:
-    """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on.
-
-    A batch is written in a thread of its own while the next one is made.
-    """
+    """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     standing = _digests(store, [given.name for given in inputs])
     report = AddReport()
     batch: list[tuple[Document, str]] = []
-    with ThreadPoolExecutor(1, thread_name_prefix="mergewise-write") as writer:
-        written: Future[AddReport] | None = None
-        for done, given in enumerate(inputs, 1):
-            digest = given.digest()
-            if standing.get(given.name) == digest:
-                report += AddReport(unchanged=1)
-            else:
-                try:
-                    batch.append((given.document(), digest))
-                except ReadError as error:
-                    report += AddReport(failed=(Failure(given.name, error.message),))
-            if batch and (_is_full(batch) or done == len(inputs)):
-                rows = rows_of(batch, registry, store.settings, makers)
-                report += written.result() if written else AddReport()
-                written, batch = writer.submit(store.write, rows), []
-            if progress is not None:
-                progress(done, len(inputs), given.name)
-        report += written.result() if written else AddReport()
+    for done, given in enumerate(inputs, 1):
+        digest = given.digest()
+        if standing.get(given.name) == digest:
+            report += AddReport(unchanged=1)
+        else:
+            try:
+                batch.append((given.document(), digest))
+            except ReadError as error:
+                report += AddReport(failed=(Failure(given.name, error.message),))
+        if batch and (_is_full(batch) or done == len(inputs)):
+            report += store.write(rows_of(batch, registry, store.settings, makers))
+            batch = []
+        if progress is not None:
+            progress(done, len(inputs), given.name)
     if report.added or report.replaced:
         store.optimize()
     return report

@@ -6,7 +6,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +30,7 @@ log = logging.getLogger("mergewise")
 
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
+GROWN = 8  # times the rows that a vector index was trained on, from which it is trained anew
 MAPPED_IDS = 20_000  # ids whose rows are in memory at once while they are written to mapped files
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
@@ -151,7 +152,7 @@ class Change:
 
     def build_indexes(self) -> None:
         """Full text, vectors (where there are enough) and keys: made once, then brought up to date."""
-        from lancedb.index import BTree, IvfRq
+        from lancedb.index import BTree
 
         if not self.manifest.tables:
             return
@@ -166,7 +167,19 @@ class Change:
                 _index(opened, column, BTree())
             for column in table.vectors:
                 if column in opened.schema.names and opened.count_rows() >= table.vector_index_rows:
-                    _index(opened, column, IvfRq(distance_type="dot", num_bits=4))
+                    self._index_vectors(opened, column)
+
+    def _index_vectors(self, table: LanceTable, column: str) -> None:
+        """Made once, and anew where the rows have become so many that its partitions are too large."""
+        from lancedb.index import IvfRq
+
+        name, rows = f"{table.name}.{column}", table.count_rows()
+        stands = _has_index(table, column)
+        if not stands or rows >= GROWN * self.manifest.trained.get(name, rows):
+            table.create_index(column, config=IvfRq(distance_type="dot", num_bits=4), replace=True)
+        elif name in self.manifest.trained:
+            return
+        self.manifest = replace(self.manifest, trained={**self.manifest.trained, name: rows})
 
     def map_rows(self, *, compacted: bool) -> bool:
         """Write the rows that came since the last time to mapped files. Whether there were any.
@@ -207,7 +220,8 @@ class Change:
     def drop_old_versions(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         for table in self._tables.values():
-            table.optimize(cleanup_older_than=KEPT)
+            if _oldest(table) < datetime.now() - KEPT:
+                table.optimize(cleanup_older_than=KEPT)
         if any(table.version != versions[name] for name, table in self._tables.items()):
             self.map_rows(compacted=True)
         named = {file for raw in self.manifest.mapped.values() for file in Mapped.of(raw).files}
@@ -246,6 +260,12 @@ def _scan(
     if condition is not None:
         search = search.where(condition)
     return search.limit(ALL).to_arrow()
+
+
+def _oldest(table: LanceTable) -> datetime:
+    """When the oldest version of the table was made, in local time."""
+    made: list[datetime] = [version["timestamp"].replace(tzinfo=None) for version in table.list_versions()]
+    return min(made)
 
 
 def _is_behind(table: LanceTable, column: str) -> bool:

@@ -29,7 +29,8 @@ class ViewState:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`tables` maps a table to the version that is part of the index; `mapped` a table to its files (`store.mapped`).
+    """`tables` maps a table to the version that is part of the index; `mapped` a table to its files (`store.mapped`);
+    `trained` the vector indexes, by table and column, to the rows that there were when their partitions were chosen.
 
     Ids below `next_id` and document numbers below `next_number` are taken.
     """
@@ -39,6 +40,7 @@ class Manifest:
     views: Mapping[str, ViewState]
     tables: Mapping[str, int] = field(default_factory=dict)
     mapped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    trained: Mapping[str, int] = field(default_factory=dict)
     next_id: int = 0
     next_number: int = 0
     format: int = FORMAT
