@@ -272,10 +272,12 @@ class LanceReader:
         read = list(dict.fromkeys([_ID, NUMBER, *columns]))
         if self._is_mapped(table):
             missing = np.ones(len(wanted), bool)
-            living = self.once("living", self._living)
+            blocks = []
             for at, rows in self.mapped_rows(table).take(wanted, read):
                 missing[at] = False
-                yield _of_documents(rows, living)
+                blocks.append(rows)
+            if blocks:  # as one: records are made faster from many rows at once
+                yield _of_documents(pa.concat_tables(blocks), self.once("living", self._living))
             wanted = wanted[missing]
         if len(wanted):
             schema = self.once(f"columns {table}", lambda: frozenset(run(opened.schema()).names))

@@ -28,7 +28,7 @@ from mergewise.store.tables import NUMBER
 log = logging.getLogger("mergewise")
 
 FOLDER = "mapped"
-BLOCK_BYTES = 128_000_000  # of rows that are written together, and so in memory at once
+BLOCK_BYTES = 256_000_000  # of rows that are written together, and so in memory at once
 SIMILAR = 4  # a file is joined to the one before it unless that one is so many times as large
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
