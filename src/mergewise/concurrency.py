@@ -52,13 +52,7 @@ class Background:
             raise
 
 
-_MODELS = Background("mergewise-async")
-run = _MODELS.run
-
-
-def event_loop() -> asyncio.AbstractEventLoop:
-    """The loop of `run`."""
-    return _MODELS.loop
+run = Background("mergewise-async").run
 
 
 async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:

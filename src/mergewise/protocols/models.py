@@ -1,0 +1,156 @@
+"""What a model must be able to do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from mergewise.types import Message, Reply
+
+FloatArray: TypeAlias = npt.NDArray[np.float32]
+
+TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
+"""Tokens of each text, without special tokens."""
+
+
+class Embedder(Protocol):
+    """Texts to unit vectors. `spec` is the name by which an index remembers it."""
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        """Rows of unit length, shape (len(texts), dimension), in the order of `texts`."""
+        ...
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
+@runtime_checkable
+class PartEmbedder(Protocol):
+    """An `Embedder` that gives vectors of the parts of a text in the same pass, each in the context of the whole."""
+
+    def embed_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """The rows of `embed_documents`, and for each text unit rows of its parts, which are spans of characters."""
+        ...
+
+
+class ChatModel(Protocol):
+    """A model that answers messages. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
+
+    Raises ModelError when it fails for good: retries have been made by then.
+    """
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def identity(self) -> str:
+        """Everything besides the messages that changes its answers: model, endpoint, temperature ... Part of a cache's key."""
+        ...
+
+    @property
+    def window(self) -> int:
+        """Tokens that messages and answer may have together."""
+        ...
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        """The whole answer. With a JSON `schema` the model is asked for JSON of this shape; nobody has checked the text."""
+        ...
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        """The answer piece by piece, and at the end the whole of it as a `Reply`."""
+        ...
+
+
+class Reranker(Protocol):
+    """Says how well texts answer a question."""
+
+    @property
+    def spec(self) -> str: ...
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        """One score a text, shape (len(texts),), in [0, 1]: higher is better, comparable within one call."""
+        ...
+
+
+class NLLScorer(Protocol):
+    """Says how surprising a source is to a reader of an anchor."""
+
+    @property
+    def spec(self) -> str: ...
+
+    def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
+        """The mean negative log-likelihood of a source's tokens given an anchor, in nats, shape (len(sources), len(anchors))."""
+        ...
+
+
+class CausalState(Protocol):
+    """Texts that a causal model has read, one in each row, and what it keeps so as not to read them again."""
+
+    @property
+    def log_probs(self) -> FloatArray:
+        """Log-probabilities of the token that comes next, in nats: (rows, vocabulary)."""
+        ...
+
+
+State = TypeVar("State", bound=CausalState)
+
+
+class CausalModel(Protocol[State]):
+    """A model that says how likely each next token is. A scorer adds these up, and a decoder chooses by them.
+
+    Token ids are the model's own. Rows are independent of each other, however long they are. One call at a time.
+    Raises ModelError when the model fails.
+    """
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def window(self) -> int:
+        """Tokens that a row may have at most."""
+        ...
+
+    @property
+    def begin(self) -> Sequence[int]:
+        """The tokens that a text begins with; none for a model that knows no such token."""
+        ...
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The tokens that end an answer."""
+        ...
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without special ones."""
+        ...
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of these tokens, without special ones."""
+        ...
+
+    def start(self, rows: Sequence[Sequence[int]]) -> State:
+        """Read these rows, of which none is empty, in one batch."""
+        ...
+
+    def extend(self, state: State, tokens: Sequence[int]) -> State:
+        """Append one token to each row. The old state cannot be used any more."""
+        ...
+
+    def score(self, states: Sequence[State], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        """Log-probabilities of the tokens of each continuation. Continuation i follows state i, which has one row.
+
+        The states stay as they are, so that one state may have many continuations, in one batch too.
+        """
+        ...
