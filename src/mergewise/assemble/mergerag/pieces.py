@@ -81,20 +81,36 @@ def _cut(fragment: Fragment) -> Iterator[Fragment]:
 
 
 class Lengths:
-    """l(c) by the token counter in use: the sentences, a heading line for each section, a mark for each gap."""
+    """l(c) by the token counter in use: the sentences, a heading line each time that a section begins, a mark for each gap.
+
+    Headings in front of a sentence are shown only where the sentence goes on from the one before it.
+    """
 
     def __init__(self, sentences: Iterable[Sentence], count_tokens: TokenCounter) -> None:
+        sentences = list(sentences)
         lines = {s.section: heading_cost_line(s.fragment.title, s.fragment.headings) for s in sentences}
-        self._gap, *counts = count_tokens([GAP, *lines.values()])
-        self._headings = dict(zip(lines, counts, strict=True))
+        leads = {s: lead for s in sentences if (lead := _lead(s.fragment))}
+        self._gap, *counts = count_tokens([GAP, *lines.values(), *leads.values()])
+        self._headings = dict(zip(lines, counts, strict=False))
+        self._leads = dict(zip(leads, counts[len(lines) :], strict=True))
 
     def heading(self, sentence: Sentence) -> int:
         return self._headings[sentence.section]
 
     def __call__(self, sentences: Sequence[Sentence]) -> int:
-        sections = {sentence.section for sentence in sentences}
-        gaps = sum(a.section == b.section and not _touch(a, b) for a, b in pairwise(sentences))
-        return sum(s.tokens for s in sentences) + sum(map(self._headings.__getitem__, sections)) + gaps * self._gap
+        shown = sorted(sentences, key=lambda s: (s.fragment.doc_id, s.fragment.start))
+        sections = [section for section, _ in groupby(shown, key=lambda s: s.section)]
+        pairs = [(a, b) for a, b in pairwise(sentences) if a.section == b.section]
+        gaps = sum(not _touch(a, b) for a, b in pairs)
+        leads = sum(self._leads.get(b, 0) for a, b in pairs if _touch(a, b))
+        return (
+            sum(s.tokens for s in sentences) + sum(map(self._headings.__getitem__, sections)) + gaps * self._gap + leads
+        )
+
+
+def _lead(fragment: Fragment) -> str:
+    """The heading lines in front of the text."""
+    return fragment.text[: fragment.body - fragment.start].strip()
 
 
 def _touch(left: Sentence, right: Sentence) -> bool:
