@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -319,12 +319,11 @@ class LanceReader:
             ) from None
 
 
-class Spec:
+class Spec(NamedTuple):
     """A table with the name of the view that it belongs to."""
 
-    def __init__(self, view: str, table: Table) -> None:
-        self.view = view
-        self.table = table
+    view: str
+    table: Table
 
 
 def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:

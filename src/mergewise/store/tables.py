@@ -12,15 +12,13 @@ from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
 from types import UnionType
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from mergewise.types import Rows
-
-Record = TypeVar("Record")
 
 NUMBER = "doc"
 """The column of every table that holds the number of the row's document; the field `document` is read from it."""
