@@ -149,6 +149,26 @@ def test_compaction_moves_rows_and_the_addresses_follow(tmp_path: Path, monkeypa
     assert store.check() == []
 
 
+def test_a_full_disk_costs_time_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what is added nor what is compacted meanwhile is lost, and the next writer maps again."""
+    store = filled(tmp_path)
+
+    def full(*_: object) -> Mapped:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(MappingWriter, "with_rows", full)
+        store.write(rows_of(documents(20, 2), EMBEDDER))
+        store.optimize()
+        assert len(texts(store)) == 14 and store.check() == []
+        broken.setattr("mergewise.store.lance_change.MANY_FRAGMENTS", 0)
+        store.remove(["d3"])
+        store.optimize()  # which compacts: old addresses would lead to other rows
+        assert store.manifest.mapped == {} and len(texts(store)) == 13 and store.check() == []
+    store.repair()
+    assert set(store.manifest.mapped) == {"leaf", "section"} and len(texts(store)) == 13 and store.check() == []
+
+
 def test_files_that_nobody_names_are_deleted_after_a_while(tmp_path: Path) -> None:
     store = filled(tmp_path)
     named = {file for raw in store.manifest.mapped.values() for file in Mapped.of(raw).files}

@@ -184,17 +184,25 @@ class Change:
     def map_rows(self, *, compacted: bool) -> bool:
         """Write the rows that came since the last time to mapped files. Whether there were any.
 
-        Compacting moves rows, so that all addresses are then written anew.
+        Compacting moves rows, so that all addresses are then written anew. Files that cannot be written (a full disk) are
+        done without: rows are then read from the table.
         """
-        changed = False
+        before = dict(self.manifest.mapped)
+        mapped = dict(before)
         for name, spec in self.specs.items():
             if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
                 continue
-            written = self._mapped(name, Mapped.of(self.manifest.mapped.get(name)), compacted)
+            try:
+                written = self._mapped(name, Mapped.of(before.get(name)), compacted)
+            except OSError as error:
+                log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
+                if compacted:
+                    mapped.pop(name, None)  # its addresses are those of before
+                continue
             if written is not None:
-                changed = True
-                self.manifest = replace(self.manifest, mapped={**self.manifest.mapped, name: written.as_dict()})
-        return changed
+                mapped[name] = written.as_dict()
+        self.manifest = replace(self.manifest, mapped=mapped)
+        return mapped != before
 
     def _mapped(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)

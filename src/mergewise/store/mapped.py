@@ -11,6 +11,7 @@ holds until the table is compacted, and is written anew then.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -172,6 +173,7 @@ class MappingWriter:
         if not rows:
             (self._folder / file).unlink()
             return None, end
+        _flush(self._folder / file)
         return Segment(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
@@ -180,11 +182,18 @@ class MappingWriter:
         file = self._path("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
+        _flush(self._folder / file)
         return Mapped(self._mapping.segments, file, self._mapping.end)
 
     def _path(self, kind: str) -> str:
         """A name that was never used: a reader may still hold the file of an older state."""
         return f"{self._table}-{kind}-{time_ns()}.arrow"
+
+
+def _flush(path: Path) -> None:
+    """What a manifest names is on the disk before the manifest is."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
