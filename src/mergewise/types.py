@@ -62,7 +62,8 @@ class Document:
     """A text with an identity. The text never changes; every span of an index points into it.
 
     `outline` holds the headings in document order; None means that nobody looked, and Markdown headings in the text
-    are then found when the document is indexed. `pages` tile the text where the source had pages.
+    are then found when the document is indexed. `pages` tile the text where the source had pages. `units` are (start, end)
+    of passages that somebody cut already, such as chunks of another tool or the rows of a table: each becomes one leaf.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Document:
     metadata: Metadata = field(default_factory=dict)
     outline: tuple[Heading, ...] | None = None
     pages: tuple[Page, ...] = ()
+    units: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,
+        units=parsed.units,
     )
 
 

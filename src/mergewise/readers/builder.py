@@ -27,6 +27,7 @@ class Parsed:
     outline: tuple[Heading, ...] = ()
     pages: tuple[Page, ...] = ()
     metadata: Metadata = field(default_factory=dict)
+    units: tuple[tuple[int, int], ...] = ()  # passages that are to stay whole, as `Document.units`
 
 
 def visible(text: str) -> str:
