@@ -30,7 +30,9 @@ class Input:
         if isinstance(self.source, Document):
             given = self.source
             parts: object = (given.text, given.title, sorted(given.metadata.items()), given.outline, given.pages)
-            parts = (parts, given.units) if given.units else parts  # without units, the digest of versions that had none
+            parts = (
+                (parts, given.units) if given.units else parts
+            )  # without units, the digest of versions that had none
             return _digest(repr(parts).encode("utf-8", "surrogatepass"))
         try:
             return _digest(self.source.read_bytes())
