@@ -22,7 +22,7 @@ CODE = 400  # code is cut between its lines above this length
 
 Kind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
 
-_ITEM_MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:(?=\s))\s*")
+_ITEM_MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:)(?=\s)")
 _EDGE = re.compile(r"[=\-~^\"'`#*+_.:|\s]+")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?P<name>[\w.+-]+)::(?P<rest>[^\n]*)")
 _CODE_DIRECTIVES = frozenset(
@@ -84,7 +84,8 @@ class _Walk:
     found: list[Unit] = field(default_factory=list)
     open: set[int] = field(default_factory=set)  # units that say little without what follows
     _announced_by: int | None = None  # a unit that ends with a colon, until what follows has come
-    _list_of: int | None = None  # the unit that announced the list that is open
+    _listing: bool = False  # whether a list is open
+    _list_of: int | None = None  # the unit that announced it
     _items: list[_Item] = field(default_factory=list)
     _code_of: tuple[int, int | None] | None = None  # the indent of what announced a literal block, and that unit
 
@@ -160,6 +161,7 @@ class _Walk:
         return None
 
     def _table(self, region: Sequence[_Block]) -> None:
+        self._close_list()
         rows = _rows(self.text, region)
         header = len(self.found)
         self.open.add(header)
@@ -179,8 +181,9 @@ class _Walk:
         first = region[0]
         while self._items and self._items[-1].indent >= first.indent:
             self._items.pop()
-        if not self._items or self._announced_by is not None:
+        if not self._listing or (self._announced_by is not None and not self._items):
             self._list_of = self._announcement(first.start)
+        self._listing = True
         self._announced_by = None
         lead = self._items[-1].unit if self._items else self._list_of
         number = len(self.found)
@@ -196,19 +199,23 @@ class _Walk:
     def _paragraph(self, block: _Block) -> None:
         inside = self._items and block.indent > self._items[0].indent
         if not inside:
-            self._items.clear()
-            self._list_of = None
-        sentences = self._sentences(block)
+            self._close_list()
+        term = _is_definition(self.text, block.start, block.end)
+        whole = term and block.end - block.start <= ITEM
+        sentences = [(block.start, block.end)] if whole else self._sentences(block)
         number = len(self.found)
         lead, self._announced_by = self._announced_by, None
         if lead is None and inside:
             lead = self._items[-1].unit
         if lead is None and self.found and self._answers(block):
             lead = number - 1
-        term = _term_end(self.text, block.start, block.end) is not None
         for i, (start, end) in enumerate(sentences):
             self.found.append(Unit(start, end, (number if term else None) if i else lead))
         self._note_announcement(block.indent, block.end, len(self.found) - 1, whole=len(sentences) == 1)
+
+    def _close_list(self) -> None:
+        self._items.clear()
+        self._listing, self._list_of = False, None
 
     def _answers(self, block: _Block) -> bool:
         """Whether a paragraph belongs to the unit above: it qualifies it, or is the label of an answer to it."""
@@ -311,15 +318,15 @@ def _margin(text: str, start: int, end: int) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _term_end(text: str, start: int, end: int) -> int | None:
-    """Where the first line of a definition ends: a line without full stop, above lines that are deeper or begin with a colon."""
+def _is_definition(text: str, start: int, end: int) -> bool:
+    """Whether the first line is a term: one without full stop, above lines that are deeper or begin with a colon."""
     stop = text.find("\n", start, end)
     if stop < 0 or _END.search(text[start:stop].rstrip()):
-        return None
+        return False
     below = text[stop + 1 : end]
     line = text.rfind("\n", 0, start) + 1
     deeper = len(below) - len(below.lstrip(" \t")) > start - line
-    return stop if deeper or below.startswith((": ", ":\t")) else None
+    return deeper or below.startswith((": ", ":\t"))
 
 
 def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
