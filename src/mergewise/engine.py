@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -258,6 +258,9 @@ class Index:
             context = Context(question, strategy, AUTO_BUDGET if budget == "auto" else budget, "", 0, ())
         else:
             context = self._context(stored, question, strategy, budget, where, parameters, rounds, then)
+        if generate.MODES[mode].reads_evidence and context.evidence is None:
+            evidence = strategies.evidence_in(context, HybridReader(stored, self.embedder, where, self.search_settings))
+            context = replace(context, evidence=evidence)
         request = generate.Request(
             context, stored.document, self.tokens, self.embedder, self.chat, max_tokens=max_tokens, show=show
         )

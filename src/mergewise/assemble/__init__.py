@@ -9,6 +9,7 @@ from typing import Any
 from mergewise.assemble import auto_merge, longrag, macrag, mergerag, sentence, topk, weave
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.specs import assignments, split_spec, split_specs, with_new_names, with_parameters
+from mergewise.assemble.weave import evidence_in
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
 from mergewise.types import Context
@@ -18,6 +19,7 @@ __all__ = [
     "Models",
     "Strategy",
     "assemble",
+    "evidence_in",
     "merge_context",
     "resolve",
     "room_for",

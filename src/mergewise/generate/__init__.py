@@ -24,7 +24,7 @@ def _longrag(summary: str, reads: longrag.Text, extracts: longrag.Text | None = 
 
 MODES: dict[str, Mode] = {
     "closed-book": Mode(closed_book.answer, "what the model knows", needs="chat", reads_context=False),
-    "extractive": Mode(extractive.answer, "sentences of the passages, quoted"),
+    "extractive": Mode(extractive.answer, "sentences of the passages, quoted", reads_evidence=True),
     "fil": _longrag("the passages that pass a filter", "base", filters=True),
     "full-e&f": _longrag("filtered passages, and an extract of the documents", "base", extracts="long", filters=True),
     "full-ext": _longrag("the passages, and an extract of the documents", "base", extracts="long"),

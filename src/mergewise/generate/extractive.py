@@ -1,111 +1,119 @@
-"""The mode `extractive`: the one to three sentences of the context that answer best, verbatim and cited. It needs no model."""
+"""The mode `extractive`: the one to three sentences of the context that answer best, verbatim and cited. It needs no model.
+
+It reads what weave knows of the sentences (`Context.evidence`), and embeds nothing. A sentence answers with a probability,
+the logistic function of a few features. The best one is quoted first, with what it needs before it; where even the best one
+hardly answers, nothing was found.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice, takewhile
-
-import numpy as np
+from math import exp, log
 
 from mergewise.generate.citations import Locator
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND
-from mergewise.protocols import Embedder, FloatArray
-from mergewise.text.keys import heading_path
-from mergewise.text.sentences import split_sentences
+from mergewise.generate.sources import DocumentLookup
+from mergewise.text.markup import readable
+from mergewise.text.question import Wanted, offers, wanted_by
+from mergewise.text.spans import union
 from mergewise.text.terms import content_terms
-from mergewise.types import Answer, Context, Passage, Span
+from mergewise.types import Answer, Citation, Context, Evidence, Span
 
 SENTENCES = 3
-NEAR_BEST = 0.85  # a further sentence must score this share of the best one's
-LONGEST_QUOTE = 600  # characters
-# From which score a sentence answers, measured with questions to the right and to a wrong corpus (docs/evaluation.md).
-MIN_SCORE = 0.5  # of coverage and cosine together
-SURE_COSINE = 0.6  # alone, for a question in quite other words
-MIN_COVERAGE = 0.5  # without an embedder
+NEAR_BEST = 0.6  # a further sentence must answer with this share of the best one's probability
+LONGEST_QUOTE = 800  # characters of a sentence with what it needs; a longer one is quoted alone
+# Fitted by `benchmarks/answers.py`; docs/evaluation.md has the errors on both sides of LEAST.
+WITH_VECTORS: Mapping[str, float] = {"bias": -3.0, "relevance": 0.6, "cosine": 3.0, "terms": 1.0, "path_terms": 1.0}
+WITHOUT_VECTORS: Mapping[str, float] = {"bias": -3.0, "relevance": 0.6, "terms": 2.0, "path_terms": 1.0}
+LEAST = 0.2  # the best sentence's probability below which nothing was found
+
+_KEPT_LINES = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\||`{3}|~{3}| {4}\S)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Sentence:
-    number: int  # of its passage in the context
-    passage: Passage
-    span: Span
-    text: str
+class Quote:
+    """A sentence that may be quoted: its passage's number in the context, and how probably it answers."""
+
+    evidence: Evidence
+    number: int
+    probability: float
 
 
 def answer(request: Request) -> Answer:
-    """The sentences that answer the question, in the order of the context; `Answer.found` is False where none does."""
+    """The sentences that answer the question, best first; `Answer.found` is False where none does."""
     context = request.context
-    sentences = _sentences(context)
-    nothing = Answer(context.question, NOT_FOUND, (), context, context.usage, found=False)
-    if not sentences:
-        return nothing
-    coverage = _coverage(context.question, sentences)
-    cosine = _cosines(context.question, sentences, request.embedder)
-    scores = coverage if cosine is None else (coverage + cosine) / 2
+    quotes = quotes_of(context)
+    if not quotes or quotes[0].probability < LEAST:
+        return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False)
     locator = Locator(request.document)
-    ranked = (int(i) for i in np.argsort(-scores, kind="stable"))
-    ranked = (i for i in ranked if not locator.is_heading(sentences[i].span))
-    best = next(ranked, None)
-    if best is None or not _answers(scores[best], None if cosine is None else cosine[best]):
-        return nothing
-    near = takewhile(lambda i: scores[i] >= NEAR_BEST * scores[best], ranked)
-    chosen = sorted([best, *islice(near, SENTENCES - 1)])
-    quoted = [sentences[i] for i in chosen]
-    citations = tuple(locator.citation(sentence.number, sentence.text, sentence.span) for sentence in quoted)
-    text = " ".join(f"“{_one_line(c.text)}” [{c.number}]" for c in citations)
-    return Answer(context.question, text, citations, context, context.usage)
+    lines: list[str] = []
+    citations: list[Citation] = []
+    for quote in quotes:
+        if len(lines) == SENTENCES or quote.probability < NEAR_BEST * quotes[0].probability:
+            break
+        if any(quote.evidence.span.overlaps(citation.span) for citation in citations):
+            continue
+        cited = [locator.citation(quote.number, text, span) for span, text in _parts(quote.evidence, request.document)]
+        lines.append(f"“{' … '.join(_shown(citation.text) for citation in cited)}” [{quote.number}]")
+        citations += cited
+    return Answer(context.question, "\n".join(lines), tuple(citations), context, context.usage)
 
 
-def _answers(score: float, cosine: float | None) -> bool:
-    return score >= MIN_COVERAGE if cosine is None else score >= MIN_SCORE or cosine >= SURE_COSINE
-
-
-def _sentences(context: Context) -> list[_Sentence]:
-    """The sentences of the verbatim passages, each with its span in the document."""
-    return [
-        _Sentence(number, passage, Span(span.doc_id, span.start + start, span.start + end), part[start:end])
-        for number, passage in enumerate(context.passages, 1)
-        for span, part in passage.parts()
-        for start, end in _with_announced(part, split_sentences(part))
+def quotes_of(context: Context) -> list[Quote]:
+    """The sentences of the context's verbatim passages, the one that answers most probably first."""
+    wanted = wanted_by(context.question)
+    terms = content_terms(context.question)
+    quotes = [
+        Quote(evidence, number, probability(features(evidence, terms, wanted)))
+        for evidence in context.evidence or ()
+        if (number := _passage(evidence.span, context)) is not None
     ]
+    return sorted(quotes, key=lambda quote: -quote.probability)
 
 
-def _with_announced(text: str, sentences: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The sentences, where one that ends with a colon is joined with the next: neither says much without the other."""
-    joined: list[tuple[int, int]] = []
-    for start, end in sentences:
-        if joined and text[joined[-1][1] - 1] == ":" and end - joined[-1][0] <= LONGEST_QUOTE:
-            joined[-1] = (joined[-1][0], end)
-        else:
-            joined.append((start, end))
-    return joined
+def features(evidence: Evidence, terms: frozenset[str], wanted: Wanted | None) -> dict[str, float]:
+    """What tells whether a sentence answers a question with these terms; without "cosine" where there are no vectors."""
+    said = content_terms(evidence.text)
+    relevance = min(max(evidence.relevance, 1e-4), 1 - 1e-4)
+    known = {
+        "relevance": log(relevance / (1 - relevance)),
+        "terms": evidence.terms,
+        "path_terms": evidence.path_terms,
+        "new": len(said - terms) / max(1, len(said)),  # a sentence that only repeats the question does not answer it
+        "offers": float(offers(evidence.text, wanted)),
+        "asks": float(readable(evidence.text).rstrip(" \n*_`").endswith(("?", "？"))),
+    }
+    return known if evidence.cosine is None else {**known, "cosine": evidence.cosine}
 
 
-def _coverage(question: str, sentences: Sequence[_Sentence]) -> FloatArray:
-    """The share of the question's content terms that a sentence holds, shape (sentences,).
-
-    A term that stands in the heading path alone counts half: all sentences of a document share its title.
-    """
-    wanted = content_terms(question)
-    if not wanted:
-        return np.zeros(len(sentences), np.float32)
-    said = [wanted & content_terms(s.text) for s in sentences]
-    above = [wanted & content_terms(heading_path(s.passage.title, s.passage.headings)) for s in sentences]
-    held = [len(terms) + 0.5 * len(path - terms) for terms, path in zip(said, above, strict=True)]
-    shares: FloatArray = np.array(held, np.float32) / np.float32(len(wanted))
-    return shares
+def probability(known: Mapping[str, float]) -> float:
+    weights = WITH_VECTORS if "cosine" in known else WITHOUT_VECTORS
+    return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))  # "bias" counts as 1
 
 
-def _cosines(question: str, sentences: Sequence[_Sentence], embedder: Embedder | None) -> FloatArray | None:
-    if embedder is None:
-        return None
-    keys = [f"{heading_path(s.passage.title, s.passage.headings)}\n{s.text}".strip() for s in sentences]
-    rows = embedder.embed_documents(keys)
-    cosines: FloatArray = rows @ embedder.embed_queries([question])[0]
-    return cosines
+def _passage(span: Span, context: Context) -> int | None:
+    """The number of the verbatim passage that holds this span."""
+    for number, passage in enumerate(context.passages, 1):
+        if passage.verbatim and any(shown.contains(span) for shown in passage.spans):
+            return number
+    return None
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+def _parts(evidence: Evidence, document: DocumentLookup) -> Iterator[tuple[Span, str]]:
+    """The sentence with what it needs, as spans with their texts; what touches is one."""
+    source = document(evidence.span.doc_id)
+    if source is None or sum(map(len, evidence.needed)) > LONGEST_QUOTE:
+        yield evidence.span, evidence.text
+        return
+    for start, end in union(((span.start, span.end) for span in evidence.needed), source.text):
+        yield Span(source.id, start, end), source.text[start:end]
+
+
+def _shown(text: str) -> str:
+    """A quotation without mark-up: on one line, but for lists, tables and code, which keep their lines."""
+    if _KEPT_LINES.search(text):
+        return "\n".join(line.rstrip() for line in readable(text).split("\n") if line.strip())
+    return " ".join(readable(text).split())

@@ -46,3 +46,4 @@ class Mode:
     summary: str
     needs: Needs = "none"
     reads_context: bool = True
+    reads_evidence: bool = False  # whether it needs `Context.evidence`

@@ -5,6 +5,6 @@
 """
 
 from mergewise.assemble.weave.parameters import Weave
-from mergewise.assemble.weave.strategy import assemble, gather
+from mergewise.assemble.weave.strategy import assemble, evidence_in, gather
 
-__all__ = ["Weave", "assemble", "gather"]
+__all__ = ["Weave", "assemble", "evidence_in", "gather"]

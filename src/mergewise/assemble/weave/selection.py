@@ -52,8 +52,11 @@ def _needed(candidates: Candidates, best: Sequence[int], previous: bool) -> dict
         if candidate not in needed:
             needed[candidate] = candidates.needed(candidate, previous=previous)
             waiting.extend(needed[candidate] or ())
-    unknown = {candidate for candidate, bundle in needed.items() if bundle is None}
-    return {i: bundle for i, bundle in needed.items() if bundle is not None and unknown.isdisjoint(bundle)}
+    known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
+    while lacking := [candidate for candidate, bundle in known.items() if not known.keys() >= set(bundle)]:
+        for candidate in lacking:
+            del known[candidate]
+    return known
 
 
 def objective_of(candidates: Candidates, considered: Sequence[int], tokens: FloatArray, parameters: Weave) -> Objective:

@@ -40,7 +40,7 @@ def assemble(
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights)
     if not candidates.sentences:
-        return pack(question, [], budget, models, "document", trace)
+        return replace(pack(question, [], budget, models, "document", trace), evidence=())
     chosen, counts = select(candidates, budget, models, parameters, trace)
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
