@@ -62,7 +62,8 @@ def standing_alone(
     try:
         rewritten, spent = _by_model(question, said, chat, count_tokens)
     except ModelError as error:
-        log.warning("the follow-up question was not rewritten: %s", error.message)
+        log.warning("the follow-up question was not rewritten: %s failed", chat.spec)
+        log.debug("%s", error)
         return by_rules(question, said), Usage()
     return by_rules(question, said) if rewritten is None else rewritten, spent
 
