@@ -217,12 +217,15 @@ class Index:
         """
         if self._embedder is None and self.manifest.dimension:
             spec = self.manifest.embedder
-            if not knows_embedder(spec):
+            try:
+                self._embedder = load_embedder(spec)
+            except UsageError:
+                if knows_embedder(spec):
+                    raise
                 raise UsageError(
                     f"{self.store.directory} was built with an embedder of your own, {spec!r}",
                     "give it again: mergewise.open(path, embedder=...)",
-                )
-            self._embedder = load_embedder(spec)
+                ) from None
         return self._embedder
 
     # -- documents
