@@ -274,6 +274,24 @@ def test_many_keep_to_the_limit(open_with: Callable[..., mw.Index]) -> None:
     assert chat.transcript.most_at_once == 3
 
 
+def test_many_that_are_called_off_stop(open_with: Callable[..., mw.Index]) -> None:
+    chat = ScriptedChat([SLOW])
+    index = open_with(chat=chat)
+
+    async def cancel() -> None:
+        task = asyncio.create_task(index.aask_many([QUESTION] * 20, concurrency=2))
+        while len(chat.asked) < 2:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert until(lambda: chat.transcript._under_way == 0)
+    assert until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("mergewise-ask")])
+    assert len(chat.asked) == 2
+
+
 def test_an_error_of_any_kind_stands_in_its_place(open_with: Callable[..., mw.Index]) -> None:
     def script(messages: Sequence[Message]) -> str:
         if "dogs" in messages[-1].text.rpartition("Question:")[2]:

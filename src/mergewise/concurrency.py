@@ -29,8 +29,13 @@ class Work:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._cancelled = False
+        self.cancelled = False
         self._awaited: set[Future[Any]] = set()
+
+    @classmethod
+    def current(cls) -> Work:
+        """The work that the caller is part of, else a new one."""
+        return cls._current.get() or cls()
 
     def do(self, function: Callable[[], Result]) -> Result:
         """The function's result. What it awaits by `Background.run` is part of the work. CancelledError once called off."""
@@ -42,7 +47,7 @@ class Work:
 
     def cancel(self) -> None:
         with self._lock:
-            self._cancelled = True
+            self.cancelled = True
             awaited = list(self._awaited)
         for future in awaited:
             future.cancel()
@@ -55,7 +60,7 @@ class Work:
 
     def _wait(self, future: Future[Result]) -> Result:
         with self._lock:
-            if self._cancelled:
+            if self.cancelled:
                 raise CancelledError
             self._awaited.add(future)
         try:
@@ -93,6 +98,9 @@ class Background:
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result. When the caller is interrupted, so is the coroutine."""
+        if Work.current().cancelled:
+            coroutine.close()
+            raise CancelledError
         future = self.start(coroutine)
         try:
             return Work.wait(future)

@@ -148,11 +148,14 @@ def each(work: Callable[[str], Answer], questions: Sequence[str], concurrency: i
     """The answers, at most `concurrency` at the same time, in the order of the questions. An error stands in for its answer."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise UsageError(f"the number of questions at once is {concurrency!r}", "give 1 or more")
+    called = Work.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
         try:
-            asked = [pool.submit(copy_context().run, _attempt, work, question) for question in questions]
+            attempts = [partial(_attempt, work, question) for question in questions]
+            asked = [pool.submit(copy_context().run, called.do, attempt) for attempt in attempts]
             return [one.result() for one in asked]
         except BaseException:
+            called.cancel()
             pool.shutdown(wait=False, cancel_futures=True)
             raise
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,10 +66,3 @@ def test_it_is_awaited(index: mw.Index) -> None:
         return await asyncio.gather(*(component.run_async(QUESTION) for _ in range(10)))
 
     assert asyncio.run(ask()) == [component.run(QUESTION)] * 10
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "haystack", None)
-    monkeypatch.delitem(sys.modules, "mergewise.integrations.haystack")
-    with pytest.raises(mw.MissingExtra, match=r"mergewise\[haystack\]"):
-        import mergewise.integrations.haystack  # noqa: F401

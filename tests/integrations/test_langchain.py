@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from itertools import pairwise
 
 import pytest
@@ -58,10 +57,3 @@ def test_it_is_awaited_and_batched_and_part_of_a_chain(index: mw.Index) -> None:
     chain = retriever | RunnableLambda(lambda documents: "\n".join(d.page_content for d in documents))
     assert "Delft" in chain.invoke(QUESTION)
     assert all(one.id != other.id for one, other in pairwise(expected))
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "langchain_core.retrievers", None)
-    monkeypatch.delitem(sys.modules, "mergewise.integrations.langchain")
-    with pytest.raises(mw.MissingExtra, match=r"mergewise\[langchain\]"):
-        import mergewise.integrations.langchain  # noqa: F401

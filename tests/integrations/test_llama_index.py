@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 import pytest
 
@@ -81,10 +80,3 @@ def test_a_query_engine_answers_from_it(index: mw.Index) -> None:
     made = get_response_synthesizer(llm=MockLLM())
     engine = RetrieverQueryEngine(MergewiseRetriever(index, budget=100), response_synthesizer=made)
     assert "Delft" in "".join(node.text for node in engine.query(QUESTION).source_nodes)
-
-
-def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "llama_index.core.retrievers", None)
-    monkeypatch.delitem(sys.modules, "mergewise.integrations.llama_index")
-    with pytest.raises(mw.MissingExtra, match=r"mergewise\[llama-index\]"):
-        import mergewise.integrations.llama_index  # noqa: F401
