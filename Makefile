@@ -1,12 +1,13 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          every check, the same ones as in CI
+# make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
 # make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills instead of 20
 
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint bench chaos clean
+.PHONY: demo test lint integrations bench chaos clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -23,6 +24,11 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+integrations: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack]"
+	$(BIN)/python -c "import haystack, langchain_core, llama_index.core"  # their tests would be skipped without a word
+	$(BIN)/python -m pytest tests/integrations
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none

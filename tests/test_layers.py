@@ -17,10 +17,11 @@ LEVELS = [
     {"store", "inputs"},
     {"index"},
     {"retrieve", "assemble", "generate"},
-    {"rounds"},
+    {"rounds", "history", "twins"},
+    {"asking"},
     {"engine"},
     {"train", "evaluate", "scale"},
-    {"server", "cli"},
+    {"server", "cli", "integrations"},
 ]
 # the ground floor of its level: strings and spans, which all rooms above and beside it may use
 SHARED = {"text"}

@@ -1,7 +1,19 @@
-"""mergewise: the densest context for a token budget, every sentence traceable to its source."""
+"""mergewise: the densest context for a token budget, every sentence traceable to its source.
+
+    import mergewise as mw
+
+    with mw.open("my.index") as index:                  # a directory, created if absent
+        index.add("docs/")                              # files, folders, mw.Document(...)
+        context = index.context("question", budget=640)
+        answer = index.ask("question")
+
+Begin with `help(mw.open)` and `help(mw.Index)`. All errors are a `MergewiseError`, with a hint. What is done is logged by the
+logger "mergewise".
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from mergewise.errors import (
@@ -71,6 +83,8 @@ __all__ = [
     "open",
 ]
 
+logging.getLogger("mergewise").addHandler(logging.NullHandler())
+
 
 def __getattr__(name: str) -> object:
     """`open` and `Index` bring the store and numpy along, so they are imported when they are first asked for."""
@@ -79,3 +93,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(engine, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,19 +1,73 @@
-"""Coroutines run from ordinary code: event loops in threads of their own, started when they are first needed.
+"""Coroutines run from ordinary code, and ordinary code awaited: loops and threads of our own, started when first needed.
 
 `asyncio.run` would fail inside a running loop (a notebook, a server) and would close the connections that clients keep.
 Chat models share one loop. A store has one of its own: what a model's coroutine asks of a store must not wait for itself.
+
+Code that is awaited runs in a pool of threads of its own, since it may wait long for a model: the default pool of asyncio is
+small, and belongs to the caller. Whoever no longer wants a result calls the work off (`Work`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextvars import ContextVar, copy_context
 from threading import Lock, Thread
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+
+THREADS = 32  # that await models and stores for coroutines
+
+
+class Work:
+    """Work that another thread may call off: the coroutine that it waits for is then cancelled, and so is every later one."""
+
+    _current: ContextVar[Work | None] = ContextVar("mergewise-work", default=None)
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.cancelled = False
+        self._awaited: set[Future[Any]] = set()
+
+    @classmethod
+    def current(cls) -> Work:
+        """The work that the caller is part of, else a new one."""
+        return cls._current.get() or cls()
+
+    def do(self, function: Callable[[], Result]) -> Result:
+        """The function's result. What it awaits by `Background.run` is part of the work. CancelledError once called off."""
+        before = self._current.set(self)
+        try:
+            return function()
+        finally:
+            self._current.reset(before)
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled = True
+            awaited = list(self._awaited)
+        for future in awaited:
+            future.cancel()
+
+    @classmethod
+    def wait(cls, future: Future[Result]) -> Result:
+        """The future's result, unless the work that waits for it is called off."""
+        work = cls._current.get()
+        return future.result() if work is None else work._wait(future)
+
+    def _wait(self, future: Future[Result]) -> Result:
+        with self._lock:
+            if self.cancelled:
+                raise CancelledError
+            self._awaited.add(future)
+        try:
+            return future.result()
+        finally:
+            with self._lock:
+                self._awaited.discard(future)
 
 
 class Background:
@@ -44,9 +98,12 @@ class Background:
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result. When the caller is interrupted, so is the coroutine."""
+        if Work.current().cancelled:
+            coroutine.close()
+            raise CancelledError
         future = self.start(coroutine)
         try:
-            return future.result()
+            return Work.wait(future)
         except BaseException:
             future.cancel()
             raise
@@ -63,3 +120,37 @@ async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+class _Pool:
+    """Threads that do what coroutines await. After a fork the child has a pool of its own."""
+
+    def __init__(self) -> None:
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        self._lock = Lock()
+        self._executor: ThreadPoolExecutor | None = None
+
+    @property
+    def executor(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work")
+            return self._executor
+
+
+_POOL = _Pool()
+
+
+async def in_thread(function: Callable[[], Result]) -> Result:
+    """The function's result, computed in a thread of the pool. When the caller is cancelled, the work is called off."""
+    work = Work()
+    loop = asyncio.get_running_loop()
+    try:
+        return await loop.run_in_executor(_POOL.executor, copy_context().run, work.do, function)
+    except asyncio.CancelledError:
+        work.cancel()
+        raise

@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from types import TracebackType
+from typing import Any, cast
 
-from mergewise import assemble as strategies
-from mergewise import generate
-from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
-from mergewise.errors import CorruptIndex, EmbedderMismatch, UsageError
+from mergewise import asking, generate
+from mergewise.asking import Budget, Means, Search
+from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.errors import CorruptIndex, MergewiseError, UsageError
+from mergewise.history import Turn
 from mergewise.index import VIEWS, pipeline
 from mergewise.inputs import Source, inputs_of
-from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
+from mergewise.models import knows_embedder, load_chat, load_embedder, load_reranker, load_scorer, release
 from mergewise.models.cache import CachedChat
-from mergewise.models.scores import RememberingReranker
+from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
-from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.rounds import in_rounds, rounds_or_hops
+from mergewise.models.unstreamed import streaming
+from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.rounds import rounds_or_hops
+from mergewise.store.closed import ClosedStore
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
+from mergewise.twins import asynchronous, each, streamed, streamed_awaited
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Problem
+
+log = logging.getLogger("mergewise")
 
 DEFAULT_VIEWS = ("leaf",)
 _WRITTEN = ".summaries"  # in the index's directory: what a chat model wrote for a view
 
-Budget: TypeAlias = int | Literal["auto"]
-"""Most tokens that a context may hold; "auto" lets weave decide."""
+AT_ONCE = 8  # questions of `ask_many`
 
 
 def open(
@@ -39,7 +47,7 @@ def open(
     *,
     views: Sequence[str] = DEFAULT_VIEWS,
     settings: Mapping[str, Any] | None = None,
-    embedder: str | None = None,
+    embedder: str | Embedder | None = None,
     chat: str | ChatModel = CHAT,
     reranker: str | Reranker = RERANKER,
     scorer: str | NLLScorer = SCORER,
@@ -53,17 +61,23 @@ def open(
 ) -> Index:
     """The index in the directory `path`, created if absent.
 
-    `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL"; an index remembers
-    its own and refuses another (`EmbedderMismatch`). `chat`, `reranker` and `scorer` are the models that answer, order
-    and compare: specs (see the guide), or objects of the protocols. In the directory `cache` the chat model's answers
-    are kept, so that no call is paid for twice. `tokens` counts tokens for budgets, exactly; give the tokenizer of your
-    chat model. With `create=False` a missing index is a `UsageError`.
+    `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL", or an object of the
+    protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
+    object is to be given each time that the index is opened, since nothing can be loaded by its spec. `chat`,
+    `reranker` and `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the
+    protocols. In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `tokens`
+    counts tokens for budgets, exactly; give the tokenizer of your chat model. With `create=False` a missing index is
+    a `UsageError`.
 
     `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
     the view gets it now, in batches, with `progress`; after a kill the next call goes on.
 
     `search` and `slices` are older names of `search_settings` and `settings["slice"]`.
+
+    Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
+    not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
+    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for an hour.
     """
     if search is not None:
         search_settings = search
@@ -73,20 +87,30 @@ def open(
         _warn_of("slices", "settings={'slice': ...}")
     wanted = _wanted_views(views, settings or {})
     directory = _directory(path)
+    given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     store = LanceStore(directory, VIEWS)
     if read_manifest(directory) is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, _new_manifest(embedder or EMBEDDER, wanted), VIEWS)
-    _check_embedder(store, embedder)
+        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted), VIEWS)
+    manifest = store.manifest
+    check_embedder(directory, manifest.embedder, manifest.dimension, given)
+    models = (
+        load_chat(chat) if isinstance(chat, str) else streaming(chat),
+        load_reranker(reranker) if isinstance(reranker, str) else reranker,
+        load_scorer(scorer) if isinstance(scorer, str) else scorer,
+    )
     index = Index(
         store=store,
         tokens=tokens,
         search_settings=search_settings,
-        chat=_cached(load_chat(chat) if isinstance(chat, str) else chat, cache),
-        reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
-        scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
+        chat=_cached(models[0], cache),
+        reranker=models[1],
+        scorer=models[2],
+        _embedder=None if isinstance(given, str) else given,
+        _loaded=tuple(m for m, asked in zip(models, (chat, reranker, scorer), strict=True) if isinstance(asked, str)),
     )
+    log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
     return index
 
@@ -108,19 +132,10 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
     return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
 
 
-def _new_manifest(spec: str, wanted: Mapping[str, dict[str, Any] | None]) -> Manifest:
-    model = load_embedder(spec)
+def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None]) -> Manifest:
+    spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
     views = {name: ViewState(VIEWS[name].dump() if asked is None else asked) for name, asked in wanted.items()}
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
-
-
-def _check_embedder(store: LanceStore, embedder: str | None) -> None:
-    built_with = store.manifest.embedder
-    if embedder is not None and embedder != built_with:
-        raise EmbedderMismatch(
-            f"{store.directory} was built with the embedder {built_with!r}, not {embedder!r}",
-            f"use --embedder {built_with}, or index into another directory",
-        )
 
 
 def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
@@ -133,7 +148,11 @@ def _warn_of(old: str, new: str) -> None:
 
 @dataclass
 class Index:
-    """Documents, searchable. Made by `mergewise.open`; safe to use from several threads."""
+    """Documents, searchable. Made by `mergewise.open`; safe to use from several threads, and a context manager.
+
+    Everything but `close` raises UsageError once the index is closed, and CorruptIndex where what is on the disk does not fit
+    together.
+    """
 
     store: LanceStore
     tokens: TokenCounter
@@ -141,7 +160,40 @@ class Index:
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
-    _embedder: Embedder | None = field(default=None, repr=False)
+    _embedder: Embedder | None = None
+    _loaded: tuple[object, ...] = ()
+
+    def __repr__(self) -> str:
+        if isinstance(self.store, ClosedStore):
+            return f"Index({str(self.store.directory)!r}, closed)"
+        try:
+            state = f"{len(self)} documents, embedder {self.manifest.embedder}"
+        except MergewiseError as error:
+            state = type(error).__name__
+        return f"Index({str(self.store.directory)!r}, {state})"
+
+    def __enter__(self) -> Index:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of files, of loaded models and of connections. Questions under way are finished; models given as objects stay.
+
+        Closing twice is once. Raises nothing.
+        """
+        if isinstance(self.store, ClosedStore):
+            return
+        directory, loaded = self.store.directory, self._loaded
+        self.store = cast(LanceStore, ClosedStore(directory))
+        self.chat = self.reranker = self.scorer = self._embedder = None
+        self._loaded = ()
+        for model in loaded:
+            release(model)
+        log.info("closed %s", directory)
 
     def __len__(self) -> int:
         return len(self.store.reader().numbers())
@@ -159,9 +211,21 @@ class Index:
 
     @property
     def embedder(self) -> Embedder | None:
-        """Loaded when it is first needed; None for an index of text alone."""
+        """Loaded when it is first needed; None for an index of text alone.
+
+        Raises UsageError where it was given as an object and must be given again, MissingExtra and ModelError as `open` does.
+        """
         if self._embedder is None and self.manifest.dimension:
-            self._embedder = load_embedder(self.manifest.embedder)
+            spec = self.manifest.embedder
+            try:
+                self._embedder = load_embedder(spec)
+            except UsageError:
+                if knows_embedder(spec):
+                    raise
+                raise UsageError(
+                    f"{self.store.directory} was built with an embedder of your own, {spec!r}",
+                    "give it again: mergewise.open(path, embedder=...)",
+                ) from None
         return self._embedder
 
     # -- documents
@@ -171,7 +235,7 @@ class Index:
         return self.store.reader().documents()
 
     def document(self, doc_id: str) -> Document:
-        """One document with its text, outline and pages; `UsageError` where there is none of this id."""
+        """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
         document = self.store.reader().document(doc_id)
         if document is None:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
@@ -182,15 +246,21 @@ class Index:
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
+
+        Raises IndexBusy where another process writes for an hour, StoreError where it changed the views meanwhile, ModelError
+        where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
         return pipeline.add(inputs_of(sources), self.store, VIEWS, self._makers(), progress)
 
     def remove(self, doc_ids: Iterable[str]) -> int:
-        """Remove documents with all their rows, in one step; how many of the ids there were."""
+        """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
         return self.store.remove(list(dict.fromkeys(doc_ids)))
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
-        """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default."""
+        """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default.
+
+        Raises UsageError where the index has the view with other settings, and what `add` raises.
+        """
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
             if standing is not None and asked is not None and standing != asked:
@@ -217,6 +287,7 @@ class Index:
         parameters: Mapping[str, object] | None = None,
         rounds: int = 1,
         then: str | None = None,
+        history: Sequence[Turn] = (),
         hops: int | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
@@ -226,9 +297,15 @@ class Index:
         documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `rounds`, further searches ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
         `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
+
+        `history` is what was said before: answers, messages, or pairs of question and answer. A question that leans on it is
+        made to stand alone, by the chat model or by rules; `Context.question` is the question that was searched for.
+
+        Raises UsageError for an empty question, a budget, strategy, parameter, condition or history that cannot be, or a view
+        that the index lacks; ModelError where a model fails for good; and what `embedder` raises.
         """
-        rounds = rounds_or_hops(rounds, hops)
-        return self._context(self.store.reader(), question, strategy, budget, where, parameters, rounds, then)
+        search = Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
+        return asking.context(question, search, self._means())
 
     def ask(
         self,
@@ -243,58 +320,83 @@ class Index:
         then: str | None = None,
         max_tokens: int = MAX_TOKENS,
         show: generate.Show | None = None,
+        history: Sequence[Turn] = (),
         hops: int | None = None,
     ) -> Answer:
         """The answer, with citations.
 
         `mode` is a name in `mergewise.generate.MODES`. The default without a chat model is "extractive": the one to three
         sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
-        the pieces of its answer as they arrive, and it may write `max_tokens` in one call.
+        the pieces of its answer as they arrive, and it may write `max_tokens` in one call. All else is as in `context`;
+        with a `history`, `Answer.question` is the question as it was asked, and that of its context the one searched for.
+
+        Raises UsageError for a mode that there is not or whose model is missing, ModelError where the chat model fails for good
+        or answers nothing, and what `context` raises.
         """
-        mode, rounds = generate.mode_for(mode, self.chat), rounds_or_hops(rounds, hops)
-        stored = self.store.reader()
-        if not generate.MODES[mode].reads_context:
-            _check_question(question, budget, rounds)
-            context = Context(question, strategy, AUTO_BUDGET if budget == "auto" else budget, "", 0, ())
-        else:
-            context = self._context(stored, question, strategy, budget, where, parameters, rounds, then)
-        if generate.MODES[mode].reads_evidence and context.evidence is None:
-            evidence = strategies.evidence_in(context, HybridReader(stored, self.embedder, where, self.search_settings))
-            context = replace(context, evidence=evidence)
-        request = generate.Request(
-            context, stored.document, self.tokens, self.embedder, self.chat, max_tokens=max_tokens, show=show
-        )
-        return generate.answer(mode, request)
+        search = Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
+        return asking.answer(question, search, self._means(), generate.mode_for(mode, self.chat), max_tokens, show)
 
-    def _context(
+    def ask_many(
         self,
-        stored: StoreReader,
-        question: str,
-        strategy: str,
-        budget: Budget,
-        where: str | None,
-        parameters: Mapping[str, object] | None,
-        rounds: int,
-        then: str | None,
-    ) -> Context:
-        _check_question(question, budget, rounds)
-        reranker = None if self.reranker is None else RememberingReranker(self.reranker)
-        reader = HybridReader(stored, self.embedder, where, self.search_settings, reranker)
-        models = strategies.Models(self.tokens, self.chat, reranker, self.scorer, self.tokens is count_tokens)
-        if budget == "auto":
-            budget, parameters = AUTO_BUDGET, strategies.stopping(strategy, AUTO_STOP, parameters)
-        room = budget if then is None else strategies.room_for(then, budget)
+        questions: Iterable[str],
+        *,
+        concurrency: int = AT_ONCE,
+        strategy: str = STRATEGY,
+        budget: Budget = BUDGET,
+        where: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+        mode: str | None = None,
+        rounds: int = 1,
+        then: str | None = None,
+        max_tokens: int = MAX_TOKENS,
+    ) -> list[Answer | Exception]:
+        """The answers to many questions, in their order, `concurrency` of them at the same time.
 
-        def assemble(question: str) -> Context:
-            return strategies.assemble(strategy, question, reader, room, models, parameters)
+        Where a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded
+        in one call. Raises UsageError for a `concurrency` or a mode that cannot be.
+        """
+        if isinstance(questions, str):
+            raise UsageError("ask_many was given one text", "give a list of questions, or use ask")
+        asked = list(questions)
+        ask = partial(
+            self._with_vectors_of(asked).ask,
+            strategy=strategy,
+            budget=budget,
+            where=where,
+            parameters=parameters,
+            mode=generate.mode_for(mode, self.chat),
+            rounds=rounds,
+            then=then,
+            max_tokens=max_tokens,
+        )
+        return each(ask, asked, concurrency)
 
-        context = in_rounds(question, rounds, assemble, models, stored.document)
-        return context if then is None else strategies.merge_context(then, context, budget, models)
+    acontext = asynchronous(context)
+    aask = asynchronous(ask)
+    aask_many = asynchronous(ask_many)
+    ask_stream = streamed(ask)
+    aask_stream = streamed_awaited(ask)
+
+    def _with_vectors_of(self, questions: Sequence[str]) -> Index:
+        """This index, which has embedded these questions already, where that is possible in one call."""
+        embedder = self.embedder
+        try:
+            asked = [question for question in questions if question.strip()]
+            return self if embedder is None else replace(self, _embedder=QuestionVectors(embedder, asked))
+        except MergewiseError:
+            return self  # one of them may be to blame: each will tell for itself
+
+    def _means(self) -> Means:
+        models = (self.embedder, self.chat, self.reranker, self.scorer)
+        return Means(self.store.reader(), self.tokens, self.search_settings, *models)
 
     # -- care
 
     def check(self, *, repair: bool = False) -> list[Problem]:
-        """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned."""
+        """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned.
+
+        Raises IndexBusy where it is to repair while another process writes for an hour, and what `embedder` raises.
+        """
         try:
             problems = self.store.check()
         except CorruptIndex as error:
@@ -305,12 +407,3 @@ class Index:
         damaged = dict.fromkeys(problem.doc_id for problem in problems if problem.doc_id is not None)
         pipeline.rebuild(self.store, VIEWS, self._makers(), list(damaged))
         return self.store.check()
-
-
-def _check_question(question: str, budget: Budget, rounds: int) -> None:
-    if not question.strip():
-        raise UsageError("the question is empty", "ask something")
-    if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
-        raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
-    if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-        raise UsageError(f"the number of rounds is {rounds!r}", "give 1 or more")

@@ -20,6 +20,15 @@ LeafId: TypeAlias = Annotated[int, "leaf"]
 """The number of a leaf, in a record of another view. A builder counts from the document's first leaf."""
 
 
+_SHOWN = 60  # characters of a text that a record's repr shows
+
+
+def _short(text: str) -> str:
+    """The beginning of a text, quoted, on one line."""
+    line = " ".join(text[: 4 * _SHOWN].split())
+    return repr(line if len(line) <= _SHOWN and len(text) <= 4 * _SHOWN else line[: _SHOWN - 1].rstrip() + "…")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
     """`document(doc_id).text[start:end]`, in characters (code points) of the root document's text."""
@@ -73,6 +82,9 @@ class Document:
     outline: tuple[Heading, ...] | None = None
     pages: tuple[Page, ...] = ()
     units: tuple[tuple[int, int], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Document({self.id!r}, title={_short(self.title)}, {len(self.text):,} characters)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +238,11 @@ class Passage:
     title: str = ""
     headings: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        places = ", ".join(f"{span.doc_id}:{span.start}-{span.end}" for span in self.spans[:1])
+        more = f" and {len(self.spans) - 1} more" if len(self.spans) > 1 else ""
+        return f"Passage({_short(self.text)}, {places}{more}, score={self.score:.3g})"
+
     def parts(self) -> list[tuple[Span, str]]:
         """The spans of a verbatim passage, each with its text."""
         parts, position = [], 0
@@ -330,6 +347,10 @@ class Context:
     usage: Usage = Usage()
     evidence: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
 
+    def __repr__(self) -> str:
+        size = f"{len(self.passages)} passages, {self.tokens} of {self.budget} tokens"
+        return f"Context({_short(self.question)}, {self.strategy}, {size})"
+
 
 @dataclass(frozen=True, slots=True)
 class Citation:
@@ -341,6 +362,9 @@ class Citation:
     title: str
     headings: tuple[str, ...] = ()
     page: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Citation([{self.number}] {_short(self.text)}, {self.span.doc_id}:{self.span.start}-{self.span.end})"
 
     @property
     def mark(self) -> int:
@@ -370,6 +394,10 @@ class Answer:
     unsupported: float | None = None
     trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
 
+    def __repr__(self) -> str:
+        found = f"{len(self.citations)} citations" if self.found else "nothing found"
+        return f"Answer({_short(self.text)}, {found}, {self.mode})"
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -387,6 +415,11 @@ class AddReport:
     replaced: int = 0
     unchanged: int = 0
     failed: tuple[Failure, ...] = ()
+
+    def __repr__(self) -> str:
+        values = {name: getattr(self, name) for name in self.__slots__}
+        counts = {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
+        return f"AddReport({', '.join(f'{name}={count}' for name, count in counts.items() if count)})"
 
     def __add__(self, other: AddReport) -> AddReport:
         return AddReport(

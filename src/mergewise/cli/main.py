@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import tomllib
 from pathlib import Path
@@ -45,6 +46,7 @@ def root(version: bool = typer.Option(False, "--version", help="Print the versio
 
 def main() -> None:
     """Run the command and exit with 0, 1 (the work failed) or 2 (wrong usage). An error prints one line and a hint below."""
+    logging.getLogger("mergewise").addHandler(logging.StreamHandler())  # such as: another process is writing
     command = typer.main.get_command(app)
     try:
         command(default_map=configuration())

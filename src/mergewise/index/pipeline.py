@@ -5,9 +5,11 @@ Whoever has a store and makers can run it; each batch is one change of the index
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from time import perf_counter
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -15,6 +17,8 @@ from mergewise.inputs import Input
 from mergewise.protocols import Store
 from mergewise.store.views import Makers, Progress, Registry, View, views_of
 from mergewise.types import AddReport, Document, DocumentRows, Failure
+
+log = logging.getLogger("mergewise")
 
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
@@ -45,6 +49,7 @@ def add(
     inputs: Sequence[Input], store: Store, registry: Registry, makers: Makers, progress: Progress | None = None
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
+    began = perf_counter()
     standing = _digests(store, [given.name for given in inputs])
     report = AddReport()
     batch: list[tuple[Document, str]] = []
@@ -57,6 +62,7 @@ def add(
                 batch.append((given.document(), digest))
             except ReadError as error:
                 report += AddReport(failed=(Failure(given.name, error.message),))
+                log.debug("%s was not read: %s", given.name, error.message)
         if batch and (_is_full(batch) or done == len(inputs)):
             report += store.write(rows_of(batch, registry, store.settings, makers))
             batch = []
@@ -64,6 +70,7 @@ def add(
             progress(done, len(inputs), given.name)
     if report.added or report.replaced:
         store.optimize()
+    log.info("added: %s, %.1f s", report, perf_counter() - began)
     return report
 
 

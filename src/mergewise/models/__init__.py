@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
+from mergewise.concurrency import run
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -94,6 +95,11 @@ SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
 }
 
 
+def knows_embedder(spec: str) -> bool:
+    """Whether an embedder can be loaded by this spec; one that was given as an object mostly cannot."""
+    return _found(spec, EMBEDDERS) is not None
+
+
 def load_embedder(spec: str) -> Embedder | None:
     """The embedder that `spec` names, or None for `none`: text search alone.
 
@@ -124,8 +130,24 @@ def load_scorer(spec: str) -> NLLScorer | None:
 
 def _find(spec: str, forms: Mapping[str, Loader], what: str) -> tuple[Loader, str]:
     """The loader for the form of this spec, and the name that it is to load."""
+    found = _found(spec, forms)
+    if found is not None:
+        return found
+    raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
+
+
+def _found(spec: str, forms: Mapping[str, Loader]) -> tuple[Loader, str] | None:
     kind, colon, name = spec.partition(":")
     for form, load in forms.items():
         if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon):
             return load, name
-    raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
+    return None
+
+
+def release(model: object) -> None:
+    """Close the connections that a model keeps, where it keeps some."""
+    aclose, close = getattr(model, "aclose", None), getattr(model, "close", None)
+    if aclose is not None:
+        run(aclose())
+    elif close is not None:
+        close()

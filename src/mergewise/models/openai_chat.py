@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,8 @@ from mergewise.types import Message, Reply, Usage
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
+
+log = logging.getLogger("mergewise")
 
 Options: TypeAlias = dict[str, Any]
 Schema: TypeAlias = Mapping[str, object]
@@ -127,6 +130,7 @@ class OpenAIChat:
                 except Exception as error:
                     if not self._is_lost(error) or answer.text or attempt == self._retries:
                         raise self._failure(error) from error
+                    log.info("%s: the stream broke (%s); asking again", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
                     if answer.reason is None:

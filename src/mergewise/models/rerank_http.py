@@ -8,6 +8,7 @@ comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import httpx2
 
     from mergewise.protocols import FloatArray
+
+log = logging.getLogger("mergewise")
 
 BATCH_TEXTS = 64
 RETRIES = 4
@@ -92,10 +95,12 @@ class HTTPReranker:
                 if last:
                     reason = str(error) or type(error).__name__
                     raise ModelError(f"{self.spec} failed: {reason}", f"is {self._url} up?") from error
+                log.info("the rerank endpoint was not reached (%s); asking again", type(error).__name__)
                 time.sleep(min(self._pause * 2**attempt, _LONGEST_PAUSE))
                 continue
             if last or answer.status_code not in _AGAIN:
                 return answer
+            log.info("the rerank endpoint answered %d; asking again", answer.status_code)
             time.sleep(self._wait(answer, attempt))
         raise AssertionError("the loop returns")
 

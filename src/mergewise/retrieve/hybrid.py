@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any, Literal, TypeVar
 
 from mergewise.errors import UsageError
@@ -14,6 +16,8 @@ from mergewise.retrieve.fusion import convex, reciprocal_rank
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
 from mergewise.types import Definition, Hit, Leaf, LeafSentences, Section
+
+log = logging.getLogger("mergewise")
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
@@ -128,13 +132,15 @@ class HybridReader:
 
     def _both_searches(self, question: str, k: int, table: str | None, column: str) -> tuple[Ranking, Ranking]:
         """Both rankings. Full text is searched while the question is embedded, and while its vector is searched."""
+        began = perf_counter()
         depth = max(k, self._search.depth)
         text = self._store.start_text_search(question, depth, self._where, table)
         query = self.question_vector(question)
-        if query is None:
-            return text.result(), []
-        vector = self._store.start_vector_search(query, depth, self._where, table, column)
-        return text.result(), vector.result()
+        vector = None if query is None else self._store.start_vector_search(query, depth, self._where, table, column)
+        found = text.result(), [] if vector is None else vector.result()
+        took = 1000 * (perf_counter() - began)
+        log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
+        return found
 
     def _fused(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
         if self._embedder is None:

@@ -95,7 +95,8 @@ class LanceStore:
             standing = list(change.reader.digests(doc_ids))
             change.remove(standing)
             change.commit()
-            return len(standing)
+        log.info("removed %d documents from %s", len(standing), self.directory)
+        return len(standing)
 
     def optimize(self) -> None:
         with self._writing() as change:

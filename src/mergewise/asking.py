@@ -1,0 +1,139 @@
+"""From a question to its context and its answer: follow-ups resolved, searched in rounds, assembled, merged, answered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Literal, TypeAlias
+
+from mergewise import assemble as strategies
+from mergewise import generate
+from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
+from mergewise.errors import UsageError
+from mergewise.history import Turn, standing_alone
+from mergewise.models.scores import RememberingReranker
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.rounds import in_rounds
+from mergewise.types import Answer, Context, Step, Usage
+
+log = logging.getLogger("mergewise")
+
+Budget: TypeAlias = int | Literal["auto"]
+"""Most tokens that a context may hold; "auto" lets weave decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """How a context is to be found: the arguments of `Index.context`. Raises UsageError for what cannot be."""
+
+    strategy: str
+    budget: Budget
+    where: str | None
+    parameters: Mapping[str, object] | None
+    rounds: int
+    then: str | None
+    history: Sequence[Turn] = ()
+
+    def __post_init__(self) -> None:
+        budget, rounds = self.budget, self.rounds
+        if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+            raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
+        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
+            raise UsageError(f"the number of rounds is {rounds!r}", "give 1 or more")
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a question is answered with: one state of an index, and models."""
+
+    store: StoreReader
+    tokens: TokenCounter
+    settings: SearchSettings
+    embedder: Embedder | None
+    chat: ChatModel | None
+    reranker: Reranker | None
+    scorer: NLLScorer | None
+
+
+def context(question: str, search: Search, means: Means) -> Context:
+    """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
+    asked, spent = _standing_alone(question, search, means)
+    return _after(_assembled(asked, search, means), question, spent)
+
+
+def answer(
+    question: str,
+    search: Search,
+    means: Means,
+    mode: str,
+    max_tokens: int,
+    show: generate.Show | None,
+) -> Answer:
+    """The answer in a mode of `generate.MODES`."""
+    began = perf_counter()
+    asked, spent = _standing_alone(question, search, means)
+    if generate.MODES[mode].reads_context:
+        found = _assembled(asked, search, means)
+        if generate.MODES[mode].reads_evidence and found.evidence is None:
+            reader = HybridReader(means.store, means.embedder, search.where, means.settings)
+            found = replace(found, evidence=strategies.evidence_in(found, reader))
+    else:
+        found = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
+    request = generate.Request(
+        _after(found, question, spent),
+        means.store.document,
+        means.tokens,
+        means.embedder,
+        means.chat,
+        max_tokens=max_tokens,
+        show=show,
+    )
+    given = replace(generate.answer(mode, request), question=question)
+    cited, calls, took = len(given.citations), given.usage.calls, _ms_since(began)
+    log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
+    return given
+
+
+def _standing_alone(question: str, search: Search, means: Means) -> tuple[str, Usage]:
+    if not question.strip():
+        raise UsageError("the question is empty", "ask something")
+    asked, spent = standing_alone(question, search.history, means.chat, means.tokens)
+    log.debug("asked %r, searching for %r", question, asked)
+    return asked, spent
+
+
+def _after(context: Context, question: str, spent: Usage) -> Context:
+    """The context with what became of a follow-up question, and what this cost."""
+    told = () if context.question == question else (Step("follow-up", f"searched for: {context.question}"),)
+    return (
+        replace(context, usage=context.usage + spent, trace=(*told, *context.trace)) if told or spent.calls else context
+    )
+
+
+def _assembled(question: str, search: Search, means: Means) -> Context:
+    began = perf_counter()
+    reranker = None if means.reranker is None else RememberingReranker(means.reranker)
+    reader = HybridReader(means.store, means.embedder, search.where, means.settings, reranker)
+    models = strategies.Models(means.tokens, means.chat, reranker, means.scorer, means.tokens is count_tokens)
+    budget, parameters = search.budget, search.parameters
+    if budget == "auto":
+        budget, parameters = AUTO_BUDGET, strategies.stopping(search.strategy, AUTO_STOP, parameters)
+    room = budget if search.then is None else strategies.room_for(search.then, budget)
+
+    def assemble(question: str) -> Context:
+        return strategies.assemble(search.strategy, question, reader, room, models, parameters)
+
+    found = in_rounds(question, search.rounds, assemble, models, means.store.document)
+    if search.then is not None:
+        found = strategies.merge_context(search.then, found, budget, models)
+    held, took = len(found.passages), _ms_since(began)
+    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, found.tokens, budget, took)
+    return found
+
+
+def _ms_since(began: float) -> float:
+    return 1000 * (perf_counter() - began)

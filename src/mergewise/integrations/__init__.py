@@ -1,0 +1,1 @@
+"""mergewise inside other frameworks, one module and one extra each: `langchain`, `llama_index`, `haystack`."""

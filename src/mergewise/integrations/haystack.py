@@ -1,0 +1,98 @@
+"""A component for Haystack (`pip install 'mergewise[haystack]'`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+import mergewise
+from mergewise.asking import Budget
+from mergewise.defaults import BUDGET, STRATEGY
+from mergewise.engine import Index
+from mergewise.errors import MissingExtra
+from mergewise.integrations.passages import id_of, metadata_of
+from mergewise.types import Context
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+except ImportError as error:
+    raise MissingExtra("haystack-ai", "haystack") from error
+
+
+@component
+class MergewiseRetriever:
+    """One document a passage: `MergewiseRetriever("my.index", budget=640)`. The arguments are those of `Index.context`.
+
+    `index` is a directory, opened when the component is warmed up or first run, or an open `Index`. A pipeline is saved with the
+    directory alone: what else an index was opened with, such as an embedder of your own, is not. The meta of a document hold
+    those of its source, and `source`, `title`, `headings` and `spans`.
+
+    Raises what `mergewise.open` and `Index.context` raise.
+    """
+
+    def __init__(
+        self,
+        index: str | os.PathLike[str] | Index,
+        *,
+        strategy: str = STRATEGY,
+        budget: Budget = BUDGET,
+        where: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+        rounds: int = 1,
+    ) -> None:
+        self.directory = str(index.store.directory) if isinstance(index, Index) else os.fspath(index)
+        self.strategy = strategy
+        self.budget = budget
+        self.where = where
+        self.parameters = parameters
+        self.rounds = rounds
+        self._index = index if isinstance(index, Index) else None
+        self._opening = Lock()
+
+    def warm_up(self) -> None:
+        """Open the index; of no effect where it is open."""
+        with self._opening:
+            if self._index is None:
+                self._index = mergewise.open(self.directory, create=False)
+
+    @component.output_types(documents=list[Document])
+    def run(self, query: str, where: str | None = None) -> dict[str, Any]:
+        """The passages of the query's context; `where` comes before the component's own."""
+        index = self._opened()
+        return {"documents": _documents(index.context(query, **self._search(where)), index)}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(self, query: str, where: str | None = None) -> dict[str, Any]:
+        """`run`, awaited."""
+        index = self._opened()
+        return {"documents": _documents(await index.acontext(query, **self._search(where)), index)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The component as a saved pipeline keeps it."""
+        saved: dict[str, Any] = default_to_dict(self, index=self.directory, **self._search(None))
+        return saved
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> MergewiseRetriever:
+        """The component of a saved pipeline."""
+        made: MergewiseRetriever = default_from_dict(cls, data)
+        return made
+
+    def _opened(self) -> Index:
+        self.warm_up()
+        assert self._index is not None
+        return self._index
+
+    def _search(self, where: str | None) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("strategy", "budget", "where", "parameters", "rounds")}
+        return own if where is None else {**own, "where": where}
+
+
+def _documents(context: Context, index: Index) -> list[Document]:
+    described = zip(context.passages, metadata_of(context, index), strict=True)
+    return [
+        Document(id=id_of(passage), content=passage.text, meta=metadata, score=passage.score)
+        for passage, metadata in described
+    ]

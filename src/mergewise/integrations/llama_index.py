@@ -1,0 +1,88 @@
+"""A retriever for LlamaIndex (`pip install 'mergewise[llama-index]'`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mergewise.asking import Budget
+from mergewise.defaults import BUDGET, STRATEGY
+from mergewise.engine import Index
+from mergewise.errors import MissingExtra
+from mergewise.integrations.passages import id_of, metadata_of
+from mergewise.types import Context, Passage, Span
+
+try:
+    from llama_index.core.retrievers import BaseRetriever
+    from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
+except ImportError as error:
+    raise MissingExtra("llama-index-core", "llama-index") from error
+
+_NOT_FOR_MODELS = ["spans", "source"]  # metadata that a model has no use for
+
+
+class MergewiseRetriever(BaseRetriever):
+    """One node a passage: `MergewiseRetriever(mergewise.open("my.index"), budget=640)`, with the arguments of `Index.context`.
+
+    A node's text is the passage. Where it is one span of its document, `start_char_idx` and `end_char_idx` say which, exactly; a
+    passage of several spans has none, but all of them in `metadata["spans"]`. With `by_span` each span is a node of its own.
+
+    Raises what `Index.context` raises.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        *,
+        strategy: str = STRATEGY,
+        budget: Budget = BUDGET,
+        where: str | None = None,
+        parameters: Mapping[str, object] | None = None,
+        rounds: int = 1,
+        by_span: bool = False,
+        **options: Any,  # those of LlamaIndex's own base, such as `callback_manager`
+    ) -> None:
+        super().__init__(**options)
+        self._index = index
+        self._by_span = by_span
+        self._search: dict[str, Any] = {
+            "strategy": strategy,
+            "budget": budget,
+            "where": where,
+            "parameters": parameters,
+            "rounds": rounds,
+        }
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._nodes(self._index.context(query_bundle.query_str, **self._search))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return self._nodes(await self._index.acontext(query_bundle.query_str, **self._search))
+
+    def _nodes(self, context: Context) -> list[NodeWithScore]:
+        return [
+            NodeWithScore(node=node, score=passage.score)
+            for passage, metadata in zip(context.passages, metadata_of(context, self._index), strict=True)
+            for node in self._nodes_of(passage, metadata)
+        ]
+
+    def _nodes_of(self, passage: Passage, metadata: Mapping[str, Any]) -> list[TextNode]:
+        if not passage.verbatim or (len(passage.spans) > 1 and not self._by_span):
+            return [_node(passage, passage.text, None, metadata)]
+        return [_node(passage, text, span, metadata) for span, text in passage.parts()]
+
+
+def _node(passage: Passage, text: str, span: Span | None, metadata: Mapping[str, Any]) -> TextNode:
+    """A node of a whole passage, or of one span of it, which then has offsets."""
+    source = metadata.get("source") if span is None else span.doc_id
+    own = {} if span is None else {"spans": [{"doc": span.doc_id, "start": span.start, "end": span.end}]}
+    return TextNode(
+        id_=id_of(passage, span),
+        text=text,
+        metadata={**metadata, **own},
+        start_char_idx=None if span is None else span.start,
+        end_char_idx=None if span is None else span.end,
+        excluded_llm_metadata_keys=_NOT_FOR_MODELS,
+        excluded_embed_metadata_keys=_NOT_FOR_MODELS,
+        relationships={} if source is None else {NodeRelationship.SOURCE: RelatedNodeInfo(node_id=source)},
+    )

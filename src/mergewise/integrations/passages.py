@@ -1,0 +1,40 @@
+"""What the frameworks are told of a passage: the same for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any
+
+from mergewise.engine import Index
+from mergewise.types import Context, Passage, Span
+
+
+def metadata_of(context: Context, index: Index) -> list[dict[str, Any]]:
+    """For each passage, the metadata of its document with `source`, `title`, `headings` and `spans` added.
+
+    The spans are `{"doc", "start", "end"}`, in characters of the document. A passage that was merged from several documents
+    has `source` and the metadata of none of them.
+    """
+    stored = index.store.reader()
+    ids = {span.doc_id for passage in context.passages for span in passage.spans}
+    documents = {doc_id: document for doc_id in ids if (document := stored.document(doc_id)) is not None}
+    metadata: dict[str, Mapping[str, Any]] = {doc_id: document.metadata for doc_id, document in documents.items()}
+    return [_described(passage, metadata) for passage in context.passages]
+
+
+def _described(passage: Passage, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    sources = {span.doc_id for span in passage.spans}
+    own: dict[str, Any] = {}
+    if len(sources) == 1:
+        (source,) = sources
+        own = {**metadata.get(source, {}), "source": source}
+    spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in passage.spans]
+    return {**own, "title": passage.title, "headings": list(passage.headings), "spans": spans}
+
+
+def id_of(passage: Passage, span: Span | None = None) -> str:
+    """A name of the passage, or of one span of it, that stays the same as long as the text does."""
+    spans = passage.spans if span is None else (span,)
+    places = ",".join(f"{one.doc_id}:{one.start}-{one.end}" for one in spans)
+    return places if passage.verbatim else f"{places}#{blake2b(passage.text.encode(), digest_size=4).hexdigest()}"

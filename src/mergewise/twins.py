@@ -1,0 +1,243 @@
+"""The other forms of a question: awaited, streamed, or many at once. Each is made from the ordinary method.
+
+A stream and an awaited question do their work in another thread. Whoever stops listening calls the work off: a chat model's
+call is then cancelled, and the thread ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial, wraps
+from queue import SimpleQueue
+from threading import Thread
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+
+from mergewise.concurrency import Work, in_thread
+from mergewise.errors import UsageError
+from mergewise.types import Answer
+
+Owner = TypeVar("Owner")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+Answering: TypeAlias = Callable[[Callable[[str], None]], Answer]
+"""Answers a question, and calls the function with each piece of the answer on the way."""
+
+_STOP_SECONDS = 5.0  # for a thread whose work is called off; a model's own code cannot be interrupted
+
+
+class AnswerStream(Iterator[str]):
+    """The pieces of an answer as they arrive; afterwards `answer()` is the whole of it.
+
+    The work begins with the first piece that is asked for. Closing the stream, leaving its `with` block, or dropping it
+    before its end calls the work off. Raises what `Index.ask` raises, from the piece where it happens.
+    """
+
+    def __init__(self, work: Answering) -> None:
+        self._answers: list[Answer] = []
+        self._pieces = _pieces(work, self._answers)
+
+    def __next__(self) -> str:
+        return next(self._pieces)
+
+    def answer(self) -> Answer:
+        """The answer; pieces that nobody read are passed over. Raises UsageError where the stream was closed before its end."""
+        for _ in self._pieces:
+            pass
+        return _only(self._answers)
+
+    def close(self) -> None:
+        """Call the work off, unless it is done."""
+        self._pieces.close()
+
+    def __enter__(self) -> AnswerStream:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class AsyncAnswerStream(AsyncIterator[str]):
+    """`AnswerStream` for coroutines: `async for piece in stream`, then `await stream.answer()`."""
+
+    def __init__(self, work: Answering) -> None:
+        self._answers: list[Answer] = []
+        self._pieces = _pieces_awaited(work, self._answers)
+
+    async def __anext__(self) -> str:
+        return await anext(self._pieces)
+
+    async def answer(self) -> Answer:
+        """The answer; pieces that nobody read are passed over. Raises UsageError where the stream was closed before its end."""
+        async for _ in self._pieces:
+            pass
+        return _only(self._answers)
+
+    async def aclose(self) -> None:
+        """Call the work off, unless it is done."""
+        await self._pieces.aclose()
+
+    async def __aenter__(self) -> AsyncAnswerStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def asynchronous(
+    method: Callable[Concatenate[Owner, Given], Result],
+) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
+    """The method as a coroutine function, whose work is done in a thread."""
+
+    @wraps(method)
+    async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        return await in_thread(partial(method, self, *args, **kwargs))
+
+    awaited: Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]] = _named(
+        twin, method, "a" + method.__name__, "Awaits `{name}`. When the awaiting task is cancelled, so is the work."
+    )
+    return awaited
+
+
+def streamed(
+    method: Callable[Concatenate[Owner, Given], Answer],
+) -> Callable[Concatenate[Owner, Given], AnswerStream]:
+    """The method, which takes `show`, as one that gives the pieces as an iterator."""
+
+    @wraps(method)
+    def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AnswerStream:
+        return AnswerStream(_shown(method, self, *args, **kwargs))
+
+    stream: Callable[Concatenate[Owner, Given], AnswerStream] = _named(
+        twin,
+        method,
+        method.__name__ + "_stream",
+        "The pieces of the answer that `{name}` gives, as they arrive; `answer()` of the stream is the whole of it.\n\n"
+        "Where nothing can be shown on the way (without a chat model), the answer comes in one piece.",
+        "AnswerStream",
+    )
+    return stream
+
+
+def streamed_awaited(
+    method: Callable[Concatenate[Owner, Given], Answer],
+) -> Callable[Concatenate[Owner, Given], AsyncAnswerStream]:
+    """The method, which takes `show`, as one that gives the pieces as an asynchronous iterator."""
+
+    @wraps(method)
+    def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AsyncAnswerStream:
+        return AsyncAnswerStream(_shown(method, self, *args, **kwargs))
+
+    name = f"a{method.__name__}_stream"
+    doc = "`{name}_stream` for coroutines: `async for piece in ...`, then `await stream.answer()`."
+    stream: Callable[Concatenate[Owner, Given], AsyncAnswerStream] = _named(
+        twin, method, name, doc, "AsyncAnswerStream"
+    )
+    return stream
+
+
+def each(work: Callable[[str], Answer], questions: Sequence[str], concurrency: int) -> list[Answer | Exception]:
+    """The answers, at most `concurrency` at the same time, in the order of the questions. An error stands in for its answer."""
+    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        raise UsageError(f"the number of questions at once is {concurrency!r}", "give 1 or more")
+    called = Work.current()
+    with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
+        try:
+            attempts = [partial(_attempt, work, question) for question in questions]
+            asked = [pool.submit(copy_context().run, called.do, attempt) for attempt in attempts]
+            return [one.result() for one in asked]
+        except BaseException:
+            called.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _attempt(work: Callable[[str], Answer], question: str) -> Answer | Exception:
+    try:
+        return work(question)
+    except Exception as error:
+        return error
+
+
+def _named(twin: Any, method: Callable[..., object], name: str, doc: str, gives: str | None = None) -> Any:
+    """The twin as help shows it: with the parameters of the method, but with a name, a text and a result of its own."""
+    twin.__name__ = name
+    twin.__qualname__ = method.__qualname__.removesuffix(method.__name__) + name
+    twin.__doc__ = doc.format(name=method.__name__)
+    signature = inspect.signature(method)
+    hidden = [] if gives is None else ["show", "hops"]
+    kept = [parameter for parameter in signature.parameters.values() if parameter.name not in hidden]
+    twin.__signature__ = signature.replace(parameters=kept, return_annotation=gives or signature.return_annotation)
+    return twin
+
+
+def _shown(method: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answering:
+    if kwargs.get("show") is not None:
+        raise UsageError("a stream gives the pieces itself", "leave out `show`")
+    return lambda show: method(*args, **{**kwargs, "show": show})
+
+
+def _only(answers: Sequence[Answer]) -> Answer:
+    if not answers:
+        raise UsageError("the stream was closed before its end, so that there is no answer", "ask again")
+    return answers[0]
+
+
+def _pieces(work: Answering, answers: list[Answer]) -> Generator[str, None, None]:
+    arrived: SimpleQueue[str | None] = SimpleQueue()
+    outcome: Future[Answer] = Future()
+    called = Work()
+
+    def answer() -> None:
+        try:
+            outcome.set_result(called.do(lambda: work(arrived.put)))
+        except BaseException as error:
+            outcome.set_exception(error)
+        finally:
+            arrived.put(None)
+
+    thread = Thread(target=copy_context().run, args=(answer,), name="mergewise-stream", daemon=True)
+    thread.start()
+    try:
+        shown = False
+        while (piece := arrived.get()) is not None:
+            shown = True
+            yield piece
+        answers.append(outcome.result())
+        if not shown:
+            yield answers[0].text
+    finally:
+        called.cancel()
+        thread.join(_STOP_SECONDS)
+
+
+async def _pieces_awaited(work: Answering, answers: list[Answer]) -> AsyncGenerator[str, None]:
+    loop = asyncio.get_running_loop()
+    arrived: asyncio.Queue[str | None] = asyncio.Queue()
+    task = loop.create_task(in_thread(lambda: work(lambda piece: _put(loop, arrived, piece))))
+    task.add_done_callback(lambda _: arrived.put_nowait(None))
+    try:
+        shown = False
+        while (piece := await arrived.get()) is not None:
+            shown = True
+            yield piece
+        answers.append(await task)
+        if not shown:
+            yield answers[0].text
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _put(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[str | None], piece: str) -> None:
+    """A loop that was closed meanwhile wants no more pieces."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(queue.put_nowait, piece)

@@ -1,0 +1,68 @@
+"""The component for Haystack, with the real package."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import mergewise as mw
+
+from .conftest import QUESTION, TEXTS
+
+pytest.importorskip("haystack", reason="the extra `haystack` is not installed: `make integrations` does it")
+
+from haystack import Document, Pipeline
+from haystack.components.builders import PromptBuilder
+
+from mergewise.integrations.haystack import MergewiseRetriever
+
+
+def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
+    found = MergewiseRetriever(index, budget=120).run(QUESTION)["documents"]
+    context = index.context(QUESTION, budget=120)
+    assert found and all(isinstance(document, Document) for document in found)
+    assert [(d.content, d.score) for d in found] == [(p.text, p.score) for p in context.passages]
+    for document in found:
+        parts = [index.document(s["doc"]).text[s["start"] : s["end"]] for s in document.meta["spans"]]
+        assert " …\n".join(parts) == document.content
+        assert document.meta["source"] in TEXTS and document.meta["lang"] == "en"
+    assert len({document.id for document in found}) == len(found)
+
+
+def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path) -> None:
+    component = MergewiseRetriever(tmp_path / "index", strategy="topk", where="year = 1902", parameters={"k": 1})
+    (only,) = component.run(QUESTION)["documents"]
+    assert only.meta["source"] == "thorn"
+    (other,) = component.run(QUESTION, where="year = 1900")["documents"]
+    assert other.meta["source"] == "lamp"
+    absent = MergewiseRetriever(str(tmp_path / "absent"))
+    with pytest.raises(mw.UsageError, match="no index at"):
+        absent.warm_up()
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_pipeline_is_saved_and_loaded_and_answers_the_same(index: mw.Index) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", MergewiseRetriever(index, budget=90, parameters={"k": 20}))
+    template = "{% for d in documents %}{{ d.content }}\n{% endfor %}{{ question }}"
+    pipeline.add_component("prompt", PromptBuilder(template, required_variables="*"))
+    pipeline.connect("retriever.documents", "prompt.documents")
+    asked = {"retriever": {"query": QUESTION}, "prompt": {"question": QUESTION}}
+    told = pipeline.run(asked)["prompt"]["prompt"]
+    assert "Delft" in told and told.endswith(QUESTION)
+    again = Pipeline.loads(pipeline.dumps(), allowed_modules=["mergewise.integrations.haystack", "haystack.*"])
+    assert again.run(asked)["prompt"]["prompt"] == told
+    component = again.get_component("retriever")
+    assert component.to_dict() == pipeline.get_component("retriever").to_dict()
+    assert (component.budget, component.parameters) == (90, {"k": 20})
+
+
+def test_it_is_awaited(index: mw.Index) -> None:
+    component = MergewiseRetriever(index, budget=100)
+
+    async def ask() -> list[dict[str, list[Document]]]:
+        return await asyncio.gather(*(component.run_async(QUESTION) for _ in range(10)))
+
+    assert asyncio.run(ask()) == [component.run(QUESTION)] * 10

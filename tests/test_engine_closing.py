@@ -1,0 +1,85 @@
+"""An index as a context manager: what closing lets go, and what a closed index says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import mergewise as mw
+from mergewise.models import release
+from mergewise.models.openai_chat import OpenAIChat
+from mergewise.models.scripted import ChatServer, ScriptedChat
+
+CATS = mw.Document("cats", "Cats eat fish.")
+
+
+def test_a_closed_index_says_so(tmp_path: Path) -> None:
+    with mw.open(tmp_path / "index", embedder="none") as index:
+        index.add(CATS)
+        assert index.ask("What do cats eat?").found
+    for use in (
+        lambda: index.ask("cats"),
+        lambda: index.context("cats"),
+        lambda: index.add(CATS),
+        lambda: index.remove(["cats"]),
+        lambda: index.documents(),
+        lambda: index.document("cats"),
+        lambda: len(index),
+        lambda: index.check(),
+        lambda: index.manifest,
+        lambda: index.embedder,
+        lambda: index.ask_many(["cats"]),
+        lambda: index.ask_stream("cats").answer(),
+        lambda: asyncio.run(index.aask("cats")),
+    ):
+        with pytest.raises(mw.UsageError, match=r"index is closed \(open it again"):
+            use()
+    index.close()
+    assert repr(index) == f"Index({str(tmp_path / 'index')!r}, closed)"
+    with mw.open(tmp_path / "index") as again:
+        assert len(again) == 1
+
+
+def test_an_index_is_closed_after_an_error_too(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), mw.open(tmp_path, embedder="none") as index:
+        raise ZeroDivisionError
+    with pytest.raises(mw.UsageError, match="closed"):
+        len(index)
+
+
+def test_closing_lets_go_of_what_was_loaded_and_leaves_what_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released: list[object] = []
+    monkeypatch.setattr("mergewise.engine.release", released.append)
+    monkeypatch.setattr("mergewise.engine.load_reranker", lambda spec: spec)
+    chat = ScriptedChat(["Fish [1]."])
+    index = mw.open(tmp_path / "a", embedder="none", chat=chat, reranker="named")
+    index.close()
+    index.close()
+    assert released == ["named", None]  # the scorer `lm` is none
+    assert index.chat is None and index.reranker is None
+
+
+def test_connections_are_closed() -> None:
+    from mergewise.concurrency import run
+    from mergewise.types import Message
+
+    with ChatServer(["Fish."]) as server:
+        chat = OpenAIChat("m", base_url=server.base_url, api_key="k")
+        assert run(chat.complete([Message("user", "q")])).text == "Fish."
+        assert len(chat._connections) == 1
+        release(chat)
+        assert len(chat._connections) == 0
+        release(chat)
+        release(object())
+
+
+def test_a_question_under_way_is_finished(tmp_path: Path) -> None:
+    index = mw.open(tmp_path, embedder="none", chat=ScriptedChat(lambda messages: (index.close(), "Fish [1].")[1]))
+    index.add(CATS)
+    assert index.ask("What do cats eat?").text == "Fish [1]."
+    with pytest.raises(mw.UsageError, match="closed"):
+        index.ask("What do cats eat?")

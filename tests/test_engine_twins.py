@@ -1,0 +1,360 @@
+"""A question awaited, streamed, asked with many others: the same answers, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+import mergewise as mw
+from mergewise.models.scripted import ScriptedChat, Turn
+from mergewise.types import Message, Reply, Usage
+from tests.support import HashEmbedder
+
+TEXTS = {
+    "cats": "# Cats\n\nCats eat fish. Cats sleep sixteen hours a day.\n",
+    "dogs": "# Dogs\n\nDogs bark at night. Dogs eat meat.\n",
+}
+QUESTION = "What do cats eat?"
+SLOW = Turn("Cats eat fish [1].", pause=30)
+
+
+@pytest.fixture
+def open_with(tmp_path: Path) -> Callable[..., mw.Index]:
+    def opened(**models: object) -> mw.Index:
+        index = mw.open(tmp_path / "index", **{"embedder": "none", **models})  # type: ignore[arg-type]
+        index.add(mw.Document(name, text) for name, text in TEXTS.items())
+        return index
+
+    return opened
+
+
+def until(holds: Callable[[], bool], seconds: float = 20.0) -> bool:
+    """Whether it holds before the time is over, which is long: what is waited for takes milliseconds."""
+    end = time.monotonic() + seconds
+    while not holds() and time.monotonic() < end:
+        time.sleep(0.005)
+    return holds()
+
+
+def streams() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "mergewise-stream"]
+
+
+# -- awaited
+
+
+def test_fifty_questions_are_awaited_at_once(open_with: Callable[..., mw.Index]) -> None:
+    index = open_with()
+    expected = {question: index.ask(question) for question in (QUESTION, "When do dogs bark?")}
+    contexts = {question: index.context(question, budget=60) for question in expected}
+
+    async def ask_all() -> tuple[list[mw.Answer], list[mw.Context]]:
+        questions = list(expected) * 25
+        answers = asyncio.gather(*(index.aask(question) for question in questions))
+        found = asyncio.gather(*(index.acontext(question, budget=60) for question in questions))
+        return await answers, await found
+
+    answers, found = asyncio.run(ask_all())
+    assert answers == list(expected.values()) * 25
+    assert found == list(contexts.values()) * 25
+
+
+def test_awaited_questions_wait_for_a_model_together(open_with: Callable[..., mw.Index]) -> None:
+    """More of them than the default pool of asyncio has threads on a small machine."""
+    chat = ScriptedChat(lambda messages: Turn("Fish [1].", together=20))
+    index = open_with(chat=chat)
+
+    async def ask_all() -> list[mw.Answer]:
+        return await asyncio.gather(*(index.aask(f"What do cats eat, {i}?") for i in range(20)))
+
+    assert {answer.text for answer in asyncio.run(ask_all())} == {"Fish [1]."}
+    assert chat.transcript.most_at_once == 20
+
+
+def test_a_cancelled_question_calls_its_model_off(open_with: Callable[..., mw.Index]) -> None:
+    """With several rounds to come: the call that is under way is the last."""
+    chat = ScriptedChat([SLOW])
+    index = open_with(chat=chat)
+
+    async def cancel() -> None:
+        task = asyncio.create_task(index.aask(QUESTION, rounds=3))
+        while not chat.asked:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert until(lambda: chat.transcript._under_way == 0)
+    assert len(chat.asked) == 1
+
+
+def test_errors_come_through(open_with: Callable[..., mw.Index]) -> None:
+    index = open_with()
+    with pytest.raises(mw.UsageError, match="question is empty"):
+        asyncio.run(index.acontext(" "))
+    with pytest.raises(mw.UsageError, match="unknown mode"):
+        asyncio.run(index.aask("q", mode="quick"))
+    with pytest.raises(mw.UsageError, match="unknown mode"):
+        next(index.ask_stream("q", mode="quick"))
+
+
+def test_twins_have_the_parameters_of_the_method() -> None:
+    def parameters(method: object) -> list[str]:
+        return list(inspect.signature(method).parameters)  # type: ignore[arg-type]
+
+    assert inspect.iscoroutinefunction(mw.Index.aask)
+    assert parameters(mw.Index.acontext) == parameters(mw.Index.context)
+    assert parameters(mw.Index.aask_many) == parameters(mw.Index.ask_many)
+    assert set(parameters(mw.Index.ask)) - set(parameters(mw.Index.ask_stream)) == {"show", "hops"}
+    for name in ("acontext", "aask", "aask_many", "ask_stream", "aask_stream"):
+        method = getattr(mw.Index, name)
+        assert method.__name__ == name and method.__qualname__ == f"Index.{name}" and method.__doc__
+
+
+# -- streamed
+
+
+def test_pieces_arrive_one_by_one_and_then_the_answer(open_with: Callable[..., mw.Index]) -> None:
+    text = "Cats eat fish, and only fish [1]."
+    index = open_with(chat=ScriptedChat([text]))
+    stream = index.ask_stream(QUESTION, budget=100)
+    pieces = list(stream)
+    assert len(pieces) > 3 and "".join(pieces) == text
+    answer = stream.answer()
+    assert (answer.text, answer.mode, answer.question) == (text, "r&b", QUESTION)
+    assert answer == index.ask(QUESTION, budget=100)
+    assert index.ask_stream(QUESTION).answer().text == text  # nobody read the pieces
+    assert not streams()
+
+
+def test_the_first_piece_comes_before_the_model_is_done(open_with: Callable[..., mw.Index]) -> None:
+    chat = Gated()
+    stream = open_with(chat=chat).ask_stream(QUESTION)
+    assert next(stream) == "Cats"
+    chat.go_on.set()
+    assert "".join(stream) == " eat fish."
+
+
+def test_what_cannot_be_streamed_comes_in_one_piece(open_with: Callable[..., mw.Index]) -> None:
+    extractive = open_with()
+    stream = extractive.ask_stream(QUESTION)
+    assert list(stream) == [stream.answer().text] == [extractive.ask(QUESTION).text]
+    (nothing,) = extractive.ask_stream("Who won the match?")
+    assert "Nothing relevant" in nothing
+    index = open_with(chat=Plain(), cache=None)
+    stream = index.ask_stream(QUESTION)
+    assert "".join(stream) == stream.answer().text == "Fish [1]."
+    assert [c.text for c in stream.answer().citations] == ["Cats eat fish."]
+
+
+def test_a_stream_that_is_left_calls_the_work_off(open_with: Callable[..., mw.Index]) -> None:
+    def closed(stream: object) -> None:
+        stream.close()  # type: ignore[attr-defined]
+
+    for leave in (closed, lambda stream: None):
+        chat = Gated()
+        stream = open_with(chat=chat).ask_stream(QUESTION)
+        assert next(stream) == "Cats" and len(streams()) == 1
+        leave(stream)
+        del stream
+        assert until(lambda: not streams())
+        assert until(lambda chat=chat: chat.ended == "cancelled")  # type: ignore[misc]
+
+
+def test_a_stream_in_a_with_block_ends_with_it(open_with: Callable[..., mw.Index]) -> None:
+    chat = Gated()
+    with open_with(chat=chat).ask_stream(QUESTION) as stream:
+        next(stream)
+    assert not streams()
+    with pytest.raises(StopIteration):
+        next(stream)
+    with pytest.raises(mw.UsageError, match="closed before its end"):
+        stream.answer()
+
+
+def test_a_stream_that_nobody_reads_starts_nothing(open_with: Callable[..., mw.Index]) -> None:
+    chat = ScriptedChat(["Fish."])
+    stream = open_with(chat=chat).ask_stream(QUESTION)
+    stream.close()
+    assert chat.asked == [] and not streams()
+
+
+def test_a_model_that_fails_fails_the_stream(open_with: Callable[..., mw.Index]) -> None:
+    index = open_with(chat=ScriptedChat([Turn(status=500)]))
+    with pytest.raises(mw.ModelError):
+        list(index.ask_stream(QUESTION))
+    assert not streams()
+    with pytest.raises(mw.UsageError, match="leave out `show`"):
+        index.ask_stream(QUESTION, show=print)
+
+
+def test_streams_for_coroutines(open_with: Callable[..., mw.Index]) -> None:
+    text = "Cats eat fish [1]."
+    index = open_with(chat=ScriptedChat([text]))
+
+    async def read() -> tuple[list[str], mw.Answer]:
+        stream = index.aask_stream(QUESTION)
+        pieces = [piece async for piece in stream]
+        return pieces, await stream.answer()
+
+    pieces, answer = asyncio.run(read())
+    assert len(pieces) > 2 and "".join(pieces) == text == answer.text
+
+    async def fail() -> None:
+        async for _ in index.aask_stream(" "):
+            pass
+
+    with pytest.raises(mw.UsageError, match="empty"):
+        asyncio.run(fail())
+
+
+def test_a_stream_for_coroutines_that_is_left_calls_the_work_off(open_with: Callable[..., mw.Index]) -> None:
+    chat = Gated()
+    index = open_with(chat=chat)
+
+    async def leave() -> None:
+        async with index.aask_stream(QUESTION) as stream:
+            assert await anext(stream) == "Cats"
+        with pytest.raises(mw.UsageError, match="closed before its end"):
+            await stream.answer()
+
+    asyncio.run(leave())
+    assert until(lambda: chat.ended == "cancelled")
+
+
+def test_a_reader_that_is_cancelled_calls_the_work_off(open_with: Callable[..., mw.Index]) -> None:
+    chat = Gated()
+    index = open_with(chat=chat)
+
+    async def read() -> None:
+        async for _ in index.aask_stream(QUESTION):
+            pass
+
+    async def cancel() -> None:
+        task = asyncio.create_task(read())
+        while not chat.begun.is_set():
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert until(lambda: chat.ended == "cancelled")
+
+
+# -- many
+
+
+def test_answers_to_many_come_in_order_and_a_failure_alone(open_with: Callable[..., mw.Index]) -> None:
+    embedder = HashEmbedder()
+    index = open_with(embedder=embedder)
+    index.add(mw.Document(name, text) for name, text in TEXTS.items())
+    embedder.asked.clear()
+    questions = [QUESTION, " ", "When do dogs bark?", QUESTION]
+    first, second, third, fourth = index.ask_many(questions, concurrency=2, budget=80)
+    assert isinstance(second, mw.UsageError) and "empty" in str(second)
+    assert first == fourth == index.ask(QUESTION, budget=80)
+    assert isinstance(third, mw.Answer) and third.question == "When do dogs bark?"
+    assert embedder.asked[:2] == [QUESTION, "When do dogs bark?"]
+    assert asyncio.run(index.aask_many(questions, budget=80))[0] == first
+    assert index.ask_many([]) == []
+
+
+def test_many_keep_to_the_limit(open_with: Callable[..., mw.Index]) -> None:
+    chat = ScriptedChat(lambda messages: Turn("Fish [1].", together=3))
+    answers = open_with(chat=chat).ask_many([f"What do cats eat, {i}?" for i in range(9)], concurrency=3)
+    assert len(answers) == 9 and all(isinstance(answer, mw.Answer) for answer in answers)
+    assert chat.transcript.most_at_once == 3
+
+
+def test_many_that_are_called_off_stop(open_with: Callable[..., mw.Index]) -> None:
+    chat = ScriptedChat([SLOW])
+    index = open_with(chat=chat)
+
+    async def cancel() -> None:
+        task = asyncio.create_task(index.aask_many([QUESTION] * 20, concurrency=2))
+        while len(chat.asked) < 2:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert until(lambda: chat.transcript._under_way == 0)
+    assert until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("mergewise-ask")])
+    assert len(chat.asked) == 2
+
+
+def test_an_error_of_any_kind_stands_in_its_place(open_with: Callable[..., mw.Index]) -> None:
+    def script(messages: Sequence[Message]) -> str:
+        if "dogs" in messages[-1].text.rpartition("Question:")[2]:
+            raise KeyError("what a user's own model may raise")
+        return "Fish [1]."
+
+    first, second, third = open_with(chat=ScriptedChat(script)).ask_many([QUESTION, "Do dogs eat meat?", QUESTION])
+    assert isinstance(second, KeyError)
+    assert isinstance(first, mw.Answer) and first == third
+
+
+def test_an_embedder_that_fails_on_all_together_is_asked_one_by_one(open_with: Callable[..., mw.Index]) -> None:
+    class Narrow(HashEmbedder):
+        def embed_queries(self, texts: Sequence[str]) -> object:  # type: ignore[override]
+            if len(texts) > 1:
+                raise mw.ModelError("too many texts", "fewer")
+            return super().embed_queries(texts)
+
+    answers = open_with(embedder=Narrow()).ask_many([QUESTION, "When do dogs bark?"])
+    assert all(isinstance(answer, mw.Answer) for answer in answers)
+
+
+def test_what_ask_many_refuses_at_once(open_with: Callable[..., mw.Index]) -> None:
+    index = open_with()
+    for wrong in (0, True, 1.5):
+        with pytest.raises(mw.UsageError, match="at once"):
+            index.ask_many([QUESTION], concurrency=wrong)  # type: ignore[arg-type]
+    with pytest.raises(mw.UsageError, match="one text"):
+        index.ask_many(QUESTION)
+    with pytest.raises(mw.UsageError, match="needs a chat model"):
+        index.ask_many([QUESTION], mode="r&b")
+
+
+# -- models
+
+
+class Plain:
+    """A chat model that cannot stream."""
+
+    spec = identity = "plain"
+    window = 8192
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        return Reply("Fish [1].", Usage(1))
+
+
+class Gated(Plain):
+    """A chat model that gives one piece, and the others when it is told to. `ended` says how its stream did."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on, self.ended = threading.Event(), threading.Event(), ""
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024):  # type: ignore[no-untyped-def]
+        try:
+            yield "Cats"
+            self.begun.set()
+            while not self.go_on.is_set():
+                await asyncio.sleep(0.002)
+            yield " eat fish."
+            yield Reply("Cats eat fish.", Usage(1))
+            self.ended = "whole"
+        except (asyncio.CancelledError, GeneratorExit):
+            self.ended = "cancelled"
+            raise

@@ -1,0 +1,71 @@
+"""What the logger `mergewise` says, and that it keeps texts to itself."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mergewise as mw
+from mergewise.models.openai_chat import OpenAIChat
+from mergewise.models.scripted import ChatServer, Turn
+
+
+def messages(caplog: pytest.LogCaptureFixture, level: int) -> str:
+    return "\n".join(r.getMessage() for r in caplog.records if r.name == "mergewise" and r.levelno >= level)
+
+
+def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, logger="mergewise")
+    (tmp_path / "broken.pdf").write_bytes(b"no pdf")
+    with mw.open(tmp_path / "index", embedder="none") as index:
+        index.add(mw.Document("cats", "Cats eat fish."), tmp_path / "broken.pdf")
+        index.ask("What do cats eat?")
+        index.remove(["cats"])
+    told = messages(caplog, logging.INFO)
+    for step in (
+        f"opened {tmp_path / 'index'}: embedder none, views leaf",
+        "added: AddReport(added=1, failed=1)",
+        "context by weave: 1 passages",
+        "answered by extractive: 1 citations, 0 calls",
+        "removed 1 documents",
+        f"closed {tmp_path / 'index'}",
+    ):
+        assert step in told
+    assert "cats" not in told and "fish" not in told
+    more = messages(caplog, logging.DEBUG)
+    assert "asked 'What do cats eat?'" in more and "rows by text" in more and "broken.pdf was not read" in more
+    assert "Cats eat fish" not in more
+
+
+def test_retries_are_told_without_the_key(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.concurrency import run
+    from mergewise.types import Message
+
+    monkeypatch.setattr("mergewise.models.openai_chat._PAUSE", 0.0)
+    caplog.set_level(logging.DEBUG, logger="mergewise")
+    # a stream that breaks before its first piece is begun again
+    with ChatServer([Turn("Fish", fault="truncate"), "Fish."]) as server:
+        chat = OpenAIChat("m", base_url=server.base_url, api_key="secret-key")
+
+        async def read() -> list[object]:
+            return [piece async for piece in chat.stream([Message("user", "q")])]
+
+        assert "Fish" in run(read())
+        run(chat.aclose())
+    told = messages(caplog, logging.INFO)
+    assert "openai:m: the stream broke" in told and "asking again" in told
+    assert "secret-key" not in caplog.text
+
+
+def test_nothing_is_printed_unless_logging_is_set_up(tmp_path: Path) -> None:
+    code = f"""
+import logging, mergewise
+logging.getLogger("mergewise").warning("unheard")
+mergewise.open({str(tmp_path)!r}, embedder="none")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == done.stderr == ""

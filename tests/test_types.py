@@ -1,0 +1,77 @@
+"""Records as a notebook shows them: one line, whatever they hold; and still compared by what they hold."""
+
+from __future__ import annotations
+
+import pydoc
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import mergewise as mw
+from mergewise.types import Span
+
+LONG = "Cats eat fish.\n\nThey sleep. " * 400
+
+
+def test_reprs_are_one_short_line(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    document = mw.Document("cats", "# Cats\n\n" + LONG, title="All about cats\nand more", metadata={"year": 2024})
+    report = index.add(document, mw.Document("empty", " "))
+    context, answer = index.context("What do cats\neat?"), index.ask("What do cats eat?")
+    shown = [index, document, report, context, context.passages[0], answer, answer.citations[0]]
+    for record in shown:
+        assert "\n" not in repr(record) and len(repr(record)) < 200, repr(record)
+    assert repr(index) == f"Index({str(tmp_path / 'index')!r}, 1 documents, embedder none)"
+    assert repr(document) == f"Document('cats', title='All about cats and more', {len(document.text):,} characters)"
+    assert repr(report) == "AddReport(added=1, failed=1)"
+    assert repr(mw.AddReport()) == "AddReport()"
+    assert repr(context).startswith("Context('What do cats eat?', weave, ")
+    assert repr(context).endswith(f"{context.tokens} of 640 tokens)")
+    assert repr(answer).startswith("Answer('“Cats eat fish.” [1]") and repr(answer).endswith(", extractive)")
+    assert repr(answer.citations[0]).startswith("Citation([1] 'Cats eat fish.', cats:")
+    assert repr(index.ask("Who won the match?")).endswith(", nothing found, extractive)")
+
+
+def test_reprs_of_passages_say_where_they_stand() -> None:
+    passage = mw.Passage("One two.", 0.51234, (Span("a", 3, 11),))
+    assert repr(passage) == "Passage('One two.', a:3-11, score=0.512)"
+    more = replace(passage, text=LONG, spans=(Span("a", 3, 11), Span("a", 20, 30), Span("a", 40, 50)))
+    assert "… and 2 more" not in repr(more) and "…', a:3-11 and 2 more, score=0.512)" in repr(more)
+    assert repr(mw.Passage("", 0.0, (), verbatim=False)).startswith("Passage(''")
+
+
+def test_records_are_compared_as_before() -> None:
+    one = mw.Document("cats", "Cats.", metadata={"year": 1})
+    assert one == mw.Document("cats", "Cats.", metadata={"year": 1}) != replace(one, metadata={"year": 2})
+    assert mw.AddReport(added=1) + mw.AddReport(failed=(mw.Failure("x", "y"),)) == mw.AddReport(
+        1, 0, 0, (mw.Failure("x", "y"),)
+    )
+    assert hash(mw.Passage("a", 1.0, ())) == hash(mw.Passage("a", 1.0, ()))
+
+
+def test_an_index_that_is_broken_has_a_repr(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    (tmp_path / "index" / "manifest.json").write_text("{")
+    assert repr(index) == f"Index({str(tmp_path / 'index')!r}, NotAnIndex)"
+
+
+def test_dir_and_help_show_the_way_in() -> None:
+    code = "import sys, mergewise; names = dir(mergewise); assert 'lancedb' not in sys.modules; print(*names)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"open", "Index", *mw.__all__} <= set(done.stdout.split())
+    text = pydoc.render_doc(mw, renderer=pydoc.plaintext)
+    for shown in ("    class Index(", "    open(path", "with mw.open(", "aask(self, question", "Raises UsageError"):
+        assert shown in text, shown
+
+
+def test_every_public_function_says_what_it_raises() -> None:
+    """The twins name the method that they are made from; what reading the disk may raise, the class says once."""
+    methods = [
+        m for name, m in vars(mw.Index).items() if callable(m) and not name.startswith("_") and name != "documents"
+    ]
+    assert len(methods) >= 12 and "Raises" not in (mw.Index.documents.__doc__ or "")
+    for function in [mw.open, *methods]:
+        told = function.__doc__ or ""
+        assert "Raises" in told or "`ask" in told or "`context`" in told, function.__name__
+    assert "raises UsageError once the index is closed" in (mw.Index.__doc__ or "")
