@@ -12,7 +12,7 @@ import typer
 from mergewise.cli.options import CHAT, DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
 from mergewise.cli.output import say, say_error, say_json
 from mergewise.cli.progress import working
-from mergewise.cli.watching import watch
+from mergewise.cli.watching import follow
 from mergewise.errors import UsageError
 from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.types import AddReport, DocumentInfo, Duplicate
@@ -44,7 +44,7 @@ def index(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="With --sync: only say what would be added, replaced, moved and removed.")
     ] = False,
-    watching: Annotated[
+    watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
     as_json: JsonOption = False,
@@ -52,7 +52,7 @@ def index(
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
 
-    if dry_run and (watching or not sync):
+    if dry_run and (watch or not sync):
         raise UsageError("--dry-run goes with --sync alone", "mergewise index DIR --sync --dry-run")
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
@@ -66,8 +66,8 @@ def index(
         opened = mergewise.open(
             index_dir, views=wanted, settings=settings, embedder=embedder, chat=chat, progress=advance
         )
-    if watching:
-        watch(paths, index_dir, lambda: say_outcome(_synchronised(opened, paths), len(opened), index_dir, as_json))
+    if watch:
+        follow(paths, index_dir, lambda: say_outcome(_synchronised(opened, paths), len(opened), index_dir, as_json))
         return
     if sync:
         report = _synchronised(opened, paths)
@@ -184,18 +184,25 @@ def contents_of(held: Sequence[DocumentInfo], copies: Sequence[Duplicate], index
     files = [document.origin for document in held if document.origin is not None]
     formats = Counter(PurePosixPath(file.source).suffix.lower() or NO_SUFFIX for file in files)
     dates = [file.modified for file in files]
-    on_disk = sum(path.stat().st_size for path in index_dir.rglob("*") if path.is_file())
     return {
         "formats": dict(formats.most_common()),
         "without_file": len(held) - len(files),
         "characters": sum(document.characters for document in held),
         "bytes": sum(file.bytes for file in files),
-        "index_bytes": on_disk,
+        "index_bytes": sum(map(_size_of, index_dir.rglob("*"))),
         "oldest": day(min(dates, default=None)),
         "newest": day(max(dates, default=None)),
         "changed": day((index_dir / MANIFEST).stat().st_mtime),
         "duplicates": [{"id": copy.id, "same_as": copy.same_as} for copy in copies],
     }
+
+
+def _size_of(path: Path) -> int:
+    """0 for a folder, and for a file that a writer has just dropped."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
 
 
 def say_contents(contents: dict[str, Any]) -> None:

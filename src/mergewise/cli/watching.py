@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mergewise.cli.output import say, say_error
+from mergewise.cli.output import console, say_error
 from mergewise.errors import MergewiseError, MissingExtra, UsageError
 
 QUIET = 300
@@ -15,10 +15,10 @@ LONGEST = 5000
 """Milliseconds after which a burst that does not end is taken as it is."""
 
 
-def watch(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
+def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
     """Synchronise now, and after every burst of changes. An error of one round is told, and the next one comes."""
     try:
-        from watchfiles import watch as changes_in
+        from watchfiles import watch
     except ImportError:
         raise MissingExtra("watching", "watch") from None
     for folder in folders:
@@ -33,7 +33,7 @@ def watch(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], No
 
     try:
         # the first round begins when the watch stands, so that no change is lost between the two
-        rounds = changes_in(
+        rounds = watch(
             *folders, watch_filter=counts, debounce=LONGEST, step=QUIET, rust_timeout=1000, yield_on_timeout=True
         )
         first = True
@@ -41,10 +41,15 @@ def watch(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], No
             if changes or first:
                 _one_round(synchronise)
                 if first:
-                    say(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it")
+                    _say(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it")
                 first = False
     except KeyboardInterrupt:
-        say("stopped watching")
+        _say("stopped watching")
+
+
+def _say(text: str) -> None:
+    """Beside what the rounds report."""
+    console(stderr=True).print(text, markup=False)
 
 
 def _one_round(synchronise: Callable[[], None]) -> None:

@@ -144,6 +144,8 @@ class _Writer:
         self.work.wrote(characters)
 
     def _rows(self, characters: int) -> list[DocumentRows]:
+        if not self._batch:
+            return []
         settings = self.store.settings
         embedder = self.work.watched(self.makers.embedder, characters, len(settings))
         given = [(read.document, read.digest) for read in self._batch]
