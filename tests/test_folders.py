@@ -229,6 +229,8 @@ def test_a_part_of_a_folder_is_a_scope_of_its_own(index: mw.Index, docs: Path) -
 def test_the_folder_above_the_index_is_a_scope_too(index: mw.Index, docs: Path, tmp_path: Path) -> None:
     (docs / "cats.md").unlink()
     assert index.sync(tmp_path.parent / tmp_path.name, dry_run=True).removed == 1
+    twice = index.sync(docs, tmp_path, dry_run=True)
+    assert (twice.removed, twice.unchanged) == (1, 2)
     (tmp_path.parent / "unrelated").mkdir(exist_ok=True)
     assert index.sync(tmp_path.parent / "unrelated", dry_run=True).removed == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,11 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import mergewise as mw
 from mergewise.cli.main import app
 from mergewise.cli.progress import SECONDS, Lines, span_of, work_of, working
+from mergewise.cli.watching import one_round
 from mergewise.errors import UsageError
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -174,6 +177,14 @@ def test_watching_follows_bursts_and_survives_a_round_that_fails(watching: tuple
     assert mw.open(index).check() == []
 
 
+def test_an_error_of_any_kind_ends_no_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        raise RuntimeError("no space left")
+
+    one_round(fails)
+    assert "RuntimeError: no space left" in capsys.readouterr().err
+
+
 def test_watching_needs_its_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     with pytest.raises(mw.MissingExtra) as error:
@@ -215,3 +226,14 @@ def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str
     with working("Indexing") as advance:
         advance(1, 2, "a.md")
     assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=120)
+    monkeypatch.setattr("mergewise.cli.progress.console", lambda stderr: terminal)
+    with working("Indexing") as advance:
+        advance(0, 0, "a.md")
+        advance(500, 2000, "b.md")
+    assert "25%" in shown.getvalue() and "0.5 of 2.0 thousand characters" in shown.getvalue()
+    assert "b.md" in shown.getvalue()

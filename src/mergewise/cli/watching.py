@@ -39,7 +39,7 @@ def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], N
         first = True
         for changes in rounds:
             if changes or first:
-                _one_round(synchronise)
+                one_round(synchronise)
                 if first:
                     _say(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it")
                 first = False
@@ -52,10 +52,11 @@ def _say(text: str) -> None:
     console(stderr=True).print(text, markup=False)
 
 
-def _one_round(synchronise: Callable[[], None]) -> None:
+def one_round(synchronise: Callable[[], None]) -> None:
+    """An error is said, whatever it is."""
     try:
         synchronise()
     except MergewiseError as error:
         say_error(error.message, error.hint)
-    except OSError as error:
-        say_error(str(error))
+    except Exception as error:  # a full disk, a damaged index: the next round may find it mended
+        say_error(f"{type(error).__name__}: {error}")

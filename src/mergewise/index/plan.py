@@ -138,7 +138,7 @@ def plan_sync(
     known = {root / k.origin.source: k for k in reader.known() if k.origin is not None}
     found = {root / given.name for given in inputs}
     gone: dict[Path, Known] = {}
-    kept: list[Input] = []
+    kept: dict[Path, Input] = {}
     for folder in folders:
         inside = within(folder, known)
         _check_not_empty(folder, len(inside), bool(within(folder, found)))
@@ -146,8 +146,8 @@ def plan_sync(
             if _is_gone(path):
                 gone[path] = known[path]
             else:  # it was named by itself when it was indexed, or cannot be looked at
-                kept.append(Input(source_name(path, root), path))
-    return _with_moves(plan([*inputs, *kept], reader, tell), list(gone.values()))
+                kept[path] = Input(source_name(path, root), path)
+    return _with_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
 
 
 def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
