@@ -8,6 +8,7 @@ from mergewise.jsonable import (
     answer_json,
     comparison_json,
     context_json,
+    document_json,
     info_json,
     problem_json,
     report_json,
@@ -18,9 +19,12 @@ from mergewise.types import (
     Answer,
     Citation,
     Context,
+    DocumentChange,
     DocumentInfo,
+    Duplicate,
     EvaluationRow,
     Failure,
+    Origin,
     Passage,
     Problem,
     Span,
@@ -67,8 +71,26 @@ def test_what_an_index_holds_and_what_was_done_to_it() -> None:
         '"metadata": {"year": 2020}, "characters": 100, "leaves": 3}]}'
     )
     assert json.dumps(report_json(AddReport(1, 2, 3, (Failure("f", "empty"),)))) == (
-        '{"added": 1, "replaced": 2, "unchanged": 3, "failed": [{"source": "f", "reason": "empty"}]}'
+        '{"added": 1, "replaced": 2, "unchanged": 3, "failed": [{"source": "f", "reason": "empty"}], '
+        '"removed": 0, "moved": 0, "duplicates": [], "left_out": {}, "changes": []}'
     )
+    changed = AddReport(
+        removed=1,
+        moved=1,
+        duplicates=(Duplicate("b", "a"),),
+        left_out=((".png", 2),),
+        changes=(DocumentChange("moved", "new", "old"), DocumentChange("removed", "gone")),
+    )
+    told = report_json(changed)
+    assert (told["removed"], told["moved"], told["left_out"]) == (1, 1, {".png": 2})
+    assert told["duplicates"] == [{"id": "b", "same_as": "a"}]
+    assert told["changes"][0] == {"action": "moved", "id": "new", "was": "old"}
+    from_file = DocumentInfo("d", "T", {}, 100, 3, Origin("docs/d.md", 120, 1_700_000_000))
+    assert document_json(from_file) == {
+        "id": "d", "title": "T", "metadata": {}, "characters": 100, "leaves": 3,
+        "source": "docs/d.md", "bytes": 120, "modified": 1_700_000_000,
+    }  # fmt: skip
+    assert info_json(1, {}, "none", 3, None, {"formats": {".md": 1}})["formats"] == {".md": 1}
     assert json.dumps(problem_json(Problem("lost", "d"))) == '{"what": "lost", "document": "d"}'
 
 

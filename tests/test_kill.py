@@ -48,7 +48,7 @@ def write_version(folder: Path, version: int) -> dict[str, str]:
         path = folder / f"{number:04}.md"
         body = " ".join(f"Sentence {i} of version {version}." for i in range(20))
         path.write_text(f"# Document {number}\n\n{body}\n")
-        texts[path.as_posix()] = path.read_text()
+        texts[f"documents/{path.name}"] = path.read_text()
     return texts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,9 @@ from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCO
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
 from mergewise.history import Turn
 from mergewise.index import VIEWS, pipeline
-from mergewise.inputs import Source, inputs_of
+from mergewise.index.plan import plan_sync
+from mergewise.index.work import Work
+from mergewise.inputs import Source, inputs_of, matching
 from mergewise.models import knows_embedder, load_chat, load_embedder, load_reranker, load_scorer, release
 from mergewise.models.cache import CachedChat
 from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
@@ -32,7 +35,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
-from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Problem
+from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
 
 log = logging.getLogger("mergewise")
 
@@ -250,11 +253,52 @@ class Index:
         Raises IndexBusy where another process writes for an hour, StoreError where it changed the views meanwhile, ModelError
         where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
-        return pipeline.add(inputs_of(sources), self.store, VIEWS, self._makers(), progress)
+        left_out: Counter[str] = Counter()
+        inputs = inputs_of(sources, self._root, left_out, [self.store.directory])
+        report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
+        return replace(report, left_out=tuple(left_out.most_common()))
+
+    def sync(
+        self, *folders: str | os.PathLike[str], dry_run: bool = False, progress: Progress | None = None
+    ) -> AddReport:
+        """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
+
+        Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
+        rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports.
+
+        UsageError where a folder does not exist, or holds no file at all while the index has documents from it.
+        """
+        paths = [Path(os.path.normpath(folder)) for folder in folders]
+        left_out: Counter[str] = Counter()
+        inputs = inputs_of(paths, self._root, left_out, [self.store.directory])
+        work = Work(progress)
+        planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
+        report = planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
+        return replace(report, left_out=tuple(left_out.most_common()))
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
         return self.store.remove(list(dict.fromkeys(doc_ids)))
+
+    def find(self, *wanted: str) -> dict[str, list[str]]:
+        """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
+
+        An id, a folder or file from which documents were read, the beginning of ids up to a slash, or a pattern of ids such
+        as `docs/*.txt`, in which `*` also stands for slashes: the first of these that there is.
+        """
+        reader = self.store.reader()
+        sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known()}
+        return {one: matching(one, sources) for one in wanted}
+
+    def duplicates(self) -> list[Duplicate]:
+        """The documents that say the same as one before them. Searches find the first one only."""
+        return self.store.reader().duplicates()
+
+    @property
+    def _root(self) -> Path:
+        """Where the index stands: files below are named from here."""
+        return Path(os.path.realpath(self.store.directory)).parent
 
     def add_views(self, wanted: Mapping[str, dict[str, Any] | None], progress: Progress | None = None) -> None:
         """Give the index these views, with settings as a manifest keeps them, or None: those that stand, or the default.

@@ -1,18 +1,24 @@
-"""What is to be indexed: files and documents, each once, with a digest that tells whether it changed."""
+"""What is to be indexed: files and documents, each once, with a digest that tells whether it changed.
+
+A file is named by its source: its path from the directory in which the index stands, or its absolute path where it lies
+elsewhere. So its name is the same from whatever directory, and by whatever path, it was given.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers import find_files, read
-from mergewise.types import Document
+from mergewise.types import Document, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document
 
@@ -21,10 +27,25 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something to index: a file, or a document that the caller made."""
+    """Something to index: a file, or a document that the caller made. `given` is what an older mergewise called a file."""
 
     name: str
     source: Path | Document
+    given: tuple[str, ...] = ()
+
+    @property
+    def is_file(self) -> bool:
+        return isinstance(self.source, Path)
+
+    @property
+    def size(self) -> int:
+        """Characters of a document, bytes of a file: what is known before it is read."""
+        if isinstance(self.source, Document):
+            return len(self.source.text)
+        try:
+            return self.source.stat().st_size
+        except OSError:
+            return 0
 
     def digest(self) -> str:
         if isinstance(self.source, Document):
@@ -39,8 +60,22 @@ class Input:
         except OSError:
             return ""  # `document` will say why it cannot be read
 
-    def document(self) -> Document:
-        document = self.source if isinstance(self.source, Document) else read(self.source, id=self.name)
+    def origin(self) -> Origin | None:
+        """Where a file lies, and what tells its age; None for a document that the caller made."""
+        if isinstance(self.source, Document):
+            return None
+        try:
+            status = self.source.stat()
+        except OSError as error:
+            raise ReadError(error.strerror or "cannot be read") from error
+        return Origin(self.name, status.st_size, int(status.st_mtime))
+
+    def document(self, doc_id: str | None = None) -> Document:
+        """With this id; without one, that of the caller's document, or the name."""
+        if isinstance(self.source, Document):
+            document = self.source if doc_id is None else replace(self.source, id=doc_id)
+        else:
+            document = read(self.source, id=self.name if doc_id is None else doc_id)
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
@@ -48,16 +83,62 @@ class Input:
         return document
 
 
-def inputs_of(sources: Iterable[Source | Iterable[Source]]) -> list[Input]:
-    """The files and documents, each once; for a folder, the files in it."""
+def inputs_of(
+    sources: Iterable[Source | Iterable[Source]],
+    root: Path | None = None,
+    left_out: Counter[str] | None = None,
+    without: Iterable[Path] = (),
+) -> list[Input]:
+    """The files and documents, each once; for a folder, the files in it. Files are named from `root`.
+
+    `left_out` and `without` are those of `find_files`.
+    """
     inputs: dict[str, Input] = {}
+    paths: list[Path] = []
     for source in _flat(sources):
         if isinstance(source, Document):
             inputs.setdefault(source.id, Input(source.id, source))
         else:
-            for file in find_files([Path(os.path.normpath(source))]):
-                inputs.setdefault(file.as_posix(), Input(file.as_posix(), file))
+            paths.append(Path(os.path.normpath(source)))
+            for file in find_files(paths[-1:], left_out, without):
+                given = file_input(file, paths[-1], root)
+                inputs.setdefault(given.name, given)
     return list(inputs.values())
+
+
+def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
+    """A file that was named itself, or found in a folder. Below that folder, symbolic links are not followed for its name."""
+    within = file.relative_to(found_in)
+    real = real_path(found_in) / within
+    return Input(source_name(real, root), file, tuple(dict.fromkeys([file.as_posix(), *_older_names(real)])))
+
+
+def real_path(path: Path) -> Path:
+    """Absolute, with the links of a folder resolved. A file that is a link keeps its name: it may come to lead elsewhere."""
+    return Path(os.path.realpath(path)) if path.is_dir() else Path(os.path.realpath(path.parent), path.name)
+
+
+def source_name(real: Path, root: Path | None) -> str:
+    """An absolute path as seen from `root`, if it lies below it."""
+    return (real.relative_to(root) if root is not None and real.is_relative_to(root) else real).as_posix()
+
+
+def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
+    """The ids that are meant by an id, a path, the beginning of ids, or a pattern; `sources` has the file of each id."""
+    if wanted in sources:
+        return [wanted]
+    path = real_path(Path(os.path.normpath(wanted)))
+    if found := [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]:
+        return found
+    if found := [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]:
+        return found
+    return [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+
+
+def _older_names(real: Path) -> Iterator[str]:
+    """The path as it may have been given before: from here, or absolute."""
+    yield real.as_posix()
+    yield Path(os.path.relpath(real)).as_posix()
 
 
 def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:

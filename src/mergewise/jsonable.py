@@ -103,18 +103,32 @@ def report_json(report: AddReport) -> dict[str, Any]:
         "replaced": report.replaced,
         "unchanged": report.unchanged,
         "failed": [{"source": failure.source, "reason": failure.reason} for failure in report.failed],
+        "removed": report.removed,
+        "moved": report.moved,
+        "duplicates": [{"id": copy.id, "same_as": copy.same_as} for copy in report.duplicates],
+        "left_out": dict(report.left_out),
+        "changes": [{"action": change.action, "id": change.id, "was": change.was} for change in report.changes],
     }
 
 
 def info_json(
-    documents: int, views: Mapping[str, int], embedder: str, format: int, listed: Sequence[DocumentInfo] | None = None
+    documents: int,
+    views: Mapping[str, int],
+    embedder: str,
+    format: int,
+    listed: Sequence[DocumentInfo] | None = None,
+    contents: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What an index holds: how many documents, how many rows of each view; and the documents, where they are `listed`."""
+    """What an index holds: how many documents, how many rows of each view; and the documents, where they are `listed`.
+
+    `contents` are further figures, which the command line has as JSON already.
+    """
     return {
         "documents": documents,
         "views": dict(views),
         "embedder": embedder,
         "format": format,
+        **(contents or {}),
         **({} if listed is None else {"list": [document_json(document) for document in listed]}),
     }
 
@@ -126,6 +140,7 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
         "metadata": dict(document.metadata),
         "characters": document.characters,
         "leaves": document.leaves,
+        **({} if document.origin is None else asdict(document.origin)),
     }
 
 

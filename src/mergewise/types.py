@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -408,13 +408,39 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A document that says the same as one that came before it."""
+
+    id: str
+    same_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """What became of one document in `Index.sync`, or would become of it; `was` is the id that a moved one had."""
+
+    action: Literal["added", "replaced", "removed", "moved"]
+    id: str
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AddReport:
-    """What `Index.add` did: how many documents were added, replaced and left unchanged, and what failed."""
+    """What `Index.add` or `Index.sync` did: documents added, replaced, left unchanged, removed, moved, and what failed.
+
+    `duplicates` are those among the documents written that say the same as another one. `left_out` counts, by suffix, the
+    files of folders that no reader knows. `changes` names what `sync` changed, or would change in a dry run.
+    """
 
     added: int = 0
     replaced: int = 0
     unchanged: int = 0
     failed: tuple[Failure, ...] = ()
+    removed: int = 0
+    moved: int = 0
+    duplicates: tuple[Duplicate, ...] = ()
+    left_out: tuple[tuple[str, int], ...] = ()
+    changes: tuple[DocumentChange, ...] = ()
 
     def __repr__(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__}
@@ -422,23 +448,46 @@ class AddReport:
         return f"AddReport({', '.join(f'{name}={count}' for name, count in counts.items() if count)})"
 
     def __add__(self, other: AddReport) -> AddReport:
-        return AddReport(
-            self.added + other.added,
-            self.replaced + other.replaced,
-            self.unchanged + other.unchanged,
-            self.failed + other.failed,
-        )
+        """The sum of two reports, field by field; `left_out` of both stands one after the other."""
+        mine, others = (tuple(getattr(report, field.name) for field in fields(report)) for report in (self, other))
+        return AddReport(*(a + b for a, b in zip(mine, others, strict=True)))
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file that a document was read from: its path, its size, and when it was changed last, in seconds since 1970.
+
+    `source` is relative to the directory in which the index stands, with forward slashes, or absolute where the file lies
+    elsewhere.
+    """
+
+    source: str
+    bytes: int
+    modified: int
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """A row of `Index.documents`: a document without its text. `characters` and `leaves` are its size."""
+    """A row of `Index.documents`: a document without its text. `characters` and `leaves` are its size.
+
+    `origin` is the file that it was read from; None for a document that the caller made, or an older mergewise indexed.
+    """
 
     id: str
     title: str
     metadata: Metadata
     characters: int
     leaves: int
+    origin: Origin | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What tells whether a document of the index is still the one that is given."""
+
+    id: str
+    digest: str
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,6 +508,7 @@ class DocumentRows:
     document: Document
     digest: str
     tables: Mapping[str, Rows] = field(default_factory=dict)
+    origin: Origin | None = None
 
     def __getitem__(self, table: str) -> tuple[Any, ...]:
         """The records of this table; none where the document has no rows of it."""

@@ -10,7 +10,8 @@ import typer
 
 from mergewise.cli.manage import say_report
 from mergewise.cli.options import BUDGET, STRATEGY
-from mergewise.cli.output import progress, say
+from mergewise.cli.output import say
+from mergewise.cli.progress import working
 from mergewise.cli.questions import say_answer
 from mergewise.errors import UsageError
 
@@ -34,7 +35,7 @@ def demo(
     with TemporaryDirectory(prefix="mergewise-demo-") as folder:
         index_dir = Path(folder) / "index"
         opened = mergewise.open(index_dir)
-        with progress("Indexing") as advance:
+        with working("Indexing") as advance:
             report = opened.add(source, progress=advance)
         say_report(report, len(opened), index_dir)
         if not len(opened):

@@ -12,6 +12,7 @@ import typer
 
 from mergewise.cli.options import RERANKER, STRATEGY, EmbedderOption, RerankerOption
 from mergewise.cli.output import progress, say
+from mergewise.cli.progress import working
 from mergewise.errors import UsageError
 from mergewise.jsonable import row_json
 
@@ -51,7 +52,7 @@ def evaluate(
         folder = index_dir or Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-eval-")))
         for path in tasks.find_tasks(bench):
             task = tasks.load_task(path)
-            with progress(f"Indexing {task.name}") as advance:
+            with working(f"Indexing {task.name}") as advance:
                 opened = mergewise.open(
                     folder / task.name, views=views, embedder=embedder, reranker=model or RERANKER, progress=advance
                 )

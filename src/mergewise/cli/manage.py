@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mergewise.cli.options import CHAT, DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
-from mergewise.cli.output import progress, say, say_error, say_json
+from mergewise.cli.output import say, say_error, say_json
+from mergewise.cli.progress import working
+from mergewise.cli.watching import follow
 from mergewise.errors import UsageError
 from mergewise.jsonable import info_json, problem_json, report_json
-from mergewise.types import AddReport
+from mergewise.types import AddReport, DocumentInfo, Duplicate
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+
+NAMED = 10
+"""Duplicates that are named; the others are counted."""
+NO_SUFFIX = "without a suffix"
+MANIFEST = "manifest.json"
 
 
 def index(
@@ -27,24 +38,59 @@ def index(
     chat: Annotated[
         str, typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries: extractive, or openai:MODEL.")
     ] = CHAT,
+    sync: Annotated[
+        bool, typer.Option("--sync", help="Documents whose files are gone from these folders leave the index.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --sync: only say what would be added, replaced, moved and removed.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
 
+    if dry_run and (watch or not sync):
+        raise UsageError("--dry-run goes with --sync alone", "mergewise index DIR --sync --dry-run")
+    if dry_run:
+        opened = mergewise.open(index_dir, embedder=embedder, create=False)
+        say_outcome(opened.sync(*paths, dry_run=True), len(opened), index_dir, as_json, dry_run=True)
+        return
+    if not any(path.exists() for path in paths):
+        _refuse_absent(paths, index_dir)
     wanted = [view.strip() for view in views.split(",")]
     settings = view_settings(wanted, assignments or (), chat)
-    with progress("Indexing") as advance:
+    with working("Indexing") as advance:
         opened = mergewise.open(
             index_dir, views=wanted, settings=settings, embedder=embedder, chat=chat, progress=advance
         )
-        report = opened.add(*paths, progress=advance)
-    if as_json:
-        say_json(report_json(report))
+    if watch:
+        follow(paths, index_dir, lambda: say_outcome(_synchronised(opened, paths), len(opened), index_dir, as_json))
+        return
+    if sync:
+        report = _synchronised(opened, paths)
     else:
-        say_report(report, len(opened), index_dir)
-    if report.failed and not report.added + report.replaced + report.unchanged:
+        with working("Indexing") as advance:
+            report = opened.add(*paths, progress=advance)
+    say_outcome(report, len(opened), index_dir, as_json)
+    if report.failed and not report.added + report.replaced + report.unchanged + report.moved:
         raise typer.Exit(1)
+
+
+def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
+    """Where nothing of what is named exists, no index is made of it; one that stands says so in its report."""
+    if (index_dir / MANIFEST).exists():
+        return
+    for path in paths:
+        say_error(f"not indexed: {path}: no such file")
+    raise typer.Exit(1)
+
+
+def _synchronised(opened: Index, paths: Sequence[Path]) -> AddReport:
+    with working("Indexing") as advance:
+        return opened.sync(*paths, progress=advance)
 
 
 def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:
@@ -71,13 +117,32 @@ def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -
     return settings
 
 
-def say_report(report: AddReport, total: int, index_dir: Path) -> None:
+def say_outcome(
+    report: AddReport, total: int, index_dir: Path, as_json: bool = False, *, dry_run: bool = False
+) -> None:
+    if as_json:
+        say_json(report_json(report))
+    else:
+        say_report(report, total, index_dir, dry_run=dry_run)
+
+
+def say_report(report: AddReport, total: int, index_dir: Path, *, dry_run: bool = False) -> None:
     for failure in report.failed:
         say_error(f"not indexed: {failure.source}: {failure.reason}")
-    counts = (
-        f"{report.added} added, {report.replaced} replaced, {report.unchanged} unchanged, {len(report.failed)} failed"
-    )
-    say(f"{counts}; {total} documents in {index_dir}")
+    for change in report.changes if dry_run else ():
+        was = f" (was {change.was})" if change.was else ""
+        say(f"would be {change.action}: {change.id}{was}")
+    for copy in report.duplicates[:NAMED]:
+        say(f"the same as {copy.same_as}: {copy.id}")
+    if len(report.duplicates) > NAMED:
+        say(f"... and {len(report.duplicates) - NAMED} more that say the same as another document")
+    if report.left_out:
+        say(f"left out: {', '.join(f'{count} {suffix or NO_SUFFIX}' for suffix, count in report.left_out)}")
+    counts = [f"{report.added} added", f"{report.replaced} replaced", f"{report.unchanged} unchanged"]
+    counts += [f"{report.moved} moved"] if report.moved else []
+    counts += [f"{report.removed} removed"] if report.removed else []
+    would = "a dry run, nothing was changed: " if dry_run else ""
+    say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {index_dir}")
 
 
 def info(
@@ -91,11 +156,15 @@ def info(
     opened = mergewise.open(index_dir, create=False)
     counts = opened.store.reader().row_counts()
     views = {name: rows for name, rows in counts.items() if name != "documents"}
-    listed = opened.documents() if documents else None
+    held = opened.documents()
+    contents = contents_of(held, opened.duplicates(), index_dir)
+    listed = held if documents else None
     if as_json:
-        say_json(info_json(counts["documents"], views, opened.manifest.embedder, opened.manifest.format, listed))
+        manifest = opened.manifest
+        say_json(info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, contents))
         return
     say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
+    say_contents(contents)
     for name, rows in views.items():
         say(f"  {name}: {rows} rows")
     for name in opened.manifest.views:
@@ -105,22 +174,83 @@ def info(
         say(f"{document.id}  {document.title}  ({document.characters} characters, {document.leaves} leaves)")
 
 
+def contents_of(held: Sequence[DocumentInfo], copies: Sequence[Duplicate], index_dir: Path) -> dict[str, Any]:
+    """Formats, sizes, dates and duplicates of what an index holds, as JSON; dates in UTC."""
+    from datetime import UTC, datetime
+
+    def day(seconds: float | None) -> str | None:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+    files = [document.origin for document in held if document.origin is not None]
+    formats = Counter(PurePosixPath(file.source).suffix.lower() or NO_SUFFIX for file in files)
+    dates = [file.modified for file in files]
+    return {
+        "formats": dict(formats.most_common()),
+        "without_file": len(held) - len(files),
+        "characters": sum(document.characters for document in held),
+        "bytes": sum(file.bytes for file in files),
+        "index_bytes": sum(map(_size_of, index_dir.rglob("*"))),
+        "oldest": day(min(dates, default=None)),
+        "newest": day(max(dates, default=None)),
+        "changed": day((index_dir / MANIFEST).stat().st_mtime),
+        "duplicates": [{"id": copy.id, "same_as": copy.same_as} for copy in copies],
+    }
+
+
+def _size_of(path: Path) -> int:
+    """0 for a folder, and for a file that a writer has just dropped."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
+
+
+def say_contents(contents: dict[str, Any]) -> None:
+    formats = [f"{count} {suffix}" for suffix, count in contents["formats"].items()]
+    formats += [f"{contents['without_file']} without a file"] if contents["without_file"] else []
+    say(f"  formats: {', '.join(formats) or 'none'}")
+    sizes = f"{contents['characters']} characters, {_megabytes(contents['bytes'])} of files"
+    say(f"  sizes: {sizes}, {_megabytes(contents['index_bytes'])} of index")
+    if contents["oldest"] is not None:
+        say(f"  files changed: {contents['oldest'][:10]} to {contents['newest'][:10]}")
+    say(f"  index changed: {contents['changed']}")
+    for copy in contents["duplicates"][:NAMED]:
+        say(f"  the same as {copy['same_as']}: {copy['id']}")
+    if len(contents["duplicates"]) > NAMED:
+        say(f"  ... and {len(contents['duplicates']) - NAMED} more that say the same as another document")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"
+
+
 def remove(
-    doc_ids: Annotated[list[str], typer.Argument(metavar="DOC_ID...", help="Ids as `info --documents` lists them.")],
+    wanted: Annotated[
+        list[str],
+        typer.Argument(metavar="DOC_ID...", help="Ids as `info --documents` lists them, folders, or patterns of ids."),
+    ],
     index_dir: IndexOption = DEFAULT_INDEX,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove documents with all their rows."""
+    """Remove documents with all their rows: by id, by folder, or by a pattern such as 'docs/*.txt'."""
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
-    removed = opened.remove(doc_ids)
+    found = opened.find(*wanted)
+    unknown = [one for one, ids in found.items() if not ids]
+    ids = list(dict.fromkeys(doc_id for of_one in found.values() for doc_id in of_one))
+    removed = len(ids) if dry_run else opened.remove(ids)
     if as_json:
-        say_json({"removed": removed})
+        say_json({"removed": removed, "ids": ids, "unknown": unknown})
     else:
-        say(f"{removed} removed; {len(opened)} documents left")
-    if removed < len(set(doc_ids)):
-        say_error(f"{len(set(doc_ids)) - removed} of the ids are not in the index", "`mergewise info --documents`")
+        for doc_id in ids if dry_run else ():
+            say(f"would be removed: {doc_id}")
+        left = f"{len(opened)} documents left"
+        say(f"a dry run, nothing was changed: {removed} to be removed" if dry_run else f"{removed} removed; {left}")
+    for one in unknown:
+        say_error(f"nothing in the index is called {one}", "`mergewise info --documents` lists the ids")
+    if not ids:
         raise typer.Exit(1)
 
 

@@ -6,23 +6,25 @@ Whoever has a store and makers can run it; each batch is one change of the index
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 from mergewise.errors import ReadError
+from mergewise.index.moves import keeps_its_title, moved
+from mergewise.index.plan import Move, Plan, Task, batches, plan
+from mergewise.index.work import Work
 from mergewise.inputs import Input
 from mergewise.protocols import Store
 from mergewise.store.views import Makers, Progress, Registry, View, views_of
-from mergewise.types import AddReport, Document, DocumentRows, Failure
+from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin
 
 log = logging.getLogger("mergewise")
 
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
-NAMES_AT_ONCE = 1000
+MOVES_AT_ONCE = 64
 
 
 def rows_of(
@@ -50,68 +52,139 @@ def add(
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
-    standing = _digests(store, [given.name for given in inputs])
-    report = AddReport()
-    batch: list[tuple[Document, str]] = []
-    for done, given in enumerate(inputs, 1):
-        digest = given.digest()
-        if standing.get(given.name) == digest:
-            report += AddReport(unchanged=1)
-        else:
-            try:
-                batch.append((given.document(), digest))
-            except ReadError as error:
-                report += AddReport(failed=(Failure(given.name, error.message),))
-                log.debug("%s was not read: %s", given.name, error.message)
-        if batch and (_is_full(batch) or done == len(inputs)):
-            report += store.write(rows_of(batch, registry, store.settings, makers))
-            batch = []
-        if progress is not None:
-            progress(done, len(inputs), given.name)
-    if report.added or report.replaced:
-        store.optimize()
+    work = Work(progress)
+    report = carry_out(plan(inputs, store.reader(), work.look_at), store, registry, makers, work)
     log.info("added: %s, %.1f s", report, perf_counter() - began)
+    return replace(report, changes=())
+
+
+def carry_out(planned: Plan, store: Store, registry: Registry, makers: Makers, work: Work) -> AddReport:
+    """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes."""
+    writer = _Writer(store, registry, makers, work)
+    work.begin(task.given.size for task in planned.tasks)
+    for task in planned.tasks:
+        writer.add(task)
+    for moves in batches(planned.moves, MOVES_AT_ONCE):
+        writer.move(moves)
+    writer.flush(remove=planned.gone, origins=planned.found)
+    report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
+    if writer.written or report.removed:
+        store.optimize()
+        doubled = [copy for copy in store.reader().duplicates() if copy.id in writer.written]
+        changes = [change for change in planned.changes() if change.action == "removed" or change.id in writer.written]
+        report += AddReport(duplicates=tuple(doubled), changes=tuple(changes))
+    work.finish()
     return report
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A document that waits to be written; `was` is the id of the one that it takes the place of."""
+
+    document: Document
+    digest: str
+    origin: Origin | None
+    was: str = ""
+
+
+class _Writer:
+    """Documents on their way into a store: read one by one, made into rows and written batch by batch."""
+
+    def __init__(self, store: Store, registry: Registry, makers: Makers, work: Work) -> None:
+        self.store, self.registry, self.makers, self.work = store, registry, makers, work
+        self.report = AddReport()
+        self.written: set[str] = set()
+        self._batch: list[_Read] = []
+        self._moved: list[tuple[DocumentRows, str]] = []  # with the id of before
+
+    def add(self, task: Task, was: str = "") -> None:
+        if _is_full(self._batch):
+            self.flush()
+        self.work.look_at(task.given.name)
+        try:
+            read = _Read(task.given.document(task.id), task.digest, task.given.origin(), was)
+        except ReadError as error:
+            self.report += AddReport(failed=(Failure(task.given.name, error.message),))
+            self.work.read(task.given.size, 0)
+        else:
+            self._batch.append(read)
+            self.work.read(task.given.size, len(read.document.text))
+
+    def move(self, moves: Sequence[Move]) -> None:
+        """Give the rows of documents that stand other names. One whose title changes with its name is made anew."""
+        if self._moved:
+            self.flush()
+        standing = {rows.document.id: rows for rows in self.store.reader().stored([move.was.id for move in moves])}
+        for move in moves:
+            rows = self._under_new_name(move, standing.get(move.was.id))
+            if rows is not None:
+                self._moved.append((rows, move.was.id))
+            else:
+                self.work.begin_more(move.task.given.size)
+                self.add(move.task, move.was.id)
+
+    def _under_new_name(self, move: Move, rows: DocumentRows | None) -> DocumentRows | None:
+        given, was = move.task.given, move.was.origin
+        try:
+            origin = given.origin()
+        except ReadError:
+            return None
+        if rows is None or was is None or origin is None or not keeps_its_title(rows, was.source, given.name):
+            return None
+        return moved(rows, move.task.id, origin, self.registry, self.store.settings)
+
+    def flush(self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None) -> None:
+        """Write what has come so far, in one change with what goes."""
+        if not (self._batch or self._moved or remove or origins):
+            return
+        characters = sum(len(read.document.text) for read in self._batch)
+        rows = [*self._rows(characters), *(rows for rows, _ in self._moved)]
+        was = {read.document.id: read.was for read in self._batch if read.was}
+        was |= {rows.document.id: before for rows, before in self._moved}
+        done = self.store.write(rows, remove=[*was.values(), *remove], origins=origins)
+        failed = {failure.source for failure in done.failed}
+        self.written |= {row.document.id for row in rows} - failed
+        moved_now = len(was.keys() - failed)
+        self.report += replace(done, added=done.added - moved_now, removed=done.removed - len(was), moved=moved_now)
+        self._batch, self._moved = [], []
+        self.work.wrote(characters)
+
+    def _rows(self, characters: int) -> list[DocumentRows]:
+        if not self._batch:
+            return []
+        settings = self.store.settings
+        embedder = self.work.watched(self.makers.embedder, characters, len(settings))
+        given = [(read.document, read.digest) for read in self._batch]
+        rows = rows_of(given, self.registry, settings, replace(self.makers, embedder=embedder))
+        return [replace(row, origin=read.origin) for row, read in zip(rows, self._batch, strict=True)]
 
 
 def rebuild(store: Store, registry: Registry, makers: Makers, doc_ids: Sequence[str]) -> None:
     """Make the rows of these documents again, from the texts that the index holds."""
     reader = store.reader()
-    for doc_id, digest in reader.digests(doc_ids).items():
-        document = reader.document(doc_id)
+    for known in reader.known(doc_ids) if doc_ids else ():
+        document = reader.document(known.id)
         if document is not None:
-            store.write(rows_of([(document, digest)], registry, store.settings, makers), force=True)
+            rows = rows_of([(document, known.digest)], registry, store.settings, makers)
+            store.write([replace(row, origin=known.origin) for row in rows], force=True)
     store.optimize()
 
 
 def add_view(store: Store, view: View, makers: Makers, progress: Progress | None = None) -> None:
     """Give every document that stands the view, which the store has begun, in batches."""
-    done = 0
+    work = Work(progress)
+    sizes = {info.id: info.characters for info in store.reader().documents()} if progress is not None else {}
+    work.begin(sizes.get(doc_id, 0) for doc_id in store.missing(view.name))
     while not store.finish_view(view.name):
-        missing = store.missing(view.name)
-        total = done + len(missing)
-        for batch in _batches(missing, view.batch):
+        for batch in batches(store.missing(view.name), view.batch):
             rows = store.reader().stored(batch)
-            store.write_view(view.name, _with_view(rows, view, store.settings[view.name], makers))
-            done += len(rows)
-            if progress is not None and rows:
-                progress(done, total, rows[-1].document.id)
+            work.look_at(batch[-1])
+            characters = sum(len(row.document.text) for row in rows)
+            watched = replace(makers, embedder=work.watched(makers.embedder, characters, 1))
+            store.write_view(view.name, _with_view(rows, view, store.settings[view.name], watched))
+            work.wrote(characters)
+    work.finish()
 
 
-def _batches(ids: Sequence[str], size: int) -> Iterator[list[str]]:
-    rest = iter(ids)
-    while batch := list(islice(rest, size)):
-        yield batch
-
-
-def _digests(store: Store, names: Sequence[str]) -> dict[str, str]:
-    """What the index holds of these documents, asked in large batches: each question costs a query."""
-    reader = store.reader()
-    digests: dict[str, str] = {}
-    for batch in _batches(names, NAMES_AT_ONCE):
-        digests |= reader.digests(batch)
-    return digests
-
-
-def _is_full(batch: Sequence[tuple[Document, str]]) -> bool:
-    return len(batch) >= BATCH_DOCUMENTS or sum(len(document.text) for document, _ in batch) >= BATCH_CHARACTERS
+def _is_full(batch: Sequence[_Read]) -> bool:
+    return len(batch) >= BATCH_DOCUMENTS or sum(len(read.document.text) for read in batch) >= BATCH_CHARACTERS

@@ -13,9 +13,12 @@ from mergewise.types import (
     Document,
     DocumentInfo,
     DocumentRows,
+    Duplicate,
     Hit,
+    Known,
     Leaf,
     LeafSentences,
+    Origin,
     Problem,
     Section,
 )
@@ -117,6 +120,22 @@ class StoreReader(Protocol):
         """The content digests of those of the documents that are in the index."""
         ...
 
+    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+        """The documents that have one of these ids, or were read from one of these sources; all of them if nothing is said."""
+        ...
+
+    def copies(self, where: str | None = None) -> Mapping[int, int]:
+        """The numbers of documents that say the same as one before them, of those that meet a condition, with the number of
+        that one. Searches find the first of them only.
+
+        Documents say the same if their texts are equal, and their titles, where these are more than names of files.
+        """
+        ...
+
+    def duplicates(self) -> list[Duplicate]:
+        """`copies`, by the ids of the documents."""
+        ...
+
     def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         """Everything that is stored of these documents, with final ids, for `check` to look at."""
         ...
@@ -182,11 +201,18 @@ class Store(Protocol):
         """The state that the last finished change left."""
         ...
 
-    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
-        """Add documents, replacing those with the same ids.
+    def write(
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        remove: Sequence[str] = (),
+        origins: Mapping[str, Origin] | None = None,
+    ) -> AddReport:
+        """Add documents, replacing those with the same ids, in one step with the removal of others.
 
         A document that the index has with the same digest is left alone, unless forced. A document whose metadata cannot be
-        stored fails, and the others are written.
+        stored fails, and the others are written. `origins` says of documents that stand, by id, where they were read from.
         """
         ...
 

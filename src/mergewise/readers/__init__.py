@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
@@ -76,35 +77,40 @@ def read(path: Path, *, id: str | None = None) -> Document:
     )
 
 
-def find_files(paths: Iterable[Path]) -> Iterator[Path]:
+def find_files(
+    paths: Iterable[Path], left_out: Counter[str] | None = None, without: Iterable[Path] = ()
+) -> Iterator[Path]:
     """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
 
-    A folder is walked in sorted order, without hidden entries and files of unknown suffix. A path that does not exist, and
-    a folder that cannot be listed, is yielded as it is, so that `read` gives the reason.
+    A folder is walked in sorted order, without hidden entries and files of unknown suffix, which are counted by suffix in
+    `left_out`. A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives
+    the reason. What lies in one of the folders `without` is not looked at.
     """
-    seen: set[Path] = set()
+    seen: set[Path] = {Path(os.path.realpath(folder)) for folder in without}
+    counted = Counter[str]() if left_out is None else left_out
     for path in paths:
         if path.is_dir():
-            yield from _walk(path, seen)
+            yield from _walk(path, seen, counted)
         elif _is_new(path, seen):
             yield path
 
 
-def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
+def _walk(folder: Path, seen: set[Path], left_out: Counter[str]) -> Iterator[Path]:
     if not _is_new(folder, seen):  # also where a symbolic link leads back up
         return
     try:
-        entries = sorted(folder.iterdir())
+        entries = [(entry, entry.is_dir()) for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
     except OSError:
         yield folder
         return
-    for entry in entries:
-        if entry.name.startswith("."):
-            continue
-        if entry.is_dir():
-            yield from _walk(entry, seen)
-        elif entry.suffix.lower() in SUFFIXES and entry.is_file() and _is_new(entry, seen):
-            yield entry
+    for entry, is_folder in entries:
+        if is_folder:
+            yield from _walk(entry, seen, left_out)
+        elif entry.is_file() and _is_new(entry, seen):
+            if entry.suffix.lower() in SUFFIXES:
+                yield entry
+            else:
+                left_out[entry.suffix.lower()] += 1
 
 
 def _is_new(path: Path, seen: set[Path]) -> bool:

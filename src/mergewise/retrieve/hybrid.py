@@ -123,7 +123,13 @@ class HybridReader:
         return self._store.once(name, make)
 
     def numbers(self) -> frozenset[int] | None:
-        return None if self._where is None else self._store.numbers(self._where)
+        """Of documents that say the same, the first alone: searches leave the others out as well."""
+        copies = self._store.copies(self._where)
+        if not copies:
+            return None if self._where is None else self._store.numbers(self._where)
+        return self._store.once(
+            f"first numbers {self._where}", lambda: frozenset(self._store.numbers(self._where) - copies.keys())
+        )
 
     def settings(self, view: str) -> Mapping[str, Any]:
         return self._store.views[view]

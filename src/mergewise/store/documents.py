@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import md5
+from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
-from mergewise.types import Document, DocumentInfo, DocumentRows, Heading, Metadata, Page
+from mergewise.types import Document, DocumentInfo, DocumentRows, Heading, Metadata, Origin, Page
 
 DOCUMENTS = "documents"
 
@@ -25,9 +27,15 @@ SCHEMA = pa.schema(
         pa.field("_pages", pa.string(), nullable=False),
         pa.field("_first_id", pa.int64(), nullable=False),
         pa.field("_leaves", pa.int64(), nullable=False),
+        pa.field("_content", pa.string()),
+        pa.field("_source", pa.string()),
+        pa.field("_bytes", pa.int64()),
+        pa.field("_modified", pa.int64()),
     ]
 )
-UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest"})  # what a list of documents does not read
+LATER = {"_content": "md5(_text)", "_source": pa.string(), "_bytes": pa.int64(), "_modified": pa.int64()}
+"""Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
+UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content"})  # what a list of documents does not read
 _METADATA_TYPES: dict[type, pa.DataType] = {
     str: pa.string(),
     bool: pa.bool_(),
@@ -58,8 +66,36 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
         "_pages": json.dumps([[p.number, p.start, p.end] for p in document.pages]),
         "_first_id": first_id,
         "_leaves": leaves,
+        "_content": content_of(document.text),
+        **origin_columns(rows.origin),
         **document.metadata,
     }
+
+
+def content_of(text: str) -> str:
+    """What documents of equal texts share. The database can work it out too."""
+    return md5(text.encode("utf-8"), usedforsecurity=False).hexdigest()
+
+
+def origin_columns(origin: Origin | None) -> dict[str, object]:
+    return {} if origin is None else {"_source": origin.source, "_bytes": origin.bytes, "_modified": origin.modified}
+
+
+def origin_from(row: Mapping[str, Any]) -> Origin | None:
+    source = row.get("_source")
+    return None if source is None else Origin(source, row["_bytes"], row["_modified"])
+
+
+def same_documents(rows: Iterable[tuple[int, str, str, str]]) -> dict[int, int]:
+    """Of documents given by number, id, title and content: those that say the same as one before them, with its number."""
+    first: dict[tuple[str, str], int] = {}
+    copies = {}
+    for number, doc_id, title, content in sorted(rows):
+        named = title == PurePosixPath(doc_id).stem  # then the title is the name of the file, and says nothing
+        original = first.setdefault((content, "" if named else title), number)
+        if original != number:
+            copies[number] = original
+    return copies
 
 
 def document_from(row: Mapping[str, Any]) -> Document:
@@ -75,7 +111,9 @@ def document_from(row: Mapping[str, Any]) -> Document:
 
 
 def info_from(row: Mapping[str, Any]) -> DocumentInfo:
-    return DocumentInfo(row["id"], row["title"], metadata_from(row), row["_characters"], row["_leaves"])
+    return DocumentInfo(
+        row["id"], row["title"], metadata_from(row), row["_characters"], row["_leaves"], origin_from(row)
+    )
 
 
 def metadata_from(row: Mapping[str, Any]) -> Metadata:

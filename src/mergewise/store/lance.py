@@ -24,7 +24,7 @@ from mergewise.store.lance_change import Change
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, read_manifest, without, write_manifest
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Problem
+from mergewise.types import AddReport, DocumentRows, Origin, Problem
 
 log = logging.getLogger("mergewise")
 
@@ -73,8 +73,16 @@ class LanceStore:
 
     # -- changes
 
-    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
+    def write(
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        remove: Sequence[str] = (),
+        origins: Mapping[str, Origin] | None = None,
+    ) -> AddReport:
         with self._writing() as change:
+            removed = list(change.reader.digests(remove))
             standing = change.reader.digests([r.document.id for r in rows])
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
             for name, spec in change.specs.items():
@@ -84,11 +92,13 @@ class LanceStore:
                     )
             good, failed = change.checked(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
-            if good:
-                change.remove(replaced)
+            if good or removed or origins:
+                change.remove([*replaced, *removed])
+                change.place(origins or {})
                 change.append(good)
                 change.commit()
-            return AddReport(len(good) - len(replaced), len(replaced), len(rows) - len(fresh), tuple(failed))
+            counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
+            return AddReport(*counts, tuple(failed), removed=len(removed))
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:

@@ -21,7 +21,7 @@ from mergewise.store.metadata import with_checked_metadata
 from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import DocumentRows, Failure
+from mergewise.types import DocumentRows, Failure, Origin
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -95,9 +95,29 @@ class Change:
             if table.name in self.manifest.tables:
                 opened.delete(f"{NUMBER} in ({sql_numbers(numbers)})")
 
+    def _documents(self) -> LanceTable:
+        """The table of documents, with the columns that an older version did not write."""
+        documents = self.table(d.DOCUMENTS)
+        present = documents.schema.names
+        for name, made in d.LATER.items():
+            if name not in present:
+                documents.add_columns({name: made} if isinstance(made, str) else [pa.field(name, made)])
+        return documents
+
+    def place(self, origins: Mapping[str, Origin]) -> None:
+        """Write down where documents that stand were read from."""
+        if not origins:
+            return
+        documents = self._documents()
+        condition = f"id in ({sql_strings(origins)})"
+        rows = _scan(documents, None, condition).to_pylist()
+        documents.delete(condition)
+        placed = [{**row, **d.origin_columns(origins[row["id"]])} for row in rows]
+        documents.add(pa.Table.from_pylist(placed, documents.schema))
+
     def checked(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
-        documents = self.table(d.DOCUMENTS)
+        documents = self._documents()
         kinds = d.metadata_kinds(documents.schema)
         known = set(kinds)
         good, failed = with_checked_metadata(rows, kinds)
@@ -107,6 +127,8 @@ class Change:
         return good, failed
 
     def append(self, rows: Sequence[DocumentRows]) -> None:
+        if not rows:
+            return
         placed: dict[str, list[Placed]] = defaultdict(list)
         numbered = []
         for row in rows:

@@ -25,7 +25,7 @@ from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
 from mergewise.store.tables import NUMBER, Table, form, rows_from, unit_vectors
 from mergewise.store.views import Registry
-from mergewise.types import Document, DocumentInfo, DocumentRows
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -35,6 +35,7 @@ Kept = TypeVar("Kept")
 
 NPROBES, REFINE = 20, 2  # recall 0.99 of an exact search, see docs/evaluation.md
 ALL = 2**31 - 1
+CONTENTS_AT_ONCE = 1000
 _LOOP = Background("mergewise-store")
 run, start = _LOOP.run, _LOOP.start
 _ID, _ADDRESS = "id", "_rowid"
@@ -68,6 +69,49 @@ class LanceReader:
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {row["id"]: row["_digest"] for row in self._document_rows(doc_ids, ["id", "_digest"])}
 
+    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+        table = self._table(d.DOCUMENTS)
+        if table is None:
+            return []
+        wanted = ["id", "_digest", "_source", "_bytes", "_modified"]
+        present = [name for name in wanted if name in self._document_columns()]
+        asked = {"id": doc_ids, "_source": sources}
+        parts = [f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values and name in present]
+        if not parts and (doc_ids or sources):
+            return []
+        rows = run(scan(table, present, " or ".join(parts) or None)).to_pylist()
+        return [Known(row["id"], row["_digest"], d.origin_from(row)) for row in rows]
+
+    def _document_columns(self) -> frozenset[str]:
+        table = self._table(d.DOCUMENTS)
+        return self.once("columns", lambda: frozenset(() if table is None else run(table.schema()).names))
+
+    def copies(self, where: str | None = None) -> Mapping[int, int]:
+        return self.once(f"copies {where}", lambda: self._read_copies(where))
+
+    def _read_copies(self, where: str | None) -> Mapping[int, int]:
+        rows = self.once("doubled", self._doubled)
+        among = None if where is None or not rows else self.numbers(where)
+        return d.same_documents(row for row in rows if among is None or row[0] in among)
+
+    def _doubled(self) -> list[tuple[int, str, str, str]]:
+        """Number, id, title and content of the documents whose text another one has too."""
+        table = self._table(d.DOCUMENTS)
+        if table is None or "_content" not in self._document_columns():
+            return []
+        counts = run(scan(table, ["_content"]))["_content"].value_counts()
+        doubled = [entry["values"] for entry in counts.filter(pc.greater(counts.field("counts"), 1)).to_pylist()]
+        rows: list[tuple[int, str, str, str]] = []
+        for first in range(0, len(doubled), CONTENTS_AT_ONCE):
+            condition = f"_content in ({sql_strings(doubled[first : first + CONTENTS_AT_ONCE])})"
+            found = run(scan(table, ["_number", "id", "title", "_content"], condition))
+            rows += zip(*(found[name].to_pylist() for name in ("_number", "id", "title", "_content")), strict=True)
+        return rows
+
+    def duplicates(self) -> list[Duplicate]:
+        ids = {number: doc_id for number, doc_id, _, _ in self.once("doubled", self._doubled)}
+        return [Duplicate(ids[number], ids[original]) for number, original in self.copies().items()]
+
     def standing(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """`_number`, `_first_id` and `_digest` of those of the documents that are in the index."""
         columns = ["id", "_number", "_first_id", "_digest"]
@@ -95,7 +139,7 @@ class LanceReader:
             if name in rows_of and not holds(self.manifest.views[spec.view].missing, document["_number"]):
                 rows = rows_of[name].filter(pc.field(NUMBER) == document["_number"])
                 tables[name] = rows_from(spec.table, rows.sort_by(_ID) if spec.table.numbered else rows)
-        return DocumentRows(d.document_from(document), document["_digest"], tables)
+        return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document))
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
         """The numbers of the documents, or of those that meet a condition."""
@@ -206,10 +250,15 @@ class LanceReader:
 
     def _limited(self, query: Any, k: int, where: str | None) -> Any:
         """A condition on documents is one on rows: the numbers of the documents that meet it."""
+        condition = self.once(f"filter {where}", lambda: self._filter(where))
+        return (query if condition is None else query.where(condition)).limit(k)
+
+    def _filter(self, where: str | None) -> str | None:
+        """A condition on rows, without those of documents that say the same as another one."""
+        copies = self.copies(where)
         if where is not None:
-            numbers = self.numbers(where)
-            query = query.where(self.once(f"filter {where}", lambda: within(sorted(numbers))))
-        return query.limit(k)
+            return within(sorted(self.numbers(where) - copies.keys()))
+        return f"not ({within(sorted(copies))})" if copies else None
 
     def _is_mapped(self, table: str) -> bool:
         return bool(self.manifest.mapped.get(table))

@@ -16,11 +16,12 @@ import pyarrow as pa
 from mergewise.errors import StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
+from mergewise.store.documents import content_of, same_documents
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.metadata import with_checked_metadata
 from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Problem
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
@@ -57,8 +58,20 @@ class MemoryStore:
     def reader(self) -> MemoryStore:
         return self
 
-    def write(self, rows: Sequence[DocumentRows], *, force: bool = False) -> AddReport:
+    def write(
+        self,
+        rows: Sequence[DocumentRows],
+        *,
+        force: bool = False,
+        remove: Sequence[str] = (),
+        origins: Mapping[str, Origin] | None = None,
+    ) -> AddReport:
         added = replaced = 0
+        removed = self.remove(remove)
+        for doc_id, origin in (origins or {}).items():
+            if doc_id in self._documents:
+                number, first_id, standing_rows = self._documents[doc_id]
+                self._documents[doc_id] = number, first_id, replace(standing_rows, origin=origin)
         good, failed = with_checked_metadata(rows, self._kinds)
         for row in good:
             standing = self._documents.get(row.document.id)
@@ -73,7 +86,7 @@ class MemoryStore:
             self._documents[row.document.id] = number, first_id, replace(row, tables={})
             for view in self._views:
                 self._append(view, number, first_id, row)
-        return AddReport(added, replaced, len(good) - added - replaced, tuple(failed))
+        return AddReport(added, replaced, len(good) - added - replaced, tuple(failed), removed=removed)
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         gone = [self._documents.pop(doc_id)[0] for doc_id in dict.fromkeys(doc_ids) if doc_id in self._documents]
@@ -140,8 +153,8 @@ class MemoryStore:
         leaves = self._tables.get(self._first)
         counts = Counter(leaves[NUMBER].to_pylist() if leaves is not None else ())
         return [
-            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number])
-            for number, d in ((number, rows.document) for number, _, rows in self._documents.values())
+            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number], origin)
+            for number, d, origin in ((n, rows.document, rows.origin) for n, _, rows in self._documents.values())
         ]
 
     def document(self, doc_id: str) -> Document | None:
@@ -150,6 +163,21 @@ class MemoryStore:
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
+
+    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+        everything = [Known(doc_id, rows.digest, rows.origin) for doc_id, (_, _, rows) in self._documents.items()]
+        if not doc_ids and not sources:
+            return everything
+        return [k for k in everything if k.id in doc_ids or (k.origin is not None and k.origin.source in sources)]
+
+    def copies(self, where: str | None = None) -> Mapping[int, int]:
+        among = self.numbers(where)
+        standing = [(n, rows.document) for n, _, rows in self._documents.values() if n in among]
+        return same_documents((n, d.id, d.title, content_of(d.text)) for n, d in standing)
+
+    def duplicates(self) -> list[Duplicate]:
+        ids = {number: doc_id for doc_id, (number, _, _) in self._documents.items()}
+        return [Duplicate(ids[number], ids[original]) for number, original in self.copies().items()]
 
     def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         return [self._stored(*self._documents[doc_id]) for doc_id in doc_ids if doc_id in self._documents]
@@ -213,7 +241,7 @@ class MemoryStore:
 
     def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
-        spec, numbers = self._spec(table or self._first), self.numbers(where)
+        spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         if spec is None or spec.text is None:
             return []
         rows = self._rows_of(spec.name)
@@ -234,7 +262,7 @@ class MemoryStore:
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Ranking:
-        spec, numbers = self._spec(table or self._first), self.numbers(where)
+        spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         rows = self._rows_of(spec.name) if spec is not None else None
         vectors = None if rows is None else unit_vectors(rows, column)
         if rows is None or vectors is None:

@@ -99,11 +99,13 @@ class Column:
         if self.pairs:
             return [[number for pair in value for number in pair] for value in values]
         shift = by.get(self.moves, 0)
-        if not shift:
-            return values
+        return [self.moved(value, shift) for value in values] if shift else values
+
+    def moved(self, value: Any, shift: int) -> Any:
+        """The ids of one record with another number to count from."""
         if self.many:
-            return [[number + shift for number in value] for value in values]
-        return [None if value is None else value + shift for value in values]
+            return tuple(number + shift for number in value)
+        return None if value is None else value + shift
 
     def read(self, rows: pa.Table) -> Sequence[Any]:
         values = rows[NUMBER if self.name == "document" else self.name]

@@ -15,7 +15,10 @@ ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
 
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with documents done, documents in all, and the name of the last one."""
+"""Called with the work done, the work in all, and the name of the document at hand.
+
+Work is counted in characters of text; in all it is 0 until it is known what has changed, and may change as files are read.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,115 @@
+"""How far the way into an index is, in characters of text: what is embedded counts as it is embedded, not when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from mergewise.protocols import Embedder, FloatArray, PartEmbedder
+from mergewise.store.views import Progress
+
+Told = TypeVar("Told")
+
+TEXTS_AT_ONCE = 512
+"""Texts that are embedded between two messages."""
+
+
+class Work:
+    """Characters done and in all. Of a file that was not read yet, its bytes stand for its characters."""
+
+    def __init__(self, progress: Progress | None = None) -> None:
+        self._progress = progress
+        self._name = ""
+        self._total = 0
+        self._written = 0  # characters of batches that are through
+        self._batch = 0.0  # characters of the present one
+
+    def begin(self, sizes: Iterable[int]) -> None:
+        self._total = sum(sizes)
+        self._tell()
+
+    def begin_more(self, size: int) -> None:
+        self._total += size
+
+    def look_at(self, name: str) -> None:
+        self._name = name
+        self._tell()
+
+    def read(self, expected: int, characters: int) -> None:
+        """A text has as many characters instead of those that were expected."""
+        self._total += characters - expected
+        self._tell()
+
+    def watched(self, embedder: Embedder | None, characters: int, calls: int) -> Embedder | None:
+        """The embedder, which tells how far it is with a batch of texts that it gets in so many calls."""
+        if embedder is None or self._progress is None:
+            return embedder
+
+        def tell(share: float) -> None:
+            self._batch = min(characters, self._batch + share * characters / max(1, calls))
+            self._tell()
+
+        return _WatchedParts(embedder, tell) if isinstance(embedder, PartEmbedder) else _Watched(embedder, tell)
+
+    def wrote(self, characters: int) -> None:
+        """A batch is through."""
+        self._written += characters
+        self._batch = 0.0
+        self._tell()
+
+    def finish(self) -> None:
+        self._written, self._batch = self._total, 0.0
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._progress is not None:
+            self._progress(min(self._total, self._written + int(self._batch)), self._total, self._name)
+
+
+class _Watched:
+    """An embedder that says after every few texts which share of them is through."""
+
+    def __init__(self, embedder: Embedder, tell: Callable[[float], None]) -> None:
+        self.embedder = embedder
+        self._tell = tell
+
+    @property
+    def spec(self) -> str:
+        return self.embedder.spec
+
+    @property
+    def dimension(self) -> int:
+        return self.embedder.dimension
+
+    def embed_queries(self, texts: Sequence[str]) -> FloatArray:
+        return self.embedder.embed_queries(texts)
+
+    def embed_documents(self, texts: Sequence[str]) -> FloatArray:
+        rows = [self._told(self.embedder.embed_documents(texts[part]), part, texts) for part in _parts_of(texts)]
+        return np.concatenate(rows)
+
+    def _told(self, result: Told, part: slice, texts: Sequence[str]) -> Told:
+        self._tell(sum(map(len, texts[part])) / max(1, sum(map(len, texts))))
+        return result
+
+
+class _WatchedParts(_Watched):
+    """The same of one that gives vectors of parts."""
+
+    def embed_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        assert isinstance(self.embedder, PartEmbedder)
+        rows, part_rows = [], []
+        for part in _parts_of(texts):
+            of_texts, of_parts = self._told(self.embedder.embed_parts(texts[part], parts[part]), part, texts)
+            rows.append(of_texts)
+            part_rows += of_parts
+        return np.concatenate(rows), part_rows
+
+
+def _parts_of(texts: Sequence[str]) -> list[slice]:
+    """At least one, so that the shape of nothing is right too."""
+    return [slice(first, first + TEXTS_AT_ONCE) for first in range(0, max(1, len(texts)), TEXTS_AT_ONCE)]

@@ -1,0 +1,239 @@
+"""Folders from the command line: synchronised, watched, removed from, and what is told of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner, Result
+
+import mergewise as mw
+from mergewise.cli.main import app
+from mergewise.cli.progress import SECONDS, Lines, span_of, work_of, working
+from mergewise.cli.watching import one_round
+from mergewise.errors import UsageError
+
+COMMAND = Path(sys.executable).parent / "mergewise"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a folder, and the default index of it."""
+    docs = tmp_path / "docs"
+    (docs / "sub").mkdir(parents=True)
+    (docs / "cats.md").write_text("# Cats\n\nCats eat fish.\n")
+    (docs / "sub" / "dogs.md").write_text("# Dogs\n\nDogs bark.\n")
+    (docs / "picture.png").write_bytes(b"x")
+    monkeypatch.chdir(tmp_path)
+    assert run("index", "docs", "--embedder", "none").exit_code == 0
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def test_sync_tells_what_it_would_do_and_does_it(home: Path) -> None:
+    (home / "docs" / "cats.md").rename(home / "docs" / "sub" / "cats.md")
+    (home / "docs" / "sub" / "dogs.md").unlink()
+    (home / "docs" / "birds.md").write_text("Birds sing.\n")
+    dry = run("index", "docs", "--sync", "--dry-run")
+    assert "would be added: docs/birds.md" in dry.stdout
+    assert "would be moved: docs/sub/cats.md (was docs/cats.md)" in dry.stdout
+    assert "would be removed: docs/sub/dogs.md" in dry.stdout
+    counts = "1 added, 0 replaced, 0 unchanged, 1 moved, 1 removed, 0 failed"
+    assert f"a dry run, nothing was changed: {counts}; 2 documents in mergewise.index" in dry.stdout
+    done = run("index", "docs", "--sync")
+    assert "left out: 1 .png" in done.stdout
+    assert f"{counts}; 2 documents in mergewise.index" in done.stdout and "dry run" not in done.stdout
+    report = json.loads(run("index", "docs", "--sync", "--json").stdout)
+    assert (report["unchanged"], report["removed"], report["left_out"]) == (2, 0, {".png": 1})
+    assert run("check").exit_code == 0
+
+
+def test_a_dry_run_makes_no_index(home: Path) -> None:
+    with pytest.raises(UsageError, match="no index at new"):
+        run("index", "docs", "--sync", "--dry-run", "--index", "new")
+    with pytest.raises(UsageError, match="goes with --sync"):
+        run("index", "docs", "--dry-run")
+    with pytest.raises(UsageError, match="goes with --sync"):
+        run("index", "docs", "--watch", "--dry-run")
+    assert not (home / "new").exists()
+
+
+def test_what_does_not_exist_makes_no_index(home: Path) -> None:
+    for more in ((), ("--sync",), ("--watch",)):
+        done = run("index", "absent", "gone.md", "--index", "new", *more)
+        assert done.exit_code == 1
+        assert "absent: no such file" in done.stderr and "gone.md: no such file" in done.stderr
+    assert not (home / "new").exists()
+    done = run("index", "absent")
+    assert done.exit_code == 1 and "not indexed: absent: no such file" in done.stderr
+    assert run("index", "absent", "docs").exit_code == 0
+
+
+def test_a_folder_that_vanished_is_refused(home: Path) -> None:
+    (home / "docs").rename(home / "elsewhere")
+    with pytest.raises(UsageError, match="docs does not exist, and the index has 2 documents from it"):
+        run("index", "docs", "--sync")
+    assert json.loads(run("info", "--json").stdout)["documents"] == 2
+
+
+def test_remove_by_folder_and_pattern(home: Path) -> None:
+    (home / "docs" / "sub" / "more.md").write_text("More.\n")
+    run("index", "docs")
+    dry = run("remove", "docs/sub", "*cats*", "nobody", "--dry-run")
+    assert dry.exit_code == 0 and "3 to be removed" in dry.stdout
+    assert "would be removed: docs/cats.md" in dry.stdout and "nothing in the index is called nobody" in dry.stderr
+    done = run("remove", "docs/sub", "nobody", "docs/sub/dogs.md")
+    assert done.exit_code == 0 and "2 removed; 1 documents left" in done.stdout
+    assert "called nobody" in done.stderr and "called docs" not in done.stderr
+    told = json.loads(run("remove", "docs/*", "--json").stdout)
+    assert told == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
+    assert run("remove", "docs/cats.md").exit_code == 1
+
+
+def test_info_shows_formats_sizes_dates_and_duplicates(home: Path) -> None:
+    (home / "docs" / "cats (1).md").write_text("# Cats\n\nCats eat fish.\n")
+    (home / "docs" / "birds.txt").write_text("Birds sing.\n")
+    os.utime(home / "docs" / "birds.txt", (0, 86_400))
+    assert "the same as docs/cats.md: docs/cats (1).md" in run("index", "docs").stdout
+    mw.open("mergewise.index").add(mw.Document(id="own", text="Mine."))
+    info = json.loads(run("info", "--json").stdout)
+    assert info["formats"] == {".md": 3, ".txt": 1} and info["without_file"] == 1
+    assert info["oldest"] == "1970-01-02T00:00:00+00:00" < info["newest"] <= info["changed"]
+    assert info["duplicates"] == [{"id": "docs/cats (1).md", "same_as": "docs/cats.md"}]
+    assert info["bytes"] == sum(p.stat().st_size for p in (home / "docs").rglob("*.[mt]*"))
+    assert info["characters"] == info["bytes"] + len("Mine.") and info["index_bytes"] > 0
+    shown = run("info").stdout
+    for part in (
+        "formats: 3 .md, 1 .txt, 1 without a file",
+        "the same as docs/cats.md: docs/cats (1).md",
+        "1970-01-02",
+    ):
+        assert part in shown
+    listed = json.loads(run("info", "--documents", "--json").stdout)["list"]
+    assert {entry.get("source") for entry in listed} >= {"docs/cats.md", None}
+
+
+# -- watching
+
+
+@pytest.fixture
+def watching(home: Path) -> Iterator[tuple[Path, subprocess.Popen[str]]]:
+    """A process that watches the folder; the index lies in it, so that what it writes must not wake it up."""
+    command = [COMMAND, "index", "docs", "--watch", "--index", "docs/my.index", "--embedder", "none"]
+    with (home / "out").open("w") as out, subprocess.Popen(command, cwd=home, stdout=out, stderr=out) as process:
+        yield home, process
+        if process.poll() is None:
+            process.kill()
+
+
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Waits for something, and fails where it does not come."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_watching_follows_bursts_and_survives_a_round_that_fails(watching: tuple[Path, subprocess.Popen[str]]) -> None:
+    home, process = watching
+    docs, index = home / "docs", home / "docs" / "my.index"
+    said = lambda text: text in (home / "out").read_text()  # noqa: E731
+    until(lambda: said("Ctrl-C ends it"))
+    assert said("2 added")
+    for number in range(5):
+        (docs / f"{number}.md").write_text(f"Number {number}.\n")
+    (docs / "cats.md").unlink()
+    until(lambda: said("1 removed"))
+    until(lambda: len(mw.open(index)) == 6)
+    assert (home / "out").read_text().count("documents in") <= 4
+
+    docs_away = {path: path.read_text() for path in docs.rglob("*.md")}
+    for path in docs_away:
+        path.unlink()
+    until(lambda: said("nothing was removed"))
+    for path, text in docs_away.items():
+        path.write_text(text)
+    (docs / "last.md").write_text("The last one.\n")
+    until(lambda: len(mw.open(index)) == 7)
+    rounds = (home / "out").read_text().count("documents in")
+    time.sleep(1.5)
+    assert (home / "out").read_text().count("documents in") <= rounds + 1  # its own writing wakes nobody
+
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert said("stopped watching") and "Traceback" not in (home / "out").read_text()
+    assert mw.open(index).check() == []
+
+
+def test_an_error_of_any_kind_ends_no_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> None:
+        raise RuntimeError("no space left")
+
+    one_round(fails)
+    assert "RuntimeError: no space left" in capsys.readouterr().err
+
+
+def test_watching_needs_its_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "watchfiles", None)
+    with pytest.raises(mw.MissingExtra) as error:
+        run("index", "docs", "--watch")
+    assert "mergewise[watch]" in error.value.hint
+
+
+def test_only_folders_are_watched(home: Path) -> None:
+    with pytest.raises(UsageError, match="not a folder"):
+        run("index", "docs/cats.md", "--watch")
+
+
+# -- progress
+
+
+def test_without_a_terminal_a_line_is_said_every_ten_seconds() -> None:
+    now = 100.0
+    lines: list[str] = []
+    tell = Lines("Indexing", lines.append, lambda: now)
+    tell(0, 0, "a.md")
+    now = 100.0 + SECONDS
+    tell(0, 0, "b.md")
+    assert lines == ["Indexing: b.md"]
+    tell(0, 2_000_000, "b.md")
+    now += SECONDS / 2
+    tell(100_000, 2_000_000, "c.md")
+    assert len(lines) == 1
+    now += SECONDS / 2
+    tell(500_000, 2_000_000, "d.md")
+    assert lines[1:] == ["Indexing: 25 %, 0.5 of 2.0 million characters, about 30 s left: d.md"]
+
+
+def test_lengths_of_time_and_amounts_of_work() -> None:
+    assert [span_of(seconds) for seconds in (3, 89, 180, 6000)] == ["3 s", "89 s", "3 min", "1 h 40 min"]
+    assert (work_of(0, 0), work_of(500, 2000)) == ("", "0.5 of 2.0 thousand characters")
+
+
+def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
+    with working("Indexing") as advance:
+        advance(1, 2, "a.md")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = io.StringIO()
+    terminal = Console(file=shown, force_terminal=True, width=120)
+    monkeypatch.setattr("mergewise.cli.progress.console", lambda stderr: terminal)
+    with working("Indexing") as advance:
+        advance(0, 0, "a.md")
+        advance(500, 2000, "b.md")
+    assert "25%" in shown.getvalue() and "0.5 of 2.0 thousand characters" in shown.getvalue()
+    assert "b.md" in shown.getvalue()

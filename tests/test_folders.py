@@ -1,0 +1,536 @@
+"""Folders and an index in step: names, what leaves and what stays, moves, duplicates, what an older mergewise left."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import mergewise as mw
+from mergewise.index import VIEWS, pipeline
+from mergewise.index.moves import moved
+from mergewise.index.plan import plan, plan_sync
+from mergewise.index.work import Work
+from mergewise.inputs import Input, inputs_of
+from mergewise.models.tokens import count_tokens
+from mergewise.store import documents as document_table
+from mergewise.store.views import Makers
+from mergewise.types import DocumentChange, Duplicate, Origin
+from tests.support import SMALL, HashEmbedder, new_store, rows_of
+
+EMBEDDER = HashEmbedder()
+
+CATS = "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
+DOGS = "# Dogs\n\nDogs bark at night. Dogs eat meat.\n"
+BIRDS = "Birds lay eggs in spring. Some birds cannot fly.\n"
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "cats.md").write_text(CATS)
+    (folder / "sub" / "dogs.md").write_text(DOGS)
+    (folder / "birds.txt").write_text(BIRDS)
+    return folder
+
+
+@pytest.fixture
+def index(tmp_path: Path, docs: Path) -> mw.Index:
+    made = mw.open(tmp_path / "index", embedder="none")
+    made.add(docs)
+    return made
+
+
+def ids(index: mw.Index) -> set[str]:
+    return {info.id for info in index.documents()}
+
+
+ALL = {"docs/cats.md", "docs/sub/dogs.md", "docs/birds.txt"}
+
+
+# -- names
+
+
+def test_a_file_has_one_name_from_wherever_it_is_given(
+    index: mw.Index, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert ids(index) == ALL
+    (tmp_path / "link").symlink_to(docs)
+    for directory, given in [
+        (tmp_path, "docs"),
+        (docs, "."),
+        (docs / "sub", "../../docs/"),
+        (docs / "sub", "dogs.md"),
+        (tmp_path, str(docs)),
+        (tmp_path, "link"),
+        (tmp_path / "link", "."),
+        (tmp_path.parent, docs / "cats.md"),
+    ]:
+        monkeypatch.chdir(directory)
+        report = index.add(given)
+        assert report.added == report.replaced == 0 and report.unchanged, (directory, given)
+    assert ids(index) == ALL
+
+
+def test_a_file_elsewhere_is_named_by_its_absolute_path(index: mw.Index, tmp_path: Path) -> None:
+    with_files = tmp_path.parent / f"{tmp_path.name}-elsewhere"
+    with_files.mkdir()
+    (with_files / "far.md").write_text("Far away.\n")
+    index.add(with_files)
+    assert ids(index) == ALL | {(with_files / "far.md").as_posix()}
+
+
+def test_a_link_to_a_file_keeps_its_own_name(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "real.md").write_text("A file that a link leads to.\n")
+    (docs / "link.md").symlink_to(tmp_path / "real.md")
+    index.sync(docs)
+    assert ids(index) == {*ALL, "docs/link.md"}
+    (docs / "link.md").unlink()
+    assert index.sync(docs).removed == 1
+
+
+def test_an_origin_says_where_a_document_came_from(index: mw.Index, docs: Path) -> None:
+    index.add(mw.Document(id="own", text="Mine."))
+    origins = {info.id: info.origin for info in index.documents()}
+    status = (docs / "cats.md").stat()
+    assert origins["docs/cats.md"] == Origin("docs/cats.md", status.st_size, int(status.st_mtime))
+    assert origins["own"] is None
+    assert index.document("docs/cats.md").metadata == {}
+    with pytest.raises(mw.UsageError, match=r"\(columns: id, title\)"):
+        index.context("cats", where="source = 'docs/cats.md'")
+
+
+# -- what an older mergewise left
+
+
+@pytest.fixture
+def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[mw.Index]:
+    """An index of a version that named files as they were given and kept no origins: two from here, one by its full path."""
+    monkeypatch.chdir(tmp_path)
+    store = new_store("lance", tmp_path / "index", settings={"leaf": SMALL})
+    with monkeypatch.context() as patched:
+        kept = [field for field in document_table.SCHEMA if field.name not in document_table.LATER]
+        patched.setattr(document_table, "SCHEMA", pa.schema(kept))
+        patched.setattr(document_table, "LATER", {})
+        for given, name in [
+            (docs / "cats.md", "docs/cats.md"),
+            (docs / "birds.txt", "birds.txt"),  # indexed from within the folder
+            (docs / "sub/dogs.md", (docs / "sub/dogs.md").as_posix()),
+        ]:
+            read = Input(name, given)
+            store.write(rows_of([read.document()], digest=read.digest()))
+        store.write(rows_of([mw.Document(id="docs/own.md", text="A document of the caller's own.")]))
+    yield mw.open(tmp_path / "index")
+
+
+def test_documents_of_an_older_index_are_recognised(
+    older: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ids(older)
+    assert older.context("cats eat fish", budget=50).passages and older.duplicates() == []
+    monkeypatch.chdir(docs)
+    assert older.sync(".") == mw.AddReport(unchanged=3)
+    assert ids(older) == before and older.check() == []
+    origins = {info.id: info.origin and info.origin.source for info in older.documents()}
+    assert origins == {
+        "docs/cats.md": "docs/cats.md",
+        "birds.txt": "docs/birds.txt",
+        (docs / "sub/dogs.md").as_posix(): "docs/sub/dogs.md",
+        "docs/own.md": None,
+    }
+    monkeypatch.chdir("/")
+    (docs / "birds.txt").write_text("Birds sing.\n")
+    (docs / "sub/dogs.md").unlink()
+    report = older.sync(docs)
+    assert (report.replaced, report.removed, report.unchanged) == (1, 1, 1)
+    assert older.document("birds.txt").text == "Birds sing.\n"
+    assert ids(older) == {"docs/cats.md", "birds.txt", "docs/own.md"} and older.check() == []
+
+
+def test_texts_of_an_older_index_are_compared_too(older: mw.Index, docs: Path) -> None:
+    (docs / "copy.md").write_text(CATS)
+    assert older.add(docs / "copy.md").duplicates == (Duplicate("docs/copy.md", "docs/cats.md"),)
+
+
+def test_an_id_that_another_file_has_is_not_taken_from_it(older: mw.Index, docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "birds.txt").write_text("Another file, which would be called as one that stands.\n")
+    os.chdir(docs)
+    older.add("birds.txt")
+    os.chdir(tmp_path)
+    assert older.add("birds.txt").added == 1
+    assert older.document("birds.txt").text == BIRDS
+    assert older.add("birds.txt").unchanged == 1
+    assert (tmp_path / "birds.txt").as_posix() in ids(older)
+
+
+# -- what leaves, and what stays
+
+
+def test_sync_makes_the_index_what_the_folder_is(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "note.md").write_text("A note from another folder.\n")
+    (docs / "named.cfg").write_text("a file of unknown suffix, which was named itself\n")
+    index.add(tmp_path / "other", docs / "named.cfg", mw.Document(id="docs/own", text="The caller's own."))
+    (tmp_path / "other" / "note.md").unlink()
+    (docs / "cats.md").unlink()
+    (docs / "sub" / "dogs.md").write_text(DOGS + "\nDogs dig.\n")
+    (docs / "new.md").write_text("Something new.\n")
+    (docs / "named.cfg").write_text("and was edited since\n")
+
+    wanted = {
+        DocumentChange("removed", "docs/cats.md"),
+        DocumentChange("replaced", "docs/sub/dogs.md"),
+        DocumentChange("replaced", "docs/named.cfg"),
+        DocumentChange("added", "docs/new.md"),
+    }
+    manifest = index.manifest
+    dry = index.sync(docs, dry_run=True)
+    assert (dry.added, dry.replaced, dry.unchanged, dry.removed) == (1, 2, 1, 1)
+    assert set(dry.changes) == wanted and index.manifest == manifest
+    report = index.sync(docs)
+    assert (report.added, report.replaced, report.unchanged, report.removed) == (1, 2, 1, 1)
+    assert set(report.changes) == wanted
+    assert ids(index) == {
+        "docs/sub/dogs.md", "docs/birds.txt", "docs/new.md", "docs/named.cfg", "docs/own", "other/note.md",
+    }  # fmt: skip
+    assert index.document("docs/named.cfg").text == "and was edited since\n"
+    assert index.check() == []
+    assert index.sync(docs) == mw.AddReport(unchanged=4, left_out=((".cfg", 1),))
+
+
+def test_a_change_with_removals_is_one_step(index: mw.Index, docs: Path) -> None:
+    (docs / "cats.md").unlink()
+    (docs / "new.md").write_text("Something new.\n")
+    seen: list[set[str]] = []
+    write = index.store.write
+    index.store.write = lambda *a, **k: (write(*a, **k), seen.append(ids(index)))[0]  # type: ignore[method-assign]
+    index.sync(docs)
+    assert seen == [{"docs/sub/dogs.md", "docs/birds.txt", "docs/new.md"}]
+
+
+def test_a_part_of_a_folder_is_a_scope_of_its_own(index: mw.Index, docs: Path) -> None:
+    (docs / "cats.md").unlink()
+    (docs / "sub" / "dogs.md").rename(docs / "sub" / "hounds.md")
+    assert index.sync(docs / "sub").moved == 1
+    assert ids(index) == {"docs/cats.md", "docs/sub/hounds.md", "docs/birds.txt"}
+
+
+def test_the_folder_above_the_index_is_a_scope_too(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+    (docs / "cats.md").unlink()
+    assert index.sync(tmp_path.parent / tmp_path.name, dry_run=True).removed == 1
+    twice = index.sync(docs, tmp_path, dry_run=True)
+    assert (twice.removed, twice.unchanged) == (1, 2)
+    (tmp_path.parent / "unrelated").mkdir(exist_ok=True)
+    assert index.sync(tmp_path.parent / "unrelated", dry_run=True).removed == 0
+
+
+@pytest.mark.parametrize("state", ["gone", "empty", "file"])
+def test_a_folder_that_is_not_there_removes_nothing(index: mw.Index, docs: Path, state: str) -> None:
+    shutil.rmtree(docs)
+    if state == "empty":
+        docs.mkdir()
+        (docs / "lost+found").mkdir()
+    if state == "file":
+        docs.write_text("x")
+    for dry_run in (True, False):
+        with pytest.raises(mw.UsageError, match="3 documents from it: nothing was removed") as error:
+            index.sync(docs, dry_run=dry_run)
+        assert "mergewise remove" in error.value.hint
+    assert ids(index) == ALL
+
+
+def test_a_folder_that_the_index_does_not_know(index: mw.Index, tmp_path: Path) -> None:
+    with pytest.raises(mw.UsageError, match="does not exist"):
+        index.sync(tmp_path / "absent")
+    (tmp_path / "empty").mkdir()
+    assert index.sync(tmp_path / "empty") == mw.AddReport()
+
+
+def test_what_cannot_be_read_now_stays_and_is_reported(
+    index: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (docs / "cats.md").write_text("  \n")
+    (docs / "sub" / "dogs.md").rename(docs / "sub" / ".hidden.md")
+    real = os.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        if Path(path).name == "dogs.md":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr("mergewise.index.plan.os.lstat", lstat)
+    report = index.sync(docs)
+    assert {Path(failure.source).name for failure in report.failed} == {"cats.md", "dogs.md"}
+    assert report.removed == 0 and ids(index) == ALL
+    assert index.document("docs/cats.md").text == CATS
+    dry = index.sync(docs, dry_run=True)
+    assert {failure.source for failure in dry.failed} == {"docs/sub/dogs.md"}
+
+
+# -- moves
+
+
+class Refusing:
+    """An embedder that must not be asked."""
+
+    spec, dimension = EMBEDDER.spec, EMBEDDER.dimension
+
+    def embed_documents(self, texts: object) -> np.ndarray:
+        raise AssertionError("embedded again")
+
+    embed_queries = embed_documents
+
+
+@pytest.mark.parametrize("kind", ["lance", "memory"])
+def test_a_file_that_moved_keeps_its_rows(kind: str, docs: Path, tmp_path: Path) -> None:
+    settings = {"leaf": SMALL, "slice": VIEWS["slice"].settings()}
+    store = new_store(kind, tmp_path / "index", VIEWS, EMBEDDER, settings)
+    report = pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Makers(count_tokens, EMBEDDER))
+    assert report.added == 3
+    before = rebased(store, "docs/cats.md", "docs/deep/er/cats.md")
+    (docs / "deep" / "er").mkdir(parents=True)
+    (docs / "cats.md").rename(docs / "deep" / "er" / "cats.md")
+    (docs / "sub" / "dogs.md").rename(docs / "sub" / "hounds.md")
+    planned = plan_sync([docs], inputs_of([docs], tmp_path), store.reader(), tmp_path)
+    assert len(planned.moves) == 2 and not planned.tasks and not planned.gone
+    done = pipeline.carry_out(planned, store, VIEWS, Makers(count_tokens, Refusing()), Work())
+    assert (done.moved, done.added, done.removed, done.failed) == (2, 0, 0, ())
+    assert {change.was for change in done.changes} == {"docs/cats.md", "docs/sub/dogs.md"}
+    assert rebased(store, "docs/deep/er/cats.md", "docs/deep/er/cats.md") == before
+    assert {k.id for k in store.reader().known()} == {"docs/deep/er/cats.md", "docs/sub/hounds.md", "docs/birds.txt"}
+    assert store.check() == []
+
+
+def test_a_title_that_is_the_name_of_the_file_changes_with_it(index: mw.Index, docs: Path) -> None:
+    (docs / "birds.txt").rename(docs / "fowl.txt")
+    assert index.sync(docs).moved == 1
+    assert index.document("docs/fowl.txt").title == "fowl"
+    (leaf,) = index.store.reader().stored(["docs/fowl.txt"])[0]["leaf"]
+    assert leaf.title == "fowl" and index.check() == []
+
+
+def test_two_files_that_change_names_are_two_edits(index: mw.Index, docs: Path) -> None:
+    (docs / "cats.md").write_text(DOGS)
+    (docs / "sub" / "dogs.md").write_text(CATS)
+    report = index.sync(docs)
+    assert (report.replaced, report.moved, report.removed) == (2, 0, 0)
+    assert index.document("docs/cats.md").text == DOGS
+
+
+def test_a_moved_file_that_cannot_be_read_leaves_the_old_one(index: mw.Index, docs: Path) -> None:
+    (docs / "birds.txt").rename(docs / "fowl.txt")
+    planned = plan_sync([docs], inputs_of([docs], docs.parent), index.store.reader(), docs.parent)
+    (docs / "fowl.txt").unlink()
+    done = pipeline.carry_out(planned, index.store, VIEWS, Makers(count_tokens), Work())
+    assert [failure.source for failure in done.failed] == ["docs/fowl.txt"]
+    assert (done.moved, done.removed) == (0, 0) and ids(index) == ALL
+
+
+# -- duplicates
+
+
+def test_what_two_files_say_is_told_and_shown_once(index: mw.Index, docs: Path) -> None:
+    (docs / "copy of cats.md").write_text(CATS)
+    (docs / "sub" / "birds.txt").write_text(BIRDS)
+    (docs / "fowl.txt").write_text(BIRDS)
+    report = index.add(docs)
+    first = {
+        "docs/copy of cats.md": "docs/cats.md",
+        "docs/fowl.txt": "docs/birds.txt",
+        "docs/sub/birds.txt": "docs/birds.txt",
+    }
+    assert {copy.id: copy.same_as for copy in report.duplicates} == first
+    assert set(index.duplicates()) == set(report.duplicates)
+    assert index.add(docs).duplicates == ()
+    for strategy in ("weave", "topk", "auto-merge", "sentence"):
+        shown = index.context("What do cats eat, and do birds lay eggs?", strategy=strategy, budget=400).text
+        assert shown.count("Cats eat fish.") == shown.count("Birds lay eggs") == 1, strategy
+    only = index.context("What do cats eat?", where="id like '%copy%'", budget=100)
+    assert {span.doc_id for passage in only.passages for span in passage.spans} == {"docs/copy of cats.md"}
+
+    index.remove(["docs/cats.md"])
+    assert "Cats eat fish." in index.context("What do cats eat?", budget=100).text
+    assert {copy.id for copy in index.duplicates()} == {"docs/fowl.txt", "docs/sub/birds.txt"}
+    assert index.check() == []
+
+
+def test_equal_texts_under_titles_that_say_something_are_two(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    index.add(mw.Document(id="p", title="Paris", text="Closed on Monday."))
+    report = index.add(
+        mw.Document(id="b", title="Berlin", text="Closed on Monday."),
+        mw.Document(id="p2", title="Paris", text="Closed on Monday.", metadata={"year": 2020}),
+    )
+    assert report.duplicates == (Duplicate("p2", "p"),)
+    assert "Berlin" in index.context("When is Berlin closed?", budget=60).text
+    assert index.context("Closed on Monday", where="year = 2020", budget=60).passages[0].spans[0].doc_id == "p2"
+
+
+# -- what is found by folder and pattern
+
+
+def test_find(index: mw.Index, docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index.add(mw.Document(id="notes/1", text="One."), mw.Document(id="[x]*", text="Odd."))
+    monkeypatch.chdir(docs)
+    wanted = {
+        "docs/cats.md": {"docs/cats.md"},
+        "cats.md": {"docs/cats.md"},
+        "sub": {"docs/sub/dogs.md"},
+        str(docs): ALL,
+        "docs/": ALL,
+        "docs": ALL,
+        "notes": {"notes/1"},
+        "*.md": {"docs/cats.md", "docs/sub/dogs.md"},
+        "docs/*.txt": {"docs/birds.txt"},
+        "[x]*": {"[x]*"},
+        "cat": set(),
+        "doc": set(),
+    }
+    assert {one: set(found) for one, found in index.find(*wanted).items()} == wanted
+
+
+# -- what is not indexed
+
+
+def test_files_that_no_reader_knows_are_counted(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+    for name in ("a.png", "b.PNG", "c.svg", "Makefile", ".hidden.png"):
+        (docs / name).write_bytes(b"x")
+    assert dict(index.add(docs).left_out) == {".png": 2, ".svg": 1, "": 1}
+    assert dict(index.sync(docs, dry_run=True).left_out) == {".png": 2, ".svg": 1, "": 1}
+    assert ".lance" not in dict(index.add(tmp_path).left_out)
+    assert index.add(docs / "a.png").left_out == ()
+
+
+# -- repair, progress
+
+
+def test_repair_keeps_the_origin(index: mw.Index) -> None:
+    pipeline.rebuild(index.store, VIEWS, Makers(count_tokens), ["docs/cats.md"])
+    (known,) = index.store.reader().known(["docs/cats.md"])
+    assert known.origin is not None and known.origin.source == "docs/cats.md"
+
+
+def test_progress_moves_while_a_batch_is_embedded(docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.index.work.TEXTS_AT_ONCE", 2)
+    (docs / "long.md").write_text("A sentence that is neither short nor long, and says little. " * 60)
+    store = new_store("memory", tmp_path, VIEWS, EMBEDDER)
+    seen: list[tuple[int, int]] = []
+    tell = lambda done, total, name: seen.append((done, total))  # noqa: E731
+    pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Makers(count_tokens, EMBEDDER), tell)
+    characters = sum(info.characters for info in store.documents())
+    assert seen[-1] == (characters, characters) and [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert len({done for done, _ in seen}) > 10
+    plain = new_store("memory", tmp_path, VIEWS, EMBEDDER)
+    pipeline.add(inputs_of([docs], tmp_path), plain, VIEWS, Makers(count_tokens, EMBEDDER))
+    for name in ("docs/long.md", "docs/cats.md"):
+        assert rebased(store, name, name) == rebased(plain, name, name)
+
+
+# -- a folder through its life
+
+
+def rebased(store: object, doc_id: str, name: str) -> object:
+    """The rows of a document with ids from 0, in a form that can be compared."""
+    (rows,) = store.reader().stored([doc_id])  # type: ignore[attr-defined]
+    made = moved(rows, name, Origin(name, 0, 0), VIEWS, store.settings)  # type: ignore[attr-defined]
+    assert made is not None
+    tables = {
+        table: (of_table.records, {column: np.asarray(v).tolist() for column, v in of_table.columns.items()})
+        for table, of_table in made.tables.items()
+    }
+    return made.document, made.digest, tables
+
+
+SYNCHRONISE = """
+import sys
+import mergewise
+from mergewise.index import pipeline
+
+pipeline.BATCH_DOCUMENTS = pipeline.MOVES_AT_ONCE = 4
+index = mergewise.open(sys.argv[1])
+print("ready", flush=True)
+index.sync(sys.argv[2])
+print("done", flush=True)
+"""
+
+
+def disturb(folder: Path, draw: random.Random, round: int) -> None:
+    """Moves, edits, deletions, new files and copies, a few of each."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    draw.shuffle(files)
+    for path in files[:6]:
+        target = folder / f"moved{round}" / draw.choice("ab") / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+    for path in files[6:12]:
+        path.write_text(path.read_text() + f"\nAn addition of round {round}.\n")
+    for path in files[12:16]:
+        path.unlink()
+    for path in files[16:18]:
+        path.rename(path.with_name(f"renamed{round}-{path.name}"))
+    for number in range(6):
+        write(folder / f"new{round}" / f"{number}.txt", round, number)
+    shutil.copy(files[20], folder / f"copy{round}.{files[20].suffix}")
+
+
+def write(path: Path, round: int, number: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    body = " ".join(f"Sentence {i} of document {number} in round {round}." for i in range(12))
+    path.write_text(f"# Document {number}\n\n{body}\n" if path.suffix == ".md" else f"{body}\n")
+
+
+@pytest.mark.slow
+def test_a_folder_that_changes_is_followed_through_kills(tmp_path: Path) -> None:
+    folder, path = tmp_path / "documents", tmp_path / "index"
+    for number in range(60):
+        write(folder / "abc"[number % 3] / f"{number}.{('md', 'txt')[number % 2]}", 0, number)
+    index = mw.open(path, embedder="none")
+    index.add(folder, mw.Document(id="own", text="The caller's own."))
+    draw = random.Random(0)
+    killed, full = 0, 1.0
+    for round in range(1, 40):
+        if killed == 6:
+            break
+        disturb(folder, draw, round)
+        with subprocess.Popen(
+            [sys.executable, "-c", SYNCHRONISE, path, folder], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            time.sleep(draw.uniform(0, full))
+            process.send_signal(signal.SIGKILL)
+            was_working = process.stdout.read() != "done\n"
+        full = full * 1.1 if was_working else max(0.1, full * 0.7)
+        killed += was_working
+        assert mw.open(path).check() == []
+        report = index.sync(folder)
+        assert not report.failed
+        assert index.sync(folder, dry_run=True).changes == ()
+        assert index.check() == []
+    assert killed == 6
+
+    fresh = mw.open(tmp_path / "fresh", embedder="none")
+    fresh.add(folder)
+    assert ids(index) == ids(fresh) | {"own"}
+    for doc_id in ids(fresh):
+        assert rebased(index.store, doc_id, doc_id) == rebased(fresh.store, doc_id, doc_id)
+    assert {copy.id for copy in index.duplicates()} | {copy.same_as for copy in index.duplicates()} == {
+        copy.id for copy in fresh.duplicates()
+    } | {copy.same_as for copy in fresh.duplicates()}
+
+
+def test_a_plan_asks_in_batches(index: mw.Index, docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.index.plan.ASKED_AT_ONCE", 1)
+    (docs / "new.md").write_text("New.\n")
+    planned = plan(inputs_of([docs], docs.parent), index.store.reader())
+    assert [task.id for task in planned.tasks] == ["docs/new.md"] and planned.unchanged == 3
