@@ -29,6 +29,7 @@ from mergewise.types import (
     Heading,
     Page,
     Passage,
+    Pictured,
     Problem,
     Span,
     Step,
@@ -79,3 +80,13 @@ def __getattr__(name: str) -> object:
 
         return getattr(engine, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _drawn(shown: Context | Answer) -> str:
+    """The page of a context or an answer, for notebooks."""
+    from mergewise.page import embedded
+
+    return embedded(shown)
+
+
+Pictured.draw = _drawn
