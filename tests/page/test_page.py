@@ -16,6 +16,7 @@ import mergewise
 from mergewise.errors import UsageError
 from mergewise.page import LIMIT, answer_page, comparison_page, context_page
 from mergewise.page.markup import tag, text
+from mergewise.page.overlaps import Overlaps
 from mergewise.page.places import Places, code_in, flowed, short_id
 from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
 from mergewise.types import Page as DocumentPage
@@ -237,7 +238,7 @@ def huge(characters: int, passages: int = 40, letter: str = "ж") -> Context:
         for i in range(passages)
     ]
     spans = tuple(span for p in made for span in p.spans)
-    return context(made, [Step("search", "all", spans), *(Step("skip", "too big", (s,)) for s in spans)] * 20)
+    return context(made, [Step("search", "all", spans), *(Step("skip", "too big", (s,)) for s in spans)] * 5)
 
 
 @pytest.mark.parametrize("characters", [20_000, 120_000, 2_000_000])
@@ -343,3 +344,18 @@ def test_documents_are_asked_for_once() -> None:
     context_page(hopping(), document=document)
     assert sorted(asked) == ["docs/cats.md", "docs/kibble.md"]
     assert Places().document("docs/cats.md") is None
+
+
+spans = st.builds(
+    lambda doc, start, length: Span(doc, start, start + length), st.sampled_from("ab"), *[st.integers(0, 30)] * 2
+)
+
+
+@given(st.lists(spans), spans)
+def test_overlaps_are_those_that_a_look_at_all_finds(others: list[Span], asked: Span) -> None:
+    found = Overlaps(others, lambda span: span)
+    assert sorted(found.at(asked)) == sorted(span for span in others if span.overlaps(asked))
+    floor, ceiling = found.around(asked)
+    own = [span for span in others if span.doc_id == asked.doc_id]
+    assert floor == min(max((s.end for s in own if s.start < asked.start), default=0), asked.start)
+    assert ceiling == min((s.start for s in own if s.start >= asked.end), default=None)

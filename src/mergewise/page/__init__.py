@@ -74,7 +74,7 @@ def comparison_page(
         inside = join([head, comparison_legend(), tag("div", sides, id="sources")])
         return whole(asked, tag("div", inside, class_="wide"), surroundings=False)
 
-    return fitted(body, limit)
+    return fitted(body, limit, [context for context, _ in contexts])
 
 
 def embedded(shown: Context | Answer) -> str:
@@ -112,7 +112,7 @@ def _page(
         ]
         return whole(context.question, join(filter(None, inside)), surroundings=bool(detail.around and places.lookup))
 
-    return fitted(body, limit)
+    return fitted(body, limit, [context])
 
 
 def _top(context: Context, answer: Answer | None, detail: Detail) -> Markup:

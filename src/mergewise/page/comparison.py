@@ -9,6 +9,7 @@ from mergewise.page.budget import budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.marks import Marks, pieces_of, verbatim_parts
 from mergewise.page.markup import Markup, join, tag
+from mergewise.page.overlaps import Overlaps
 from mergewise.page.passages import GAP_SHOWN, apart, with_code
 from mergewise.page.places import Places
 from mergewise.protocols import TokenCounter
@@ -24,11 +25,11 @@ class Compared:
     number: int
     context: Context
     seconds: float | None
-    others: dict[str, list[Span]]
+    others: Overlaps[Span]
 
     def only_here(self, span: Span) -> list[tuple[Span, bool]]:
         """The span in pieces, each with whether no other context holds it."""
-        others = self.others.get(span.doc_id, [])
+        others = self.others.at(span)
         return [(piece, not any(o.contains(piece) for o in others)) for piece in pieces_of(span, others)]
 
 
@@ -40,12 +41,13 @@ def compared(contexts: Sequence[tuple[Context, float | None]]) -> list[Compared]
     ]
 
 
-def _by_document(spans: Iterable[Span]) -> dict[str, list[Span]]:
+def _by_document(spans: Iterable[Span]) -> Overlaps[Span]:
     """The spans of each document, those that overlap as one."""
     ranges: dict[str, list[tuple[int, int]]] = {}
     for span in spans:
         ranges.setdefault(span.doc_id, []).append((span.start, span.end))
-    return {doc: [Span(doc, start, end) for start, end in union(sorted(found))] for doc, found in ranges.items()}
+    joined = (Span(doc, start, end) for doc, found in ranges.items() for start, end in union(found))
+    return Overlaps(joined, lambda span: span)
 
 
 def columns(

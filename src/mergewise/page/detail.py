@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mergewise.page.markup import Markup, tag
+from mergewise.types import Context
 
 LIMIT = 300_000  # bytes of a page
+FRAME = 500  # bytes around the text of a passage
+LINE = 80  # characters of a passage that are always shown
+PASSAGES = (200, 50, 12, 3)  # that are shown where not all can be, all contexts together
+SHARES = (
+    0.7,
+    0.35,
+    0.12,
+    0.04,
+)  # of the limit, in characters that are then shown: markup and letters take several bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +49,33 @@ class Detail:
         return said
 
 
-def details() -> Iterator[Detail]:
-    """From the whole page down to hardly any: each one shows less than the one before."""
+def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
+    """From the whole page down to hardly any. What cannot fit, since its bare text does not, is not tried."""
     whole = Detail()
-    yield whole
-    yield (short := replace(whole, around=120))
-    yield (none := replace(short, around=0))
-    yield (bare := replace(none, left=0, steps=0, reasons=0, hops=3))
-    characters, passages = 65_536, 512
-    while passages >= 1:
-        yield replace(bare, characters=characters, passages=passages)
-        characters, passages = max(characters // 2, 64), passages // 2 if characters <= 1024 else passages
+    short = replace(whole, around=120)
+    none = replace(short, around=0)
+    bare = replace(none, left=0, steps=0, reasons=0, hops=3)
+    if _least(contexts) < limit:
+        yield from (whole, short, none, bare)
+    most = max((len(context.passages) for context in contexts), default=0)
+    sides = max(1, len(contexts))
+    for passages in PASSAGES:
+        shown = max(1, min(passages // sides, most))
+        for share in SHARES:
+            characters = max(LINE, int(share * limit) // (shown * sides))
+            yield replace(bare, characters=characters, passages=shown if shown < most else None)
 
 
-def fitted(render: Callable[[Detail], str], limit: int = LIMIT) -> str:
+def _least(contexts: Sequence[Context]) -> int:
+    """The bytes that all passages take at the least."""
+    passages = [passage for context in contexts for passage in context.passages]
+    return sum(len(passage.text.encode("utf-8", "replace")) + FRAME for passage in passages)
+
+
+def fitted(render: Callable[[Detail], str], limit: int, contexts: Sequence[Context]) -> str:
     """The richest page below the limit, in bytes of UTF-8."""
     page = ""
-    for detail in details():
+    for detail in details(limit, contexts):
         page = render(detail)
         if len(page.encode()) < limit:
             break

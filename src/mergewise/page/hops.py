@@ -69,7 +69,7 @@ def _hop(step: Step, marks: Marks) -> Hop:
     quoted, counted = _NAME.search(step.reason), _NUMBER.match(step.reason)
     name = note.get("name") or (quoted[1] if quoted else step.reason)
     number = note.get("hop") or (counted[1] if counted else 1)
-    used = any(span.overlaps(step.output) for span in marks.taken.get(step.output.doc_id, ()))
+    used = bool(marks.taken.at(step.output))
     return Hop(int(str(number)), str(name), step.inputs[0], step.output, step.score or 0.0, used)
 
 

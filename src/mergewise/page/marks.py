@@ -7,10 +7,12 @@ that is not known here keeps its own name.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mergewise.page.overlaps import Overlaps
 from mergewise.types import Context, Passage, Span, Step
 
 LEFT_OUT = {"left": "left out", "skip": "did not fit", "drop": "dropped", "stop": "not worth its tokens"}
@@ -96,18 +98,21 @@ class Marks:
     """The reasons of one context, by document."""
 
     def __init__(self, context: Context) -> None:
-        self.taken: dict[str, list[Span]] = {}
-        for passage in context.passages:
-            for span in passage.spans:
-                self.taken.setdefault(span.doc_id, []).append(span)
-        self._reasons: dict[str, list[Reason]] = {}
-        for reason in reasons(context.trace):
-            self._reasons.setdefault(reason.span.doc_id, []).append(reason)
+        spans = [span for passage in context.passages for span in passage.spans]
+        self.taken = Overlaps(spans, lambda span: span)
+        self._reasons = Overlaps(dict.fromkeys(reasons(context.trace)), lambda reason: reason.span)
+        self._stretches: dict[tuple[Span, str], list[Stretch]] = {}
         self.left_out = self._left_out(context.trace)
+        self.left = Overlaps(self.left_out, lambda out: out.span)
 
     def stretches(self, span: Span, text: str) -> list[Stretch]:
         """The text of a span in pieces, each with what is said of it."""
-        covering = [reason for reason in self._reasons.get(span.doc_id, ()) if reason.span.overlaps(span)]
+        if (span, text) not in self._stretches:
+            self._stretches[span, text] = self._divided(span, text)
+        return self._stretches[span, text]
+
+    def _divided(self, span: Span, text: str) -> list[Stretch]:
+        covering = self._reasons.at(span)
         pieces = [
             Stretch(piece, text[piece.start - span.start : piece.end - span.start], *_said(piece, covering))
             for piece in pieces_of(span, [reason.span for reason in covering])
@@ -122,26 +127,31 @@ class Marks:
             if step.action in LEFT_OUT:
                 for span in step.inputs:
                     out.setdefault(span, LeftOut(span, LEFT_OUT[step.action], step.reason, step.score))
-        ranked = sorted(out.values(), key=lambda left: 1.0 if left.score is None else -left.score)
-        absent: list[LeftOut] = []
-        for left in ranked:
-            if not self._holds(left.span) and not any(left.span.overlaps(other.span) for other in absent):
-                absent.append(left)
-        return absent
+        absent = [left for left in out.values() if not self.taken.at(left.span)]
+        ranked = sorted(absent, key=lambda left: 1.0 if left.score is None else -left.score)
+        shown: dict[str, list[Span]] = {}  # of each document, in order
+        return [left for left in ranked if _is_new(left.span, shown.setdefault(left.span.doc_id, []))]
 
-    def _holds(self, span: Span) -> bool:
-        """Whether some of the span is in the context: what is left of it then stands in the surroundings."""
-        return any(span.overlaps(taken) for taken in self.taken.get(span.doc_id, ()))
+
+def _is_new(span: Span, others: list[Span]) -> bool:
+    """Whether the span has text and overlaps none of the others, which do not overlap either; it then joins them."""
+    at = bisect_left(others, span)
+    if not span or any(span.overlaps(other) for other in others[max(0, at - 1) : at + 1]):
+        return False
+    others.insert(at, span)
+    return True
 
 
 def reasons(trace: Iterable[Step]) -> list[Reason]:
     """What the steps say of the text that they cover. A merge that was later passed over as a whole says nothing."""
     steps = list(trace)
-    passed = [span for step in steps if step.action in ("skip", "drop") for span in step.inputs]
+    passed = Overlaps((s for step in steps if step.action in ("skip", "drop") for s in step.inputs), lambda span: span)
     found: list[Reason] = []
     for step in steps:
         if step.action in _NO_MARK or (
-            step.output is not None and step.action != "cut" and any(p.contains(step.output) for p in passed)
+            step.output is not None
+            and step.action != "cut"
+            and any(span.contains(step.output) for span in passed.at(step.output))
         ):
             continue
         kind, spans = _kind_and_spans(step)

@@ -9,15 +9,8 @@ from typing import TypeAlias
 
 REPLACEMENT = "\ufffd"
 
-# what a page may not hold: control characters are shown as their pictures, the rest as the replacement character
-_SHOWN = {
-    **{code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)},
-    0x7F: "\u2421",
-    **dict.fromkeys(range(0x80, 0xA0), REPLACEMENT),
-    0xFFFE: REPLACEMENT,
-    0xFFFF: REPLACEMENT,
-}
-_SURROGATE = re.compile("[\ud800-\udfff]")
+# what a page may not hold: control characters, halves of pairs, what is no character
+_ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 class Markup(str):
@@ -33,8 +26,14 @@ def text(value: str) -> Markup:
     """Any text as HTML: escaped, and without characters that a page may not hold."""
     if isinstance(value, Markup):
         return value
-    plain = value.replace("\r\n", "\n").replace("\r", "\n").translate(_SHOWN)
-    return Markup(escape(_SURROGATE.sub(REPLACEMENT, plain)))
+    plain = value.replace("\r\n", "\n").replace("\r", "\n")
+    return Markup(escape(_ODD.sub(_shown, plain)))
+
+
+def _shown(odd: re.Match[str]) -> str:
+    """The picture of a control character, or the sign for what has none."""
+    code = ord(odd[0])
+    return chr(0x2400 + code) if code < 32 else "\u2421" if code == 0x7F else REPLACEMENT
 
 
 def join(children: Iterable[str], between: str = "") -> Markup:

@@ -223,7 +223,7 @@ def _with_anchors(span: Span, words: str, cited: Sequence[Anchor], code: Sequenc
 
 def _around(span: Span, words: str, marks: Marks, code: Sequence[Span]) -> Markup:
     """Surroundings, in which the candidates that were left out stand out a little."""
-    left = [out for out in marks.left_out if out.span.overlaps(span)]
+    left = marks.left.at(span)
     pieces: list[str] = []
     for piece in pieces_of(span, [out.span for out in left]):
         said = words[piece.start - span.start : piece.end - span.start]

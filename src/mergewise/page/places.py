@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mergewise.errors import MergewiseError
+from mergewise.page.overlaps import Overlaps
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading, Span
 
@@ -33,8 +34,8 @@ class Shown:
     """A document as a screen shows it: lines of prose flow, and some stretches are code."""
 
     text: str
-    code: tuple[tuple[int, int], ...]
-    headings: tuple[Heading, ...]
+    code: Overlaps[Span]
+    headings: Overlaps[Heading]
 
 
 @dataclass(frozen=True)
@@ -71,24 +72,26 @@ class Places:
             return flowed(text), [
                 Span(span.doc_id, span.start + start, span.start + end) for start, end in code_in(text)
             ]
-        code = [Span(span.doc_id, start, end) for start, end in whole.code]
-        return whole.text[span.start : span.end], [stretch for stretch in code if stretch.overlaps(span)]
+        return whole.text[span.start : span.end], whole.code.at(span)
 
     def section(self, span: Span) -> tuple[int, int | None]:
         """From where to where the text goes on without a heading."""
         whole = self._whole(span.doc_id)
-        headings = () if whole is None else whole.headings
-        before = [min(heading.end, span.start) for heading in headings if heading.start <= span.start]
-        return max(before, default=0), min((h.start for h in headings if h.start >= span.end), default=None)
+        if whole is None:
+            return 0, None
+        floor, ceiling = whole.headings.around(span)
+        begun = whole.headings.at(Span(span.doc_id, span.start, span.start + 1))
+        return (span.start if begun else floor), ceiling
 
     def _whole(self, doc_id: str) -> Shown | None:
         document = self.document(doc_id)
         if document is None:
             return None
         if doc_id not in self._shown:
-            outline = document.outline
-            headings = markdown_headings(document.text) if outline is None else outline
-            self._shown[doc_id] = Shown(flowed(document.text), tuple(code_in(document.text)), tuple(headings))
+            outline = markdown_headings(document.text) if document.outline is None else document.outline
+            code = [Span(doc_id, start, end) for start, end in code_in(document.text)]
+            headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
+            self._shown[doc_id] = Shown(flowed(document.text), Overlaps(code, lambda span: span), headings)
         return self._shown[doc_id]
 
     def title(self, doc_id: str) -> str:
@@ -127,13 +130,12 @@ class Places:
         return Span(span.doc_id, span.end, end)
 
 
-def bounds_around(span: Span, taken: Mapping[str, Sequence[Span]], places: Places) -> tuple[int, int | None]:
+def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[int, int | None]:
     """How far the surroundings of a span may reach: to the nearest headings, and to texts that the context holds."""
-    floor, ceiling = places.section(span)
-    others = taken.get(span.doc_id, ())
-    floor = max([floor, *(other.end for other in others if other.end <= span.start)])
-    starts = [other.start for other in others if other.start >= span.end]
-    return floor, min([*starts, *([] if ceiling is None else [ceiling])], default=None)
+    heading, next_heading = places.section(span)
+    before, after = taken.around(span)
+    ends = [end for end in (after, next_heading) if end is not None]
+    return max(before, heading), min(ends, default=None)
 
 
 def _word_after(text: str, start: int, limit: int) -> int:
@@ -166,11 +168,11 @@ def code_in(text: str) -> list[tuple[int, int]]:
 
 def flowed(text: str) -> str:
     """The text with the line breaks of wrapped prose as spaces, character for character: a narrow screen wraps anew."""
-    code = code_in(text)
+    code = Overlaps((Span("", start, end) for start, end in code_in(text)), lambda span: span)
     pieces, position = [], 0
     for match in _WRAP.finditer(text):
         at = match.start(1)
-        if not any(start <= at < end for start, end in code):
+        if not code.at(Span("", at, at + 1)):
             pieces.append(text[position:at])
             position = at + 1
     return " ".join([*pieces, text[position:]])
