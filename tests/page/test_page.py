@@ -133,6 +133,23 @@ def test_passages_say_where_they_stand_and_what_surrounds_them() -> None:
     assert "Why this is here" in second.text and "a hop by “kibble”; it holds invented" in second.text
 
 
+def test_surroundings_that_would_go_on_say_so() -> None:
+    words = "word " * 400
+    document = Document("d", f"{words}Found. {words}")
+    page = Page(context_page(context([passage(document, "Found.")]), document=lambda doc_id: document))
+    before, *_, after = [element.text for element in page.all("span", "around")]
+    assert (before, after) == ("… ", " …")
+    short = Document("d", "Before. Found. After.\n")
+    page = Page(context_page(context([passage(short, "Found.")]), document=lambda doc_id: short))
+    assert [element.text for element in page.all("span", "around")] == ["Before. ", " After."]
+
+
+def test_a_bar_of_a_comparison_shows_which_passages_stand_alone() -> None:
+    left = context([passage(CATS, "Cats sleep a lot."), passage(CATS, "Cats eat Kibble.")])
+    page = Page(comparison_page([(left, None), (context([passage(CATS, "Cats eat Kibble.")]), None)]))
+    assert [e.attributes["class"] for e in page.all("a", "k")] == ["k only", "k shared", "k shared"]
+
+
 def test_pages_of_a_document_are_named() -> None:
     paged = replace(CATS, pages=(DocumentPage(1, 0, 20), DocumentPage(2, 20, len(CATS.text))))
     page = context_page(hopping(), document=lambda doc_id: paged if doc_id == paged.id else None)

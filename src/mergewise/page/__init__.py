@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mergewise.page.budget import budget_bar, legend, shares
+from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
 from mergewise.page.comparison import columns, comparison_legend
 from mergewise.page.detail import LIMIT, Detail, fitted, notice
 from mergewise.page.hops import hop_graph
@@ -95,6 +95,7 @@ def _page(
 ) -> str:
     marks = Marks(context)
     tokens = shares(context, count_tokens)
+    kinds = [main_kind(passage, marks) for passage in context.passages[:MOST]]
     cited = anchors(answer.citations) if answer is not None else []
 
     def body(detail: Detail) -> str:
@@ -104,7 +105,7 @@ def _page(
         inside = [
             _top(context, answer, detail),
             answer_part(answer, cited, linked, places) if answer is not None else None,
-            budget_bar(context, tokens, marks, len(shown.passages)),
+            budget_bar(context, tokens, kinds, len(shown.passages)),
             hop_graph(shown, marks, places, detail.hops),
             sources,
             left_out(marks, places, detail),

@@ -28,17 +28,11 @@ def _as_read(number: int, passage: Passage) -> str:
     return f"[{number}] {heading_path(passage.title, passage.headings)}\n{passage.text}"
 
 
-def budget_bar(context: Context, tokens: Sequence[int], marks: Marks, linked: int, prefix: str = "p") -> Markup:
-    """The bar. The first `linked` segments lead to their passages, which are on the page."""
+def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], linked: int, prefix: str = "p") -> Markup:
+    """The bar, each segment in the colour of its kind. The first `linked` ones lead to their passages, which are on the page."""
     segments = [
-        _segment(
-            share,
-            _main_kind(passage, marks),
-            context.budget,
-            number,
-            f"#{prefix}{number}" if number <= linked else None,
-        )
-        for number, (passage, share) in enumerate(zip(context.passages[:MOST], tokens, strict=False), 1)
+        _segment(share, kind, context.budget, number, f"#{prefix}{number}" if number <= linked else None)
+        for number, (share, kind) in enumerate(zip(tokens[:MOST], kinds, strict=False), 1)
     ]
     if len(context.passages) > MOST:
         more = sum(tokens[MOST:])
@@ -64,7 +58,7 @@ def _segment(tokens: int, kind: str, budget: int, number: int, href: str | None)
     return tag("li", link, style=f"flex-grow:{max(1, tokens)}")
 
 
-def _main_kind(passage: Passage, marks: Marks) -> str:
+def main_kind(passage: Passage, marks: Marks) -> str:
     """The kind that most characters of the passage are marked as."""
     if not passage.verbatim:
         return "written"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mergewise.page.budget import budget_bar, shares
+from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
-from mergewise.page.marks import Marks, pieces_of, verbatim_parts
+from mergewise.page.marks import pieces_of, verbatim_parts
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.overlaps import Overlaps
 from mergewise.page.passages import GAP_SHOWN, apart, with_code
@@ -58,7 +58,8 @@ def columns(
 
 
 def _column(side: Compared, places: Places, count_tokens: TokenCounter | None, detail: Detail) -> Markup:
-    context, marks = side.context, Marks(side.context)
+    context = side.context
+    kinds = [_kind(passage, side) for passage in context.passages[:MOST]]
     prefix = f"s{side.number}p"
     cards = [
         _card(prefix, n, passage, side, places, detail)
@@ -68,10 +69,18 @@ def _column(side: Compared, places: Places, count_tokens: TokenCounter | None, d
         "header",
         tag("h2", context.strategy, id=f"s{side.number}"),
         tag("p", " · ".join(_facts(side, count_tokens)), class_="where"),
-        budget_bar(context, shares(context, count_tokens), marks, len(cards), prefix),
+        budget_bar(context, shares(context, count_tokens), kinds, len(cards), prefix),
     )
     empty = tag("p", "Nothing was found.", class_="notice") if not cards else None
     return tag("section", head, empty, *cards, class_="column", aria_labelledby=f"s{side.number}")
+
+
+def _kind(passage: Passage, side: Compared) -> str:
+    """Whether most of the passage stands only here."""
+    if not passage.verbatim:
+        return "only"
+    alone = sum(len(piece) for span in passage.spans for piece, only in side.only_here(span) if only)
+    return "only" if 2 * alone > sum(map(len, passage.spans)) else "shared"
 
 
 def _facts(side: Compared, count_tokens: TokenCounter | None) -> list[str]:

@@ -33,6 +33,7 @@ class Run:
     text: str
     taken: bool
     gap: bool = False
+    cut: bool = False  # surroundings that would go on
 
 
 def anchors(citations: Sequence[Citation]) -> list[Anchor]:
@@ -120,7 +121,10 @@ def _verbatim(
     detail: Detail,
 ) -> Markup:
     pieces: list[str] = []
-    for run in _trimmed(list(_runs(passage, marks, places, detail.around))):
+    runs = _trimmed(list(_runs(passage, marks, places, detail.around)))
+    if runs and runs[0].cut:
+        pieces.append(tag("span", "… ", class_="around"))
+    for run in runs:
         words, code = places.shown(run.span, run.text)
         if run.gap:
             pieces.append(GAP_SHOWN)
@@ -128,6 +132,8 @@ def _verbatim(
             pieces += _taken(run, words, stretches, cited, code, seen)
         else:
             pieces.append(_around(run.span, words, marks, code))
+    if runs and runs[-1].cut:
+        pieces.append(tag("span", " …", class_="around"))
     return tag("div", *pieces, class_="text", dir="auto")
 
 
@@ -142,10 +148,11 @@ def _runs(passage: Passage, marks: Marks, places: Places, around: int) -> Iterat
         before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
         gap = before.start > 0 if end is None else end != (before.doc_id, before.start)
         if len(before):
-            yield Run(before, places.text(before) or "", taken=False, gap=gap and end is not None)
+            cut = places.says(span.doc_id, floor, before.start)
+            yield Run(before, places.text(before) or "", taken=False, gap=gap and end is not None, cut=cut)
         yield Run(span, part, taken=True, gap=gap and not len(before) and end is not None)
         if len(after):
-            yield Run(after, places.text(after) or "", taken=False)
+            yield Run(after, places.text(after) or "", taken=False, cut=places.says(span.doc_id, after.end, ceiling))
         end = span.doc_id, after.end
 
 

@@ -61,6 +61,11 @@ class Places:
         document = self.document(span.doc_id)
         return None if document is None else document.text[span.start : span.end]
 
+    def says(self, doc_id: str, start: int, end: int | None) -> bool:
+        """Whether a document has more than white space there."""
+        document = self.document(doc_id)
+        return document is not None and not document.text[start:end].isspace() and document.text[start:end] != ""
+
     def holds(self, span: Span, text: str) -> bool:
         """Whether the document is at hand and still says this at the span."""
         return self.text(span) == text
