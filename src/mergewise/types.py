@@ -102,11 +102,22 @@ class Section:
 
 
 class Sentence(NamedTuple):
-    """`document.text[start:end]`, without white space around it; `tokens` by the counter that ships with the package."""
+    """`document.text[start:end]`, without white space around it; `tokens` by the counter that ships with the package.
+
+    It may be more than a sentence in grammar: a list item, a row of a table, code (`text.units`).
+    """
 
     start: int
     end: int
     tokens: int
+
+
+class Lead(NamedTuple):
+    """What a sentence of a leaf needs before it: sentence `number` needs number `of` of the leaf `back` leaves before."""
+
+    number: int
+    back: int
+    of: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +135,8 @@ class Leaf:
     headings: tuple[str, ...]
     text: str  # document.text[start:end]
     tokens: int
-    sentences: tuple[Sentence, ...] = ()  # headings left out
+    sentences: tuple[Sentence, ...] = ()  # headings left out, and mark-up that says nothing
+    leads: tuple[Lead, ...] = ()
 
     @property
     def parent(self) -> int:
@@ -177,6 +189,7 @@ class LeafSentences:
     body: int
     text: str
     sentences: tuple[Sentence, ...]
+    leads: tuple[Lead, ...] | None  # None in an index that was made before there were leads
     vectors: npt.NDArray[np.float32] | None
 
     @property
@@ -283,6 +296,22 @@ class Reply:
     complete: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A sentence of a context, and how far it answers the question, as weave judges its candidates.
+
+    `needed` are the spans that have to be read with it, itself included, in the order of the text.
+    """
+
+    span: Span
+    text: str
+    needed: tuple[Span, ...]
+    relevance: float  # the probability that the sentence is needed, in [0, 1]
+    cosine: float | None  # of its vector with the question's; None without an embedder
+    terms: float  # share of the question's terms that it holds, by their weights
+    path_terms: float  # the same with the terms of its headings
+
+
 class Pictured:
     """What a notebook draws. `draw` makes HTML of it; the package sets it, since what draws stands above the records."""
 
@@ -299,7 +328,9 @@ class Pictured:
 class Context(Pictured):
     """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens.
 
-    `usage` is what the assembly itself cost, where a model took part in it."""
+    `usage` is what the assembly itself cost, where a model took part in it. `evidence` are the sentences that weave took, those
+    that are needed most likely first; None where another strategy made the context.
+    """
 
     question: str
     strategy: str
@@ -309,6 +340,7 @@ class Context(Pictured):
     passages: tuple[Passage, ...]
     trace: tuple[Step, ...] = ()
     usage: Usage = Usage()
+    evidence: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

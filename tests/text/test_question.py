@@ -32,7 +32,9 @@ def test_sentences_offer_what_is_wanted() -> None:
 
 
 def test_sentences_lean_on_what_comes_before() -> None:
-    for sentence in ("- an item", "2. second", "| cell |", "However, no.", "This gets hot."):
+    for sentence in ("However, no.", "This gets hot."):
         assert needs_previous(sentence, headed=True) and needs_previous(sentence, headed=False)
+    for sentence in ("- an item", "2. second", "| cell |"):  # what they need is in the index, if it knows leads
+        assert needs_previous(sentence, headed=True, marks=True) and not needs_previous(sentence, headed=True)
     assert needs_previous("It gets hot.", headed=False) and not needs_previous("It gets hot.", headed=True)
     assert not needs_previous("Items are hot.", headed=False) and not needs_previous("Heat rises.", headed=False)

@@ -24,6 +24,7 @@ import numpy as np
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.shared.leads import Leads
 from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
@@ -222,18 +223,19 @@ def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader
     leaves = {leaf_id: hit.row for leaf_id, hit in by_id.items()}
     wanted = {leaf for item in items for leaf in range(item.first, item.last + 1)}
     leaves |= reader.leaves(sorted(wanted - leaves.keys()))
+    leads = Leads(leaves, reader)
     candidates = []
     for item in sorted(items, key=lambda i: (-i.score, i.first)):
         ids = range(item.first, item.last + 1)
-        fragments = _fragments([leaves[i] for i in ids if i in leaves])
+        fragments = (*leads.before(ids), *_fragments([leaves[i] for i in ids if i in leaves]))
         inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
-        candidates.append(Candidate(fragments, item.score, _singles(inside)))
+        candidates.append(Candidate(fragments, item.score, _singles(inside, leads)))
     return candidates
 
 
-def _singles(hits: Sequence[Hit]) -> tuple[Candidate, ...]:
+def _singles(hits: Sequence[Hit], leads: Leads) -> tuple[Candidate, ...]:
     ranked = sorted(hits, key=lambda hit: -hit.score)
-    return tuple(Candidate((fragment_of([hit.row]),), hit.score) for hit in ranked)
+    return tuple(Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in ranked)
 
 
 def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
@@ -253,8 +255,9 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, t
     if hits and not vectors:
         raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
     hits = [hit for hit in hits if hit.row.id in vectors]
+    leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
     if len(hits) < 2:
-        return list(_singles(hits))
+        return list(_singles(hits, leads))
     matrix = np.stack([vectors[hit.row.id] for hit in hits])
     cosines = matrix @ matrix.T
     pairs = cosines[np.triu_indices(len(hits), 1)]
@@ -269,7 +272,7 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, t
         rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
         if len(rows) > 1:
             trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=hit.score))
-        clusters.append(
-            Candidate(_fragments(rows), hit.score, _singles([hits[j] for j in members] if len(rows) > 1 else []))
-        )
+        fragments = (*leads.before([row.id for row in rows]), *_fragments(rows))
+        singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
+        clusters.append(Candidate(fragments, hit.score, singles))
     return clusters

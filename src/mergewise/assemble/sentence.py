@@ -28,7 +28,12 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     candidates = Candidates(Asked.of(question, reader.question_vector(question)), leaves)
     candidates.add(reader.sentences(list(leaves)).values())
     order = np.argsort(-_scores(candidates), kind="stable").tolist() if candidates.sentences else []
-    ranked = [Candidate((candidates.sentences[i].fragment,), 1 / (1 + rank)) for rank, i in enumerate(order)]
+    candidates.add(reader.sentences(candidates.missing(order)).values())
+    ranked = [
+        Candidate(tuple(candidates.sentences[j].fragment for j in needed), 1 / (1 + rank))
+        for rank, i in enumerate(order)
+        if (needed := candidates.needed(i, previous=False)) is not None
+    ]
     trace = [Step("search", f"{len(leaves)} leaves, {len(ranked)} sentences")]
     return pack(question, ranked, budget, models, "document", trace)
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, fragment_of
+from mergewise.assemble.shared.leads import Leads
 from mergewise.assemble.shared.render import Order
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Step
@@ -24,6 +25,7 @@ class TopK:
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
     hits = reader.search(question, parameters.k)
-    candidates = [Candidate((fragment_of([hit.row]),), hit.score) for hit in hits]
+    leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
+    candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
     return pack(question, candidates, budget, models, parameters.order, trace)

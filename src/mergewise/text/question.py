@@ -47,10 +47,8 @@ _OFFERS: dict[Wanted, re.Pattern[str]] = {
     "place": re.compile(r"\b(?:in|at|from|of|near)\s+(?:the\s+)?[A-Z]"),
 }
 
-_POINTS_BACK = re.compile(
-    r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\||"
-    r"(?:This|That|These|Those|Such|However|But|And|So|Then|Therefore|Thus|Also)\b"
-)
+_POINTS_BACK = re.compile(r"(?:This|That|These|Those|Such|However|But|And|So|Then|Therefore|Thus|Also)\b")
+_MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\|")
 _PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
 
 
@@ -73,9 +71,14 @@ def offers(sentence: str, wanted: Wanted | None) -> bool:
     return wanted is not None and _OFFERS[wanted].search(sentence) is not None
 
 
-def needs_previous(sentence: str, headed: bool) -> bool:
-    """Whether the sentence needs the one before it: it begins with a list mark, a table's edge, or a word that points back.
+def needs_previous(sentence: str, headed: bool, *, marks: bool = False) -> bool:
+    """Whether the sentence needs the one before it: it begins with a word that points back.
 
-    A pronoun counts only where the sentence is not `headed`: a heading mostly names what "it" or "she" stands for.
+    A pronoun counts only where the sentence is not `headed`: a heading mostly names what "it" or "she" stands for. With
+    `marks`, for an index that does not know the leads of its sentences, list marks and a table's edge count too.
     """
-    return _POINTS_BACK.match(sentence) is not None or (not headed and _PRONOUN.match(sentence) is not None)
+    return (
+        _POINTS_BACK.match(sentence) is not None
+        or (marks and _MARK.match(sentence) is not None)
+        or (not headed and _PRONOUN.match(sentence) is not None)
+    )

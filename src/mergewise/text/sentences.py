@@ -34,7 +34,7 @@ _LEANS_ON = re.compile(
 )
 _ITEM_MARK = re.compile(r"\(?(?:\d{1,3}|[a-zA-Z])[.)]\Z")
 _BRACKET_END = re.compile(r"[.!?][)\]](\s+)(?=[A-Z])")
-_CLOSING = re.compile(r"[)\]}”’\"'.!?]+")
+_CLOSING = re.compile(r"[)\]}”’\"'.!?:;,]+")
 _INITIAL = re.compile(r"(?:^|[\s(\[“\"'.])[A-Z]\.\s*$")
 _CONTINUES = re.compile(r"[A-Z0-9(\[]")
 _NAME_PART = re.compile(r"[A-Z](?:\.|[a-z])")
@@ -49,7 +49,7 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     for start, end, is_prose in blocks(text):
         if is_prose:
-            spans.extend(_segment(text, start, end, language))
+            spans.extend(segment(text, start, end, language))
         else:
             spans.append((start, end))
     return spans
@@ -106,7 +106,7 @@ def strip_span(text: str, start: int, end: int) -> tuple[int, int]:
     return (end - len(core.lstrip()) if core[0].isspace() else start), end
 
 
-def _segment(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
+def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, int]]:
     block = text[start:end]
     if len(block) < 3:
         return [(start, end)]

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from mergewise.assemble.shared.fragments import Fragment, SectionKey
-from mergewise.types import LeafSentences, Sentence, Span
+from mergewise.types import Leaf, LeafSentences, Sentence, Span
 
 
 class SentenceInLeaf(NamedTuple):
@@ -37,25 +37,30 @@ class SentenceInLeaf(NamedTuple):
         return Span(self.leaf.doc_id, self.sentence.start, self.sentence.end)
 
     @property
-    def next_start(self) -> int:
-        """Where the next sentence of the leaf begins, or the leaf ends."""
-        following = self.leaf.sentences[self.number + 1 : self.number + 2]
-        return following[0].start if following else self.leaf.end
-
-    @property
     def fragment(self) -> Fragment:
         """The sentence with the white space up to the next one, so that neighbours join."""
-        return leaf_fragment(self.leaf).cut(self.sentence.start, self.next_start)
+        return fragment_at(self.leaf, self.number)
 
     @property
     def headed_fragment(self) -> Fragment:
         """`fragment`, but a leaf's first sentence has the headings before it too, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start
-        return leaf_fragment(self.leaf).cut(start, self.next_start)
+        return leaf_fragment(self.leaf).cut(start, _next_start(self.leaf, self.number))
 
 
-def leaf_fragment(leaf: LeafSentences) -> Fragment:
+def leaf_fragment(leaf: LeafSentences | Leaf) -> Fragment:
     return Fragment(leaf.doc_id, leaf.title, leaf.headings, leaf.start, leaf.end, leaf.body, leaf.text)
+
+
+def fragment_at(leaf: LeafSentences | Leaf, number: int) -> Fragment:
+    """A sentence of a leaf with the white space up to the next one, so that neighbours join."""
+    return leaf_fragment(leaf).cut(leaf.sentences[number].start, _next_start(leaf, number))
+
+
+def _next_start(leaf: LeafSentences | Leaf, number: int) -> int:
+    """Where the next sentence of the leaf begins, or the leaf ends."""
+    following = leaf.sentences[number + 1 : number + 2]
+    return following[0].start if following else leaf.end
 
 
 def inverse_frequency(holding: int, total: int) -> float:

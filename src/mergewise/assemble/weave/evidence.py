@@ -16,10 +16,12 @@ import numpy as np
 from mergewise.assemble.shared.fragments import SectionKey
 from mergewise.assemble.shared.sentences import SentenceInLeaf, inverse_frequency
 from mergewise.protocols import FloatArray
+from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
 from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, wanted_by
 from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
-from mergewise.types import LeafSentences
+from mergewise.text.units import announces
+from mergewise.types import Evidence, LeafSentences
 
 FEATURES = (
     "cosine",  # of the sentence's vector with the question's, less the best sentence's
@@ -115,7 +117,10 @@ class Candidates:
         self.relevance: FloatArray = np.empty(0, np.float32)
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
-        self._last: dict[int, int] = {}  # the last candidate of each leaf
+        self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
+        self._leads: dict[
+            int, tuple[int, int]
+        ] = {}  # of candidates that need another one: its leaf, and its number in it
         self._term_weights: dict[str, float] = {}
         self._vectors: list[FloatArray] = []
         self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
@@ -148,21 +153,78 @@ class Candidates:
         members = self.members.setdefault(section, [])
         self._sections += [self._numbers.setdefault(section, len(self._numbers))] * len(leaf.sentences)
         self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * len(leaf.sentences)
-        positions = self._finder.positions(leaf.text)
+        positions = self._finder.positions(readable(leaf.text))
+        self._first[leaf.id] = len(self.sentences)
+        for lead in leaf.leads or ():
+            self._leads[len(self.sentences) + lead.number] = leaf.id - lead.back, lead.of
         for number, sentence in enumerate(leaf.sentences):
             start, end = sentence.start - leaf.start, sentence.end - leaf.start
             members.append(len(self.sentences))
-            self._last[leaf.id] = len(self.sentences)
             self.sentences.append(SentenceInLeaf(leaf, number))
             self.terms.append(frozenset(term for at, term in positions if start <= at < end) if positions else _NONE)
+
+    def at(self, leaf: int, number: int) -> int | None:
+        """The candidate that is sentence `number` of a leaf, counted from its end where negative; None where it is not known."""
+        first = self._first.get(leaf)
+        if first is None:
+            return None
+        size = len(self.sentences[first].leaf.sentences)
+        return first + number % size if -size <= number < size else None
 
     def before(self, candidate: int) -> int | None:
         """The candidate that stands before this one in its section, where it is known."""
         sentence = self.sentences[candidate]
         if sentence.number > 0:
             return candidate - 1
-        last = self._last.get(sentence.leaf.id - 1)
+        last = self.at(sentence.leaf.id - 1, -1)
         return last if last is not None and self.sentences[last].section == sentence.section else None
+
+    def leads_on(self, candidate: int) -> int | None:
+        """The candidate after this one, where this one announces it and says little alone."""
+        lead = self._leads.get(candidate + 1)
+        if lead is None or self.at(*lead) != candidate or not announces(self.sentences[candidate].text):
+            return None
+        return candidate + 1
+
+    def needed(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
+        """What has to be shown with the candidate, in the order of the text, itself included; None where some of it is not known.
+
+        Those are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to.
+        """
+        chain = [candidate]
+        while (lead := self._leads.get(chain[-1])) is not None:
+            found = self.at(*lead)
+            if found is None:
+                return None
+            chain.append(found)
+        if previous and len(chain) == 1 and self.needs_previous(candidate):
+            before = self.before(candidate)
+            chain += [before] if before is not None else []
+        if len(chain) == 1 and (following := self.leads_on(candidate)) is not None:
+            return candidate, following
+        return tuple(reversed(chain))
+
+    def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
+        """These candidates as evidence, the most relevant first."""
+        cosines = self.cosines().tolist() if self.vectors() is not None else [None] * len(self)
+        ranked = sorted(among, key=lambda i: -self.relevance[i])
+        return tuple(
+            Evidence(
+                span=self.sentences[i].span,
+                text=self.sentences[i].text,
+                needed=tuple(self.sentences[j].span for j in self.needed(i, previous=previous) or (i,)),
+                relevance=float(self.relevance[i]),
+                cosine=cosines[i],
+                terms=self.share(self.terms[i]),
+                path_terms=self.share(self.covered(i)),
+            )
+            for i in ranked
+        )
+
+    def missing(self, among: Iterable[int]) -> list[int]:
+        """Leaves that are not known yet and that hold the leads of these candidates."""
+        leaves = (self._leads[i][0] for i in among if i in self._leads)
+        return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
 
     def opens(self, candidate: int) -> bool:
         """Whether it is the first sentence under its heading, or of its document."""
@@ -173,7 +235,8 @@ class Candidates:
         """Whether it cannot be read without the sentence before it. The first sentence of a section has none before it."""
         sentence = self.sentences[candidate]
         headed = bool(sentence.leaf.headings or sentence.leaf.title)
-        return not self.opens(candidate) and needs_previous(sentence.text, headed)
+        marks = sentence.leaf.leads is None
+        return not self.opens(candidate) and needs_previous(sentence.text, headed, marks=marks)
 
     def vectors(self) -> FloatArray | None:
         """The vectors of all candidates, one row each; None without an embedder."""

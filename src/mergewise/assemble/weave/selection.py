@@ -32,16 +32,28 @@ def select(
 ) -> tuple[list[int], dict[str, int]]:
     """Candidates in the order in which they were taken, and the tokens of their texts and heading lines."""
     best = np.argsort(-candidates.relevance, kind="stable")[:CONSIDERED].tolist()
-    before = {i: candidates.before(i) for i in best if parameters.previous and candidates.needs_previous(i)}
-    considered = list(dict.fromkeys([*best, *(i for i in before.values() if i is not None)]))
+    needed = _needed(candidates, best, parameters.previous)
+    considered = list(needed)
     prices = Prices([candidates.sentences[i] for i in considered], models)
     at = {i: position for position, i in enumerate(considered)}
-    bundles = [(at[i],) if (needed := before.get(i)) is None else (at[needed], at[i]) for i in considered]
+    bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
     objective = objective_of(candidates, considered, prices.tokens, parameters)
     selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop)
     chosen = [considered[position] for position in selection.order]
     _tell(candidates, chosen, selection, trace)
     return chosen, prices.counts
+
+
+def _needed(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
+    """What must be taken with each of these candidates, and with what they need in turn; without those that lack it."""
+    needed: dict[int, tuple[int, ...] | None] = {}
+    waiting = list(best)
+    for candidate in waiting:
+        if candidate not in needed:
+            needed[candidate] = candidates.needed(candidate, previous=previous)
+            waiting.extend(needed[candidate] or ())
+    unknown = {candidate for candidate, bundle in needed.items() if bundle is None}
+    return {i: bundle for i, bundle in needed.items() if bundle is not None and unknown.isdisjoint(bundle)}
 
 
 def objective_of(candidates: Candidates, considered: Sequence[int], tokens: FloatArray, parameters: Weave) -> Objective:

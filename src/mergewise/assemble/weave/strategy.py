@@ -8,6 +8,7 @@ and a monotone submodular objective is maximised under the budget (`selection`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,11 +18,13 @@ from mergewise.assemble.shared.fragments import Candidate, SectionKey
 from mergewise.assemble.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.assemble.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
 from mergewise.assemble.weave.parameters import MOST_HOPS, Weave
-from mergewise.assemble.weave.selection import select
+from mergewise.assemble.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
 from mergewise.index.slices import ChunkBounds, SliceHit
 from mergewise.protocols import IndexReader
-from mergewise.types import Context, LeafSentences, Step
+from mergewise.types import Context, Evidence, LeafSentences, Step
+
+LEADS = 3  # how often what candidates need before them is read from further leaves: a row's header, what announces that
 
 
 def assemble(
@@ -40,7 +43,16 @@ def assemble(
         return pack(question, [], budget, models, "document", trace)
     chosen, counts = select(candidates, budget, models, parameters, trace)
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
-    return pack(question, ranked, budget, models, "document", trace, counts)
+    context = pack(question, ranked, budget, models, "document", trace, counts)
+    return replace(context, evidence=candidates.evidence(chosen, previous=parameters.previous))
+
+
+def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
+    """The sentences of a context that another strategy made as evidence for its question, by the vectors in the index."""
+    candidates = gather(context.question, reader, Weave(), [])
+    spans = [span for passage in context.passages if passage.verbatim for span in passage.spans]
+    held = (i for i, s in enumerate(candidates.sentences) if any(span.contains(s.span) for span in spans))
+    return candidates.evidence(held)
 
 
 def gather(
@@ -82,6 +94,12 @@ def gather(
         candidates.judge(weights)
         if settled:
             break
+    for _ in range(LEADS):
+        missing = candidates.missing(most_relevant(candidates, CONSIDERED))
+        if not missing:
+            break
+        candidates.add(reader.sentences(missing).values())
+        candidates.judge(weights)
     return candidates
 
 
@@ -106,10 +124,18 @@ def raised(scores: Mapping[int, float], hits: Sequence[SliceHit], leaves: Iterab
     return best
 
 
+def most_relevant(candidates: Candidates, count: int) -> list[int]:
+    best: list[int] = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
+    return best
+
+
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
-    best = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
-    firsts = (i for i in best if candidates.sentences[i].number == 0 and candidates.needs_previous(i))
+    firsts = (
+        i
+        for i in most_relevant(candidates, count)
+        if candidates.sentences[i].number == 0 and candidates.needs_previous(i)
+    )
     wanted = dict.fromkeys(candidates.sentences[i].leaf.id - 1 for i in firsts)
     return [leaf for leaf in wanted if leaf not in candidates.leaves]
 

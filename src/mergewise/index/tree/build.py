@@ -7,15 +7,18 @@ At every depth the children tile their parent: no character is lost or doubled, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Annotated, NamedTuple
 
 from mergewise.protocols import TokenCounter
+from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
-from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, split_sentences, strip_span
-from mergewise.types import Document, Heading, Leaf, Section, Sentence
+from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
+from mergewise.text.units import Unit, split_units
+from mergewise.types import Document, Heading, Lead, Leaf, Section, Sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +51,16 @@ def build_trees(
 ) -> list[Tree]:
     """A tree for each document, ids from 0. The sentences of all of them are tokenised in one call."""
     outlines = [_clean_outline(document) for document in documents]
-    spans = [_unit_spans(document.text, outline) for document, outline in zip(documents, outlines, strict=True)]
-    counts = iter(count_tokens([d.text[a:b] for d, units in zip(documents, spans, strict=True) for a, b in units]))
+    cut = [_units(document, outline) for document, outline in zip(documents, outlines, strict=True)]
+    counts = iter(
+        count_tokens([d.text[u.start : u.end] for d, units in zip(documents, cut, strict=True) for u in units])
+    )
     trees = []
-    for document, outline, units in zip(documents, outlines, spans, strict=True):
-        sized = _bounded(
-            document.text, [_Unit(a, b, next(counts)) for a, b in units], count_tokens, settings.max_leaf_tokens
-        )
+    for document, outline, units in zip(documents, outlines, cut, strict=True):
+        counted = [unit._replace(tokens=next(counts)) for unit in units]
+        sized = _bounded(document.text, counted, count_tokens, settings.max_leaf_tokens)
         root = _heading_tree(document.text, outline, sized)
-        _divide(document.text, root, settings)
+        _divide(document, root, settings)
         _weigh(root)
         _join_small(root, settings.min_section_tokens)
         trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapsed(root)))
@@ -64,11 +68,15 @@ def build_trees(
 
 
 class _Unit(NamedTuple):
-    """A sentence with the white space after it, or a heading's line: the units of a document tile its text."""
+    """A unit with the white space after it, or a heading's line: the units of a document tile its text.
+
+    `lead` is where the unit begins that this one needs before it.
+    """
 
     start: int
     end: int
-    tokens: int
+    tokens: int = 0
+    lead: int | None = None
 
 
 @dataclass(slots=True)
@@ -86,26 +94,37 @@ class _Node:
 
 
 def _clean_outline(document: Document) -> list[Heading]:
-    """The headings in order, without those that lie outside the text or in one another."""
+    """The headings in order, without those that lie outside the text, in one another, or inside a given unit."""
     outline = markdown_headings(document.text) if document.outline is None else document.outline
     kept: list[Heading] = []
     for heading in sorted(outline, key=lambda h: (h.start, -h.end)):
-        if 0 <= (kept[-1].end if kept else 0) <= heading.start < heading.end <= len(document.text):
+        fits = 0 <= (kept[-1].end if kept else 0) <= heading.start < heading.end <= len(document.text)
+        if fits and not _inside(document.units, heading.start):
             kept.append(heading)
     return kept
 
 
-def _unit_spans(text: str, outline: Sequence[Heading]) -> list[tuple[int, int]]:
-    """Headings are units of their own; what stands between them is cut into sentences."""
-    starts: list[int] = []
-    position = 0
-    for start, end in [*((h.start, h.end) for h in outline), (len(text), len(text))]:
-        starts += [position + a for a, _ in split_sentences(text[position:start])]
-        if start < end:
-            starts.append(start)
-        position = end
-    starts[:1] = [0]
-    return list(zip(starts, [*starts[1:], len(text)], strict=True)) if text else []
+def _inside(units: Sequence[tuple[int, int]], position: int) -> bool:
+    """Whether a unit that was given holds this position, and does not begin there."""
+    at = bisect_left(units, (position, 0)) - 1
+    return at >= 0 and units[at][0] < position < units[at][1]
+
+
+def _units(document: Document, outline: Sequence[Heading]) -> list[_Unit]:
+    """Headings are units of their own; what stands between them, and between the bounds of given units, is cut into units."""
+    text = document.text
+    bounds = {0, len(text), *(bound for unit in document.units for bound in unit)}
+    starts: dict[int, int | None] = {}  # of units, with their leads
+    for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
+        heading = any(h.start == start for h in outline)
+        stretch = [Unit(0, end - start)] if heading else split_units(text[start:end])
+        for unit in stretch:
+            starts[start + unit.start] = None if unit.lead is None else start + stretch[unit.lead].start
+    if not starts:
+        return [_Unit(0, len(text))] if text else []
+    begins = [0, *list(starts)[1:]]
+    leads = [0 if lead == next(iter(starts)) else lead for lead in starts.values()]
+    return [_Unit(a, b, 0, lead) for a, b, lead in zip(begins, [*begins[1:], len(text)], leads, strict=True)]
 
 
 def _bounded(text: str, units: list[_Unit], count_tokens: TokenCounter, limit: int) -> list[_Unit]:
@@ -121,7 +140,7 @@ def _bounded(text: str, units: list[_Unit], count_tokens: TokenCounter, limit: i
             bounded.append(unit)
         else:
             pieces = split_long(text, unit.start, unit.end, limit, measure)
-            bounded += [_Unit(a, b, measure(text[a:b])) for a, b in pieces]
+            bounded += [_Unit(a, b, measure(text[a:b]), unit.lead if a == unit.start else None) for a, b in pieces]
     return bounded
 
 
@@ -186,13 +205,13 @@ def _lower_bare_headings(node: _Node) -> None:
         _lower_bare_headings(child)
 
 
-def _divide(text: str, node: _Node, settings: TreeSettings) -> None:
+def _divide(document: Document, node: _Node, settings: TreeSettings) -> None:
     """A long stretch without headings becomes sections at blank lines, placed before the node's other children."""
     for child in node.children:
-        _divide(text, child, settings)
+        _divide(document, child, settings)
     if sum(u.tokens for u in node.units) <= settings.section_tokens:
         return
-    groups = _paragraph_groups(text, node.units, settings)
+    groups = _paragraph_groups(document, node.units, settings)
     if len(groups) > 1:
         parts = [_Node(g[0].start, g[-1].end, g[0].start, node.headings, g) for g in groups]
         parts[0].body = node.body
@@ -200,10 +219,10 @@ def _divide(text: str, node: _Node, settings: TreeSettings) -> None:
         node.units = []
 
 
-def _paragraph_groups(text: str, units: list[_Unit], settings: TreeSettings) -> list[list[_Unit]]:
+def _paragraph_groups(document: Document, units: list[_Unit], settings: TreeSettings) -> list[list[_Unit]]:
     groups: list[list[_Unit]] = []
     size = 0
-    for paragraph in _paragraphs(text, units):
+    for paragraph in _paragraphs(document, units):
         tokens = sum(u.tokens for u in paragraph)
         if groups and (size < settings.min_section_tokens or size + tokens <= settings.section_tokens):
             groups[-1] += paragraph
@@ -214,8 +233,9 @@ def _paragraph_groups(text: str, units: list[_Unit], settings: TreeSettings) -> 
     return groups
 
 
-def _paragraphs(text: str, units: list[_Unit]) -> list[list[_Unit]]:
-    starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
+def _paragraphs(document: Document, units: list[_Unit]) -> list[list[_Unit]]:
+    starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
+    starts = {start for start in starts if not _inside(document.units, start)}
     runs = [[units[0]]]
     for unit in units[1:]:
         if unit.start in starts:
@@ -287,6 +307,7 @@ class _Emitter:
 
     def __init__(self, document: Document, leaf_tokens: int) -> None:
         self.document = document
+        self.plain = readable(document.text)
         self.title = document.title.strip()
         self.leaf_tokens = leaf_tokens
         self.leaves: list[_LeafDraft] = []
@@ -297,11 +318,14 @@ class _Emitter:
         by = len(self.leaves)
         sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
         leaves: list[Leaf] = []
+        places: dict[
+            int, tuple[int, int]
+        ] = {}  # where a unit begins: its leaf, and its number among the leaf's sentences
         for (_, path), drafts in groupby(self.leaves, key=lambda draft: (id(draft.node), draft.path)):
             below = list(drafts)
             headings, ancestors = self._headings(below[0].node), tuple([number + by for number in path])
             for draft in below:
-                leaves.append(self._leaf(len(leaves), draft, headings, ancestors))
+                leaves.append(self._leaf(len(leaves), draft, headings, ancestors, places))
         return Tree(tuple(leaves), sections)
 
     def _section(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> None:
@@ -325,7 +349,7 @@ class _Emitter:
         return count
 
     def _leaves(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
-        runs = _leaf_runs(self.document.text, node, self.leaf_tokens) if node.units else []
+        runs = _leaf_runs(self.document, node, self.leaf_tokens) if node.units else []
         self.leaves += [_LeafDraft(node, ancestors, ordinal + i, *run) for i, run in enumerate(runs)]
         return len(runs)
 
@@ -345,11 +369,19 @@ class _Emitter:
             tokens=draft.node.tokens,
         )
 
-    def _leaf(self, number: int, draft: _LeafDraft, headings: tuple[str, ...], ancestors: tuple[int, ...]) -> Leaf:
+    def _leaf(
+        self,
+        number: int,
+        draft: _LeafDraft,
+        headings: tuple[str, ...],
+        ancestors: tuple[int, ...],
+        places: dict[int, tuple[int, int]],
+    ) -> Leaf:
         text = self.document.text
         start, end = draft.units[0].start, draft.units[-1].end
         body = max(start, draft.node.body)
         body = body if text[body:end].strip() else start
+        sentences, leads = self._sentences(number, draft.units, body, places)
         return Leaf(
             id=number,
             doc_id=self.document.id,
@@ -362,16 +394,26 @@ class _Emitter:
             headings=headings,
             text=text[start:end],
             tokens=draft.tokens,
-            sentences=self._sentences(draft.units, body),
+            sentences=sentences,
+            leads=leads,
         )
 
-    def _sentences(self, units: Sequence[_Unit], body: int) -> tuple[Sentence, ...]:
+    def _sentences(
+        self, leaf: int, units: Sequence[_Unit], body: int, places: dict[int, tuple[int, int]]
+    ) -> tuple[tuple[Sentence, ...], tuple[Lead, ...]]:
+        """The units that say something, and what they need before them; `places` learns where they are."""
         sentences: list[Sentence] = []
+        leads: list[Lead] = []
         for unit in units:
             start, end = strip_span(self.document.text, max(unit.start, body), unit.end)
-            if start < end:
-                sentences.append(Sentence(start, end, unit.tokens))
-        return tuple(sentences)
+            if start == end or not says_something(self.plain[start:end]):
+                continue
+            if unit.lead in places:
+                of_leaf, of = places[unit.lead]
+                leads.append(Lead(len(sentences), leaf - of_leaf, of))
+            places[unit.start] = leaf, len(sentences)
+            sentences.append(Sentence(start, end, unit.tokens))
+        return tuple(sentences), tuple(leads)
 
     def _headings(self, node: _Node) -> tuple[str, ...]:
         """The heading path below the title: a first heading that repeats the title adds nothing."""
@@ -379,26 +421,28 @@ class _Emitter:
         return node.headings[1:] if repeats else node.headings
 
 
-def _leaf_runs(text: str, node: _Node, limit: int) -> list[tuple[list[_Unit], int]]:
-    """Whole sentences up to the leaf size, with their tokens; a paragraph's end closes a leaf that is half full.
+def _leaf_runs(document: Document, node: _Node, limit: int) -> list[tuple[list[_Unit], int]]:
+    """Whole units up to the leaf size, with their tokens; a paragraph's end closes a leaf that is half full.
 
-    It does not where the paragraph ends with a colon: what was announced stays with the announcement. Headings stay
-    with the text below them.
+    It does not between an announcement and what it announces. Headings stay with the text below them, and what was given as
+    one unit is one leaf.
     """
-    units = node.units
+    units, text = node.units, document.text
     paragraph_starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
-
-    def announces(upto: int) -> bool:
-        return text[max(node.start, upto - 8) : upto].rstrip().endswith(":")
-
+    given = {bound for unit in document.units for bound in unit}
     runs: list[tuple[list[_Unit], int]] = []
     run, size = [units[0]], units[0].tokens
     for unit in units[1:]:
         at = unit.start
-        settled = 2 * size >= limit and at > node.body and at in paragraph_starts
-        if size + unit.tokens > limit or (settled and not announces(at)):
-            runs.append((run, size))
-            run, size = [], 0
+        announced = unit.lead == run[-1].start
+        settled = 2 * size >= limit and at > node.body and at in paragraph_starts and not announced
+        closes = size + unit.tokens > limit or settled or (at in given and at > node.body)
+        if closes and not _inside(document.units, at):
+            # an announcement goes along with the first thing that it announces
+            kept = run[:-1] if announced and len(run) > 1 and run[-1].start > node.body else run
+            runs.append((kept, sum(u.tokens for u in kept)))
+            run = run[len(kept) :]
+            size = sum(u.tokens for u in run)
         run.append(unit)
         size += unit.tokens
     return [*runs, (run, size)]

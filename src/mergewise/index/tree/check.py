@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from mergewise.index.tree.build import TreeSettings
+from mergewise.text.markup import readable, says_something
 from mergewise.types import DocumentRows, Leaf, Section
 
 _UNIT = 0.01  # how far a stored float16 vector's length may be from 1
@@ -60,14 +61,26 @@ def _tree_problems(leaves: Sequence[Leaf], sections: Sequence[Section], length: 
             yield f"section {section.id} has {len(spans)} children, not {section.children}"
 
 
+def _lead_problems(rows: DocumentRows) -> Iterator[str]:
+    leaves = {leaf.id: leaf for leaf in rows["leaf"]}
+    for leaf in leaves.values():
+        for lead in leaf.leads or ():
+            of = leaves.get(leaf.id - lead.back)
+            before = lead.back > 0 or (lead.back == 0 and lead.of < lead.number)
+            if of is None or not before or not 0 <= lead.of < len(of.sentences) or lead.number >= len(leaf.sentences):
+                yield "a sentence needs one that does not stand before it"
+                return
+
+
 def _sentence_problems(rows: DocumentRows, dimension: int) -> Iterator[str]:
-    text = rows.document.text
+    plain = readable(rows.document.text)
     for leaf in rows["leaf"]:
         bounds = [leaf.body, *(at for sentence in leaf.sentences for at in (sentence.start, sentence.end)), leaf.end]
-        said = "".join(text[sentence.start : sentence.end] for sentence in leaf.sentences)
-        if bounds != sorted(bounds) or "".join(said.split()) != "".join(text[leaf.body : leaf.end].split()):
+        between = zip(bounds[::2], bounds[1::2], strict=True)
+        if bounds != sorted(bounds) or any(says_something(plain[start:end]) for start, end in between):
             yield "the sentences do not add up to their leaf"
             break
+    yield from _lead_problems(rows)
     packed = rows.column("leaf", "sentence_vectors") or ()
     sizes = [len(leaf.sentences) * dimension for leaf in rows["leaf"]]
     if any(vectors is not None and len(vectors) != size for vectors, size in zip(packed, sizes, strict=False)):

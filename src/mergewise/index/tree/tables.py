@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from mergewise.store.tables import Packed, Table
 from mergewise.text.keys import search_key, split_key
-from mergewise.types import Leaf, Name, Section, Sentence
+from mergewise.types import Lead, Leaf, Name, Section, Sentence
 
 
 def pack_key(record: Any) -> str:
@@ -60,6 +60,21 @@ def _sentences(start: int, numbers: Sequence[int]) -> tuple[Sentence, ...]:
 SENTENCES = Packed("sentences", pa.list_(pa.int32()), pack_sentences, unpack_sentences, ("sentences",), ("start",))
 
 
+def pack_leads(leaf: Leaf) -> list[int]:
+    return [n for lead in leaf.leads for n in lead]
+
+
+def unpack_leads(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
+    return {
+        "leads": [
+            tuple(Lead(*numbers[i : i + 3]) for i in range(0, len(numbers), 3)) for numbers in rows["leads"].to_pylist()
+        ]
+    }
+
+
+LEADS = Packed("leads", pa.list_(pa.int32()), pack_leads, unpack_leads, ("leads",))
+
+
 def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     """Unit vectors of the sentences of each leaf, stored a byte a component; None where the embedder gave none."""
     packed = rows["sentence_vectors"].combine_chunks()
@@ -83,6 +98,8 @@ def name_hash(name: str) -> int:
 
 NAME_HASH = Packed("hash", pa.int64(), lambda name: name_hash(name.name))
 
-LEAF = Table("leaf", Leaf, (SPANNED_KEY, SENTENCES, SENTENCE_VECTORS), vectors=("vector",), text="key", mapped=True)
+LEAF = Table(
+    "leaf", Leaf, (SPANNED_KEY, SENTENCES, LEADS, SENTENCE_VECTORS), vectors=("vector",), text="key", mapped=True
+)
 SECTION = Table("section", Section, keys=("id",), mapped=True)
 NAME = Table("name", Name, (NAME_HASH,), keys=())

@@ -11,6 +11,7 @@ import numpy as np
 from mergewise.index.tree.build import Tree
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
 from mergewise.text.keys import search_key
+from mergewise.text.markup import readable
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,11 +22,11 @@ def embed_trees(
 ) -> list[tuple[FloatArray, tuple[npt.NDArray[np.int8], ...] | None]]:
     """For each tree the vectors of its leaves, one row each, and those of each leaf's sentences, as int8.
 
-    A leaf is embedded with its title and headings in front. An embedder that sees whole texts alone gives no vectors
-    of sentences.
+    A leaf is embedded with its title and headings in front, and without its mark-up. An embedder that sees whole texts alone
+    gives no vectors of sentences.
     """
     leaves = [leaf for tree in trees for leaf in tree.leaves]
-    keys = [search_key(leaf.title, leaf.headings, leaf.text) for leaf in leaves]
+    keys = [search_key(leaf.title, leaf.headings, readable(leaf.text)) for leaf in leaves]
     ends = np.cumsum([0, *(len(tree.leaves) for tree in trees)])
     if not isinstance(embedder, PartEmbedder):
         rows = embedder.embed_documents([key.strip() for key in keys])

@@ -1,0 +1,90 @@
+"""What a text says without its mark-up: Markdown, reStructuredText and the HTML tags that stand in them.
+
+Nothing is moved: mark-up becomes spaces, so that offsets in the readable text are offsets in the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_TAGS = (
+    "a|abbr|b|big|blockquote|br|button|center|code|dd|details|div|dl|dt|em|figcaption|figure|font|h[1-6]|hr|i|iframe|img|input|"
+    "ins|kbd|li|mark|nobr|ol|p|picture|pre|s|samp|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|"
+    "td|tfoot|th|thead|tr|tt|u|ul|var|video"
+)
+_MARKUP = re.compile(
+    rf"""
+      ^[ \t]*(?:`{{3,}}|~{{3,}})[^\n`]*$                                     # the edge of a fenced code block
+    | ^[ \t]*\.\.[ \t]+_[^\n]*:[^\n]*$                                       # an anchor or the target of a link
+    | ^(?P<margin>[ \t]*)\.\.(?:[ \t]+(?![\w.+-]+::|\|[^|\n]+\||\[[\w\#*-]+\])[^\n]*)?$  # a comment
+    | ^[ \t]*\.\.[ \t]+(?:\|[^|\n]+\|[ \t]+)?(?:image|figure|contents|toctree|highlight|include|literalinclude|
+        currentmodule|module|py:currentmodule|py:module|meta|raw|autoclass|automodule|autofunction|code|code-block|
+        sourcecode|parsed-literal|prompt|console|ipython|doctest|testcode|math)::[^\n]*$
+    | ^[ \t]*\.\.[ \t]+[\w.+-]+::                                            # the mark of another directive
+    | ^[ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
+    | ^[ ]{{0,3}}\[[^\]\n]+\]:[ \t]+<?[\w.#/][^\n]*$                         # where a link leads
+    | ^[ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly):[^\n]*$
+    | <!--.*?-->
+    | </?(?:{_TAGS})(?:[ \t\n][^<>]*)?/?>
+    | \[!\[[^\]\n]*\]\([^)\n]*\)\]\([^)\n]*\)                                # an image that is a link
+    | !\[[^\]\n]*\](?:\([^)\n]*\)|\[[^\]\n]*\])                              # an image
+    | (?<!!)\[(?P<link>[^\]\[\n]*(?:\n[^\]\[\n]+)?)\](?:\([^)\s]*(?:[ \t\n]+"[^"\n]*")?\)|\[[^\]\n]*\])
+    | :(?:[\w.+-]+:){{1,2}}`[~!]?(?P<role>[^`<]+?)(?:\s*<[^>`]*>)?`
+    | `(?P<named>[^`<\n]+?)\s*<[^>`\n]+>`__?
+    | (?<!`)`(?P<reference>[^`\n]+)`__?(?!\w)
+    | \{{:?[ \t]*[.\#][\w-][^{{}}\n]*\}}                                     # an anchor or class in braces
+    | \*\*+
+    """,
+    re.MULTILINE | re.VERBOSE | re.DOTALL,
+)
+_HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|^[ \t]*:\w", re.MULTILINE)
+_WORD = re.compile(r"[^\W_]")
+_SHORT = 2_000  # characters: longer texts are not remembered
+
+
+def readable(text: str) -> str:
+    """`text` with its mark-up blanked: links, roles and directives read as their text, images and anchors as nothing.
+
+    It has the length of `text`, and its line breaks.
+    """
+    if not _HINT.search(text):
+        return text
+    return _remembered(text) if len(text) <= _SHORT else _readable(text)
+
+
+def says_something(text: str) -> bool:
+    """Whether a readable text holds a word or a number."""
+    return _WORD.search(text) is not None
+
+
+def _readable(text: str) -> str:
+    pieces: list[str] = []
+    at = 0
+    while match := _MARKUP.search(text, at):
+        start, end = match.span()
+        if match["margin"] is not None:
+            end = _comment_end(text, end, len(match["margin"]))
+        kept = match.lastgroup if match.lastgroup in ("link", "role", "named", "reference") else None
+        first, last = match.span(kept) if kept else (end, end)
+        pieces += [text[at:start], _blank(text[start:first]), text[first:last], _blank(text[last:end])]
+        at = max(end, start + 1)
+    return "".join([*pieces, text[at:]])
+
+
+_remembered = lru_cache(4096)(_readable)  # the same leaves come back from question to question
+
+
+def _blank(markup: str) -> str:
+    return "".join("\n" if character == "\n" else " " for character in markup)
+
+
+def _comment_end(text: str, end: int, margin: int) -> int:
+    """Where a comment ends: the lines below it that stand deeper belong to it."""
+    while end < len(text):
+        stop = text.find("\n", end + 1)
+        line = text[end + 1 : len(text) if stop < 0 else stop]
+        if line.strip() and len(line) - len(line.lstrip()) <= margin:
+            break
+        end = len(text) if stop < 0 else stop
+    return end

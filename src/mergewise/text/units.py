@@ -1,0 +1,347 @@
+"""Units: sentences, and what has to stay in one piece, with exact offsets; and which unit another one needs before it.
+
+A unit is a sentence, a list item with all its lines, a row of a table, a stretch of code. Some say little alone: a row without
+its header, an item without the line that announces its list, code without the sentence above it, the rest of a long item without
+its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. What is short
+altogether is one unit: "Allowed characters:" with the three items below it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from mergewise.text.markup import readable, says_something
+from mergewise.text.sentences import blocks, segment, strip_span
+
+SHORT = 320  # characters: an announcement and what it announces are one unit up to this length
+ITEM = 400  # an item is one unit up to this length
+CODE = 400  # code is cut between its lines above this length
+
+Kind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
+
+_ITEM_MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.|:[^:\n`]+:)(?=\s)")
+_EDGE = re.compile(r"[=\-~^\"'`#*+_.:|\s]+")
+_DIRECTIVE = re.compile(r"\.\.[ \t]+(?P<name>[\w.+-]+)::(?P<rest>[^\n]*)")
+_CODE_DIRECTIVES = frozenset(
+    "code code-block sourcecode parsed-literal prompt console ipython doctest testcode math".split()
+)
+_QUALIFIES = re.compile(
+    r"[(\[*_`]*(?:defaults?\b|optional\b|required\b|deprecated\b|(?:allowed|possible|valid|accepted|supported) values\b|"
+    r"must be\b|(?:new|added|changed|removed) in\b)",
+    re.IGNORECASE,
+)
+_LABEL = re.compile(r"(?P<mark>\*\*|__)[^*_\n]{1,60}(?P=mark):?")
+_FOLLOWING = re.compile(r"\b(?:following|as follows|below)\b", re.IGNORECASE)
+_ANNOUNCES = (":", "：", "...", "…")
+_END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
+
+
+class Unit(NamedTuple):
+    """`text[start:end]`; `lead` is the number of the unit that it needs before it, among those of the same stretch."""
+
+    start: int
+    end: int
+    lead: int | None = None
+
+
+def split_units(text: str, language: str = "en") -> list[Unit]:
+    """The units of a stretch of text without headings, in order: only white space lies between them."""
+    walk = _Walk(text, language)
+    return _joined(walk.units(), walk.open)
+
+
+def announces(unit: str) -> bool:
+    """Whether a unit says little without the one after it that needs it: it ends with a colon, it is a header or a label."""
+    said = readable(unit).rstrip().rstrip("*_`")
+    return said.endswith((*_ANNOUNCES, "?", "？")) or unit.startswith("|") or _LABEL.fullmatch(unit) is not None
+
+
+class _Block(NamedTuple):
+    start: int
+    end: int
+    kind: Kind
+    indent: int
+
+
+@dataclass(slots=True)
+class _Item:
+    """A list item that is open: its indent and its first unit."""
+
+    indent: int
+    unit: int
+
+
+@dataclass(slots=True)
+class _Walk:
+    """Goes through the blocks of a text once, and remembers what announces what comes next."""
+
+    text: str
+    language: str
+    plain: str = ""  # the text without mark-up
+    found: list[Unit] = field(default_factory=list)
+    open: set[int] = field(default_factory=set)  # units that say little without what follows
+    _announced_by: int | None = None  # a unit that ends with a colon, until what follows has come
+    _listing: bool = False  # whether a list is open
+    _list_of: int | None = None  # the unit that announced it
+    _items: list[_Item] = field(default_factory=list)
+    _code_of: tuple[int, int | None] | None = None  # the indent of what announced a literal block, and that unit
+
+    def units(self) -> list[Unit]:
+        self.plain = readable(self.text)
+        stretch = list(_blocks(self.text))
+        at = 0
+        while at < len(stretch):
+            upto = self._region(stretch, at)
+            self._take(stretch[at:upto])
+            at = upto
+        return self.found
+
+    def _region(self, stretch: Sequence[_Block], at: int) -> int:
+        """How far a region goes that is one thing: a table, a literal block, an item with its further paragraphs."""
+        first, upto = stretch[at], at + 1
+        if self._opens_literal(first):
+            indent = self._code_of[0] if self._code_of else 0
+            while upto < len(stretch) and stretch[upto].indent > indent:
+                upto += 1
+        elif first.kind in ("row", "edge"):
+            while upto < len(stretch) and self._continues_table(stretch[upto - 1], stretch[upto]):
+                upto += 1
+        elif first.kind == "item":
+            while upto < len(stretch) and stretch[upto].kind == "text" and stretch[upto].indent > first.indent:
+                upto += 1
+        return upto
+
+    def _opens_literal(self, block: _Block) -> bool:
+        return self._code_of is not None and block.indent > self._code_of[0]
+
+    def _continues_table(self, before: _Block, block: _Block) -> bool:
+        return block.kind in ("row", "edge") and "\n\n" not in self.text[before.end : block.start]
+
+    def _take(self, region: Sequence[_Block]) -> None:
+        first, start, end = region[0], region[0].start, region[-1].end
+        literal, self._code_of = self._code_of if self._opens_literal(first) else None, None
+        if literal is not None:
+            self._code(start, end, literal[1])
+        elif first.kind == "code":
+            self._code(start, end, self._above(start))
+        elif any(block.kind == "row" for block in region):
+            self._table(region)
+        elif first.kind == "edge" or not says_something(self.plain[start:end]):
+            self._silent(first._replace(end=end))
+        elif first.kind == "item":
+            self._item(region)
+        else:
+            self._paragraph(first)
+
+    # -- the kinds of blocks
+
+    def _silent(self, block: _Block) -> None:
+        """A rule, an anchor, a comment: it says nothing, but may open a literal block."""
+        directive = _DIRECTIVE.match(self.text, block.start, block.end)
+        if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in _CODE_DIRECTIVES):
+            self._code_of = (block.indent, self._above(block.start))
+        self.found.append(Unit(block.start, block.end))
+
+    def _code(self, start: int, end: int, announced_by: int | None) -> None:
+        for a, b in _by_lines(self.text, start, end):
+            self.found.append(Unit(a, b, announced_by))
+        self._announced_by = None
+
+    def _above(self, start: int) -> int | None:
+        """The unit that announces code which begins here: the one right above it, or that of the code above it."""
+        for number in range(len(self.found) - 1, -1, -1):
+            unit = self.found[number]
+            if self.text.startswith(("```", "~~~"), unit.start):
+                return unit.lead
+            if says_something(self.plain[unit.start : unit.end]):
+                return number
+        return None
+
+    def _table(self, region: Sequence[_Block]) -> None:
+        self._close_list()
+        rows = _rows(self.text, region)
+        header = len(self.found)
+        self.open.add(header)
+        self.found.append(Unit(*rows[0], self._announcement(region[0].start)))
+        self.found += [Unit(start, end, header) for start, end in rows[1:]]
+        self._announced_by = None
+
+    def _announcement(self, start: int) -> int | None:
+        """The unit that announces a list or table: it ends with a colon, or says that something follows."""
+        above = self._above(start) if self._announced_by is None else self._announced_by
+        if above is None or above == self._announced_by:
+            return above
+        unit = self.found[above]
+        return above if _FOLLOWING.search(self.plain, unit.start, unit.end) else None
+
+    def _item(self, region: Sequence[_Block]) -> None:
+        first = region[0]
+        while self._items and self._items[-1].indent >= first.indent:
+            self._items.pop()
+        if not self._listing or (self._announced_by is not None and not self._items):
+            self._list_of = self._announcement(first.start)
+        self._listing = True
+        self._announced_by = None
+        lead = self._items[-1].unit if self._items else self._list_of
+        number = len(self.found)
+        start, end = first.start, region[-1].end
+        if end - start <= ITEM:
+            self.found.append(Unit(start, end, lead))
+        else:
+            parts = [part for block in region for part in self._sentences(block)]
+            self.found += [Unit(a, b, number if i else lead) for i, (a, b) in enumerate(parts)]
+        self._items.append(_Item(first.indent, number))
+        self._note_announcement(first.indent, end, number)
+
+    def _paragraph(self, block: _Block) -> None:
+        inside = self._items and block.indent > self._items[0].indent
+        if not inside:
+            self._close_list()
+        term = _is_definition(self.text, block.start, block.end)
+        whole = term and block.end - block.start <= ITEM
+        sentences = [(block.start, block.end)] if whole else self._sentences(block)
+        number = len(self.found)
+        lead, self._announced_by = self._announced_by, None
+        if lead is None and inside:
+            lead = self._items[-1].unit
+        if lead is None and self.found and self._answers(block):
+            lead = number - 1
+        for i, (start, end) in enumerate(sentences):
+            self.found.append(Unit(start, end, (number if term else None) if i else lead))
+        self._note_announcement(block.indent, block.end, len(self.found) - 1, whole=len(sentences) == 1)
+
+    def _close_list(self) -> None:
+        self._items.clear()
+        self._listing, self._list_of = False, None
+
+    def _answers(self, block: _Block) -> bool:
+        """Whether a paragraph belongs to the unit above: it qualifies it, or is the label of an answer to it."""
+        above = self.found[-1].lead
+        labelled = above is not None and self._is_label(self.found[above].start, self.found[above].end)
+        return _QUALIFIES.match(self.text, block.start) is not None or (
+            labelled and self._is_label(block.start, block.end)
+        )
+
+    def _is_label(self, start: int, end: int) -> bool:
+        return _LABEL.fullmatch(self.text, start, end) is not None
+
+    def _note_announcement(self, indent: int, end: int, unit: int, *, whole: bool = False) -> None:
+        """Remember a unit that announces what comes next."""
+        start = self.found[unit].start
+        said = self.plain[start:end].rstrip().rstrip("*_`")
+        directive = _DIRECTIVE.match(self.text, start, end)
+        if directive and directive["name"] in _CODE_DIRECTIVES:
+            above = max(number for number in (self._above(start), -1) if number is not None)
+            self._code_of = (indent, above if 0 <= above < unit else None)
+        elif directive or self.text.endswith("::", start, end):
+            self._announced_by = unit
+            self._code_of = None if directive else (indent, unit)
+        elif said.endswith(_ANNOUNCES) or (whole and said.endswith(("?", "？"))) or self._is_label(start, end):
+            self._announced_by = unit
+        if self._announced_by == unit:
+            self.open.add(unit)
+
+    def _sentences(self, block: _Block) -> list[tuple[int, int]]:
+        """The sentences of a block; one that only qualifies the sentence before it is part of that sentence."""
+        parts: list[tuple[int, int]] = []
+        for start, end in segment(self.text, block.start, block.end, self.language):
+            if parts and _QUALIFIES.match(self.text, start) and end - parts[-1][0] <= ITEM:
+                parts[-1] = (parts[-1][0], end)
+            else:
+                parts.append((start, end))
+        return parts
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    for start, end, is_prose in blocks(text):
+        line = text.rfind("\n", 0, start) + 1
+        margin = text[line:start]
+        indent = len(margin.expandtabs(4)) if not margin.strip() else 0
+        yield _Block(start, end, _kind(text, start, end, is_prose), indent)
+
+
+def _kind(text: str, start: int, end: int, is_prose: bool) -> Kind:
+    if is_prose:
+        return "item" if _ITEM_MARK.match(text, start, end) else "text"
+    if text.startswith(("```", "~~~"), start):
+        return "code"
+    if _EDGE.fullmatch(text, start, end):
+        return "edge"
+    return "row" if text.startswith("|", start) else "text"
+
+
+def _rows(text: str, region: Sequence[_Block]) -> list[tuple[int, int]]:
+    """The rows of a table, the first with the line below it. Between the edges of a grid, all lines are one row."""
+    grid = text.startswith("+", region[0].start)
+    rows: list[tuple[int, int]] = []
+    fresh = True
+    for block in region:
+        if block.kind == "edge" and rows:
+            rows[-1] = (rows[-1][0], block.end) if len(rows) == 1 or block is region[-1] else rows[-1]
+            fresh = True
+        elif rows and grid and not fresh:
+            rows[-1] = (rows[-1][0], block.end)
+        else:
+            rows.append((block.start if rows else region[0].start, block.end))
+            fresh = False
+    return rows
+
+
+def _by_lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Code in pieces of up to CODE characters, each cut before the line that stands least deep, the last of these."""
+    lines = [line for line in _lines(text, start, end) if text[line[0] : line[1]].strip()] if end - start > CODE else []
+    first = 0
+    for at in range(1, len(lines)):
+        if lines[at][1] - lines[first][0] > CODE and at - first > 1:
+            margins = [_margin(text, *line) for line in lines[first + 1 : at + 1]]
+            cut = at - margins[::-1].index(min(margins))
+            yield strip_span(text, max(start, lines[first][0]), lines[cut - 1][1])
+            first = cut
+    yield strip_span(text, max(start, lines[first][0]) if lines else start, end)
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The lines of a stretch, each from its own beginning."""
+    start = text.rfind("\n", 0, start) + 1
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop
+        yield start, stop
+        start = stop + 1
+
+
+def _margin(text: str, start: int, end: int) -> int:
+    line = text[start:end].expandtabs(4)
+    return len(line) - len(line.lstrip())
+
+
+def _is_definition(text: str, start: int, end: int) -> bool:
+    """Whether the first line is a term: one without full stop, above lines that are deeper or begin with a colon."""
+    stop = text.find("\n", start, end)
+    if stop < 0 or _END.search(text[start:stop].rstrip()):
+        return False
+    below = text[stop + 1 : end]
+    line = text.rfind("\n", 0, start) + 1
+    deeper = len(below) - len(below.lstrip(" \t")) > start - line
+    return deeper or below.startswith((": ", ":\t"))
+
+
+def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
+    """The units; an open one, and all that follows it and needs it, are one unit where they are short altogether."""
+    joined: list[Unit] = []
+    now: dict[int, int] = {}  # the number of each unit among those that are joined
+    at = 0
+    while at < len(units):
+        upto = at + 1
+        while at in open_units and upto < len(units) and (lead := units[upto].lead) is not None and lead >= at:
+            upto += 1
+        if units[upto - 1].end - units[at].start > SHORT:
+            upto = at + 1
+        lead = units[at].lead
+        now |= dict.fromkeys(range(at, upto), len(joined))
+        joined.append(Unit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
+        at = upto
+    return joined

@@ -1,0 +1,77 @@
+"""The questions on the manuals whose answers need two places: whether they are what they say they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mergewise.evaluate.metrics import normalise
+from mergewise.readers import read
+
+HOPS = Path(__file__).parents[1] / "benchmarks/manuals/hops.jsonl"
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in HOPS.read_text(encoding="utf-8").splitlines()]
+PROJECTS = ("starlette", "httpx", "sqlite-utils", "txtai", "pydantic-ai")
+
+
+def test_every_row_has_the_fields() -> None:
+    for row in ROWS:
+        assert set(row) == {"id", "question", "answers", "evidence", "kind", "half"}, row["id"]
+        assert row["question"].endswith("?") and row["answers"], row["id"]
+        assert row["kind"] in ("bridge", "comparison", "combination"), row["id"]
+        assert all(set(span) == {"doc", "start", "end", "text"} for span in row["evidence"]), row["id"]
+
+
+def test_ids_and_questions_are_unique() -> None:
+    assert len({row["id"] for row in ROWS}) == len(ROWS) >= 70
+    assert len({normalise(row["question"]) for row in ROWS}) == len(ROWS)
+
+
+def test_projects_and_halves_are_balanced() -> None:
+    counts = Counter((row["id"].rsplit("-h", 1)[0], row["half"]) for row in ROWS)
+    assert {project for project, _ in counts} == set(PROJECTS)
+    assert {half for _, half in counts} == {"tune", "report"}
+    for project in PROJECTS:
+        tune, report = counts[project, "tune"], counts[project, "report"]
+        assert abs(tune - report) <= 1 and tune + report >= 10, project
+    assert abs(sum(1 if row["half"] == "tune" else -1 for row in ROWS)) <= 1
+
+
+def test_answers_stand_in_the_evidence() -> None:
+    for row in ROWS:
+        for answer in row["answers"]:
+            assert normalise(answer).strip(), row["id"]
+            assert any(normalise(answer) in normalise(span["text"]) for span in row["evidence"]), (row["id"], answer)
+
+
+def test_every_question_has_two_places_that_do_not_touch() -> None:
+    for row in ROWS:
+        spans = sorted((span["doc"], span["start"], span["end"]) for span in row["evidence"])
+        assert len(spans) >= 2, row["id"]
+        for (doc, _, end), (next_doc, next_start, _) in pairwise(spans):
+            assert doc != next_doc or end < next_start, (row["id"], doc)
+
+
+def test_every_span_is_the_text_of_the_file(manuals: Path) -> None:
+    texts = {doc: read(manuals / doc).text for doc in {span["doc"] for row in ROWS for span in row["evidence"]}}
+    for doc, text in texts.items():
+        assert text == (manuals / doc).read_bytes().decode("utf-8"), doc
+    for row in ROWS:
+        for span in row["evidence"]:
+            assert texts[span["doc"]][span["start"] : span["end"]] == span["text"] != "", (row["id"], span["doc"])
+
+
+def test_no_question_is_kept_for_examination(manuals: Path) -> None:
+    path = manuals.parents[1] / "reserved-questions.txt"
+    if not path.is_file():
+        pytest.skip(f"the hashes of reserved questions are not at {path}")
+    reserved = set(path.read_text(encoding="utf-8").split())
+    for row in ROWS:
+        words = re.sub(r"[^a-z0-9]+", " ", row["question"].lower()).strip()
+        assert hashlib.sha256(words.encode()).hexdigest()[:16] not in reserved, row["id"]
