@@ -13,7 +13,7 @@ SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"types", "errors", "defaults", "concurrency"},
     {"protocols", "jsonable"},
-    {"text", "prompting", "readers", "models"},
+    {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
     {"index"},
     {"retrieve", "assemble", "generate"},

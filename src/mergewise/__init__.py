@@ -44,6 +44,7 @@ from mergewise.types import (
     Origin,
     Page,
     Passage,
+    Pictured,
     Problem,
     Span,
     Step,
@@ -103,3 +104,13 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _drawn(shown: Context | Answer) -> str:
+    """The page of a context or an answer, for notebooks."""
+    from mergewise.page import embedded
+
+    return embedded(shown)
+
+
+Pictured.draw = _drawn

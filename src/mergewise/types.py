@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     import numpy as np
@@ -329,8 +329,20 @@ class Evidence:
     path_terms: float  # the same with the terms of its headings
 
 
+class Pictured:
+    """What a notebook draws. `draw` makes HTML of it; the package sets it, since what draws stands above the records."""
+
+    __slots__ = ()
+
+    draw: ClassVar[Callable[[Any], str] | None] = None
+
+    def _repr_html_(self) -> str | None:
+        draw = Pictured.draw
+        return None if draw is None else draw(self)
+
+
 @dataclass(frozen=True, slots=True)
-class Context:
+class Context(Pictured):
     """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens.
 
     `usage` is what the assembly itself cost, where a model took part in it. `evidence` are the sentences that weave took, those
@@ -374,7 +386,7 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Pictured):
     """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so.
 
     `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.

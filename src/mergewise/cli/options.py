@@ -12,6 +12,10 @@ from mergewise.errors import UsageError
 
 IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+HtmlOption = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a page to look at: one HTML file that needs no network."),
+]
 EmbedderOption = Annotated[
     str | None,
     typer.Option(envvar="MERGEWISE_EMBEDDER", help="minilm, none, st:NAME_OR_PATH or openai:MODEL. [default: minilm]"),

@@ -21,6 +21,7 @@ from mergewise.cli.options import (
     CacheOption,
     ChatOption,
     HopsOption,
+    HtmlOption,
     IndexOption,
     JsonOption,
     MaxTokensOption,
@@ -37,6 +38,7 @@ from mergewise.cli.options import (
     WindowOption,
 )
 from mergewise.cli.output import citation_line, console, say, say_json, say_warning, usage_line
+from mergewise.cli.pages import write_page
 from mergewise.cli.trace import say_trace
 from mergewise.jsonable import answer_json, comparison_json, context_json
 from mergewise.types import Answer, Context
@@ -70,6 +72,7 @@ def ask(
     reranker: RerankerOption = RERANKER,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
+    html: HtmlOption = None,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model."""
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
@@ -87,6 +90,7 @@ def ask(
         max_tokens=max_tokens,
         show=show,
     )
+    write_page(html, answer, opened)
     if as_json:
         say_json(answer_json(answer, price_in, price_out))
         return
@@ -139,12 +143,14 @@ def context(
     tokenizer: TokenizerOption = None,
     trace: Annotated[bool, typer.Option("--trace", help="Show what was merged, joined and left out, and why.")] = False,
     as_json: JsonOption = False,
+    html: HtmlOption = None,
 ) -> None:
     """The context that a model would be given."""
     opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     assembled = opened.context(
         question, strategy=strategy, budget=budget, where=where, rounds=_rounds(rounds, hops), then=then
     )
+    write_page(html, assembled, opened)
     if as_json:
         say_json(context_json(assembled))
         return
@@ -170,6 +176,7 @@ def compare(
     cache: CacheOption = None,
     tokenizer: TokenizerOption = None,
     as_json: JsonOption = False,
+    html: HtmlOption = None,
 ) -> None:
     """The contexts of several strategies, side by side."""
     from mergewise.assemble import split_specs
@@ -181,6 +188,7 @@ def compare(
     for spec in split_specs(strategies):
         started = perf_counter()
         contexts.append((opened.context(question, strategy=spec, budget=budget, where=where), perf_counter() - started))
+    write_page(html, contexts, opened)
     if as_json:
         say_json(comparison_json(contexts))
         return

@@ -1,0 +1,150 @@
+"""Contexts, answers and comparisons as a page to look at: one HTML file, complete in itself, below 300 KB.
+
+Every function takes `document`, which gives a document by its id (`Index.document`): with it, the page shows what surrounds
+the text that was taken, and names lines. `count_tokens` is the counter that the budget is measured by (`Index.tokens`).
+Without them the page does with what the context holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
+from mergewise.page.comparison import columns, comparison_legend
+from mergewise.page.detail import LIMIT, Detail, fitted, notice
+from mergewise.page.hops import hop_graph
+from mergewise.page.marks import Marks
+from mergewise.page.markup import Markup, join, tag
+from mergewise.page.parts import answer_part, left_out, question, steps
+from mergewise.page.passages import Anchor, anchors, passage_card
+from mergewise.page.places import DocumentLookup, Places
+from mergewise.page.shell import whole
+from mergewise.protocols import TokenCounter
+from mergewise.types import Answer, Context
+
+__all__ = ["LIMIT", "answer_page", "comparison_page", "context_page", "embedded"]
+
+_NOTEBOOK_LIMIT = 150_000  # a page inside another one: quotes take six characters there
+_NOTEBOOK_HEIGHT = 640
+
+
+def context_page(
+    context: Context,
+    *,
+    document: DocumentLookup | None = None,
+    count_tokens: TokenCounter | None = None,
+    limit: int = LIMIT,
+) -> str:
+    """The page of a context: the budget, the hops, every passage with the reason of every stretch, what was left out."""
+    return _page(context, None, Places(document), count_tokens, limit)
+
+
+def answer_page(
+    answer: Answer,
+    *,
+    document: DocumentLookup | None = None,
+    count_tokens: TokenCounter | None = None,
+    limit: int = LIMIT,
+) -> str:
+    """The page of an answer: its citations lead to the passages of its context."""
+    return _page(answer.context, answer, Places(document), count_tokens, limit)
+
+
+def comparison_page(
+    contexts: Sequence[tuple[Context, float | None]],
+    *,
+    document: DocumentLookup | None = None,
+    count_tokens: TokenCounter | None = None,
+    limit: int = LIMIT,
+) -> str:
+    """The page of several contexts for one question, each with the seconds that it took, if known."""
+    places = Places(document)
+    asked = contexts[0][0].question if contexts else ""
+
+    def body(detail: Detail) -> str:
+        head = tag(
+            "header",
+            question(asked),
+            tag("p", f"{len(contexts)} strategies", class_="facts"),
+            notice(detail),
+            class_="top",
+        )
+        sides = columns(contexts, places, count_tokens, detail)
+        inside = join([head, comparison_legend(), tag("div", sides, id="sources")])
+        return whole(asked, tag("div", inside, class_="wide"), surroundings=False)
+
+    return fitted(body, limit, [context for context, _ in contexts])
+
+
+def embedded(shown: Context | Answer) -> str:
+    """The page inside a frame, as notebooks show it: its style and the notebook's do not meet."""
+    limit = _NOTEBOOK_LIMIT
+    inner = answer_page(shown, limit=limit) if isinstance(shown, Answer) else context_page(shown, limit=limit)
+    return tag(
+        "iframe",
+        srcdoc=inner,
+        title=f"mergewise: {shown.question}",
+        sandbox="allow-scripts",
+        style=f"width:100%;height:{_NOTEBOOK_HEIGHT}px;border:0",
+    )
+
+
+def _page(
+    context: Context, answer: Answer | None, places: Places, count_tokens: TokenCounter | None, limit: int
+) -> str:
+    marks = Marks(context)
+    tokens = shares(context, count_tokens)
+    kinds = [main_kind(passage, marks) for passage in context.passages[:MOST]]
+    cited = anchors(answer.citations) if answer is not None else []
+
+    def body(detail: Detail) -> str:
+        linked: set[str] = set()
+        shown = replace(context, passages=context.passages[: detail.passages])
+        sources = _sources(shown, tokens, marks, places, cited, linked, detail)
+        inside = [
+            _top(context, answer, detail),
+            answer_part(answer, cited, linked, places) if answer is not None else None,
+            budget_bar(context, tokens, kinds, len(shown.passages)),
+            hop_graph(shown, marks, places, detail.hops),
+            sources,
+            left_out(marks, places, detail),
+            steps([*context.trace, *(answer.trace if answer is not None else ())], places, detail.steps),
+        ]
+        return whole(context.question, join(filter(None, inside)), surroundings=bool(detail.around and places.lookup))
+
+    return fitted(body, limit, [context])
+
+
+def _top(context: Context, answer: Answer | None, detail: Detail) -> Markup:
+    documents = len({span.doc_id for passage in context.passages for span in passage.spans})
+    passages = len(context.passages)
+    facts = [
+        context.strategy,
+        f"{passages} passage{'' if passages == 1 else 's'} of {documents} document{'' if documents == 1 else 's'}",
+        *([answer.mode] if answer is not None else []),
+        *([f"{answer.usage.calls} calls of a model"] if answer is not None and answer.usage.calls else []),
+    ]
+    return tag(
+        "header", question(context.question), tag("p", " · ".join(facts), class_="facts"), notice(detail), class_="top"
+    )
+
+
+def _sources(
+    context: Context,
+    tokens: Sequence[int],
+    marks: Marks,
+    places: Places,
+    cited: Sequence[Anchor],
+    linked: set[str],
+    detail: Detail,
+) -> Markup:
+    """The passages as cards. `linked` gets the anchors of the citations that stand in them."""
+    cards = [
+        passage_card(number, passage, f"{share} tokens", marks, places, cited, linked, detail)
+        for number, (passage, share) in enumerate(zip(context.passages, tokens, strict=False), 1)
+    ]
+    heading = tag("h2", "Sources", id="sources")
+    if not cards:
+        return tag("section", heading, tag("p", "Nothing was found.", class_="notice"), aria_labelledby="sources")
+    return tag("section", heading, legend(context, marks, bool(cited)), *cards, aria_labelledby="sources")

@@ -1,0 +1,87 @@
+"""What the budget went to: a bar with one segment a passage, and the rest that nobody used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mergewise.page.marks import KINDS, Marks, kinds_in
+from mergewise.page.markup import Markup, tag
+from mergewise.page.passages import stretches_of
+from mergewise.protocols import TokenCounter
+from mergewise.text.keys import heading_path
+from mergewise.types import Context, Passage
+
+MOST = 60  # segments; the passages after these share one
+
+
+def shares(context: Context, count_tokens: TokenCounter | None) -> list[int]:
+    """The tokens of each passage with its heading line; without a counter, its part of the whole by length."""
+    passages = context.passages
+    if count_tokens is not None:
+        return count_tokens([_as_read(number, passage) for number, passage in enumerate(passages, 1)])
+    lengths = [len(_as_read(number, passage)) for number, passage in enumerate(passages, 1)]
+    return [round(context.tokens * length / max(1, sum(lengths))) for length in lengths]
+
+
+def _as_read(number: int, passage: Passage) -> str:
+    """The passage as a model reads it."""
+    return f"[{number}] {heading_path(passage.title, passage.headings)}\n{passage.text}"
+
+
+def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], linked: int, prefix: str = "p") -> Markup:
+    """The bar, each segment in the colour of its kind. The first `linked` ones lead to their passages, which are on the page."""
+    segments = [
+        _segment(share, kind, context.budget, number, f"#{prefix}{number}" if number <= linked else None)
+        for number, (share, kind) in enumerate(zip(tokens[:MOST], kinds, strict=False), 1)
+    ]
+    if len(context.passages) > MOST:
+        more = sum(tokens[MOST:])
+        segments.append(
+            tag(
+                "li",
+                tag("span", f"{more} tokens in further passages", class_="sr"),
+                class_="more",
+                style=f"flex-grow:{more}",
+            )
+        )
+    unused = max(0, context.budget - context.tokens)
+    if unused:
+        segments.append(tag("li", class_="rest", title=f"{unused} tokens unused", style=f"flex-grow:{unused}"))
+    caption = f"{context.tokens:,} of {context.budget:,} tokens" + (f", {unused:,} unused" if unused else "")
+    bar = tag("ol", *segments, class_="bar", aria_label="Tokens by passage")
+    return tag("figure", bar, tag("figcaption", caption), class_="budget")
+
+
+def _segment(tokens: int, kind: str, budget: int, number: int, href: str | None) -> Markup:
+    said = f"Passage {number}: {tokens} tokens, {tokens / budget:.0%} of the budget"
+    link = tag("a", str(number), href=href, title=said, aria_label=said, class_=f"k {kind}")
+    return tag("li", link, style=f"flex-grow:{max(1, tokens)}")
+
+
+def main_kind(passage: Passage, marks: Marks) -> str:
+    """The kind that most characters of the passage are marked as."""
+    if not passage.verbatim:
+        return "written"
+    lengths: dict[str, int] = {}
+    for stretch in stretches_of(passage, marks):
+        if stretch.kind:
+            lengths[stretch.kind] = lengths.get(stretch.kind, 0) + len(stretch.text)
+    return max(lengths, key=lengths.__getitem__, default="taken")
+
+
+def legend(context: Context, marks: Marks, cited: bool) -> Markup:
+    """The kinds that the page has, each with its mark and how many stretches there are of it."""
+    stretches = [stretch for passage in context.passages for stretch in stretches_of(passage, marks)]
+    lines = [
+        tag("li", tag("mark", label, class_=f"k {kind}"), tag("span", f"{_meaning(kind, label)} ({count})"))
+        for (kind, label), count in kinds_in(stretches).items()
+    ]
+    if any(not passage.verbatim for passage in context.passages):
+        lines.append(tag("li", tag("mark", "written", class_="k written"), tag("span", KINDS["written"].meaning)))
+    if cited:
+        lines.append(tag("li", tag("span", "cited", class_="cited"), tag("span", "the answer rests on it")))
+    return tag("ul", *lines, class_="legend", aria_label="Legend")
+
+
+def _meaning(kind: str, label: str) -> str:
+    return f"by the step “{label}”" if kind == "other" else KINDS[kind].meaning

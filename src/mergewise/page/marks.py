@@ -1,0 +1,237 @@
+"""Why each stretch of a context is there, and what was left out: read from the steps of a trace.
+
+A step covers spans. What a stretch is marked as is the most telling of the steps that cover it (`KINDS` in order): a
+sentence that a hop led to is a hop, a hit in a merged section is a hit, and the rest of that section is merged. An action
+that is not known here keeps its own name.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from mergewise.page.overlaps import Overlaps
+from mergewise.types import Context, Passage, Span, Step
+
+LEFT_OUT = {"left": "left out", "skip": "did not fit", "drop": "dropped", "stop": "not worth its tokens"}
+_NO_MARK = {*LEFT_OUT, "hop", "missing"}
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A reason for being taken: its CSS class, its name in the legend, what it means."""
+
+    name: str
+    label: str
+    meaning: str
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("hop", "hop", "a name in the evidence led here"),
+        Kind("named", "named", "the question names what this section defines"),
+        Kind("cut", "cut", "the first sentences of a piece that did not fit whole"),
+        Kind("fused", "fused", "sentences kept when chunks were fused"),
+        Kind("hit", "hit", "found by the search"),
+        Kind("neighbour", "neighbour", "came with what stands beside it"),
+        Kind("merged", "merged", "the rest of a section whose parts were found"),
+        Kind("round", "later round", "found by a further round of search"),
+        Kind("other", "other", "another step of the strategy"),
+        Kind("taken", "taken", "no step of the trace says why"),
+        Kind("written", "written", "a model wrote this; it is no text of a document"),
+    )
+}
+_RANK = {name: rank for rank, name in enumerate(KINDS)}
+_BY_ACTION = {
+    "search": "hit",
+    "cut": "cut",
+    "join": "neighbour",
+    "neighbour": "neighbour",
+    "merge": "merged",
+    "round": "round",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """One step's word on the text that it covers. `label` is the action, where the kind does not say it."""
+
+    span: Span
+    kind: str
+    label: str
+    why: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of a passage's text, marked as one kind; `kind` is empty where it is white space or marks alone."""
+
+    span: Span
+    text: str
+    kind: str = ""
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return self.reasons[0].label if self.reasons else KINDS[self.kind].label
+
+    @property
+    def score(self) -> float | None:
+        return next((reason.score for reason in self.reasons if reason.score is not None), None)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A candidate that is not in the context, and why not."""
+
+    span: Span
+    label: str
+    why: str
+    score: float | None
+
+
+class Marks:
+    """The reasons of one context, by document."""
+
+    def __init__(self, context: Context) -> None:
+        spans = [span for passage in context.passages for span in passage.spans]
+        self.taken = Overlaps(spans, lambda span: span)
+        self._reasons = Overlaps(dict.fromkeys(reasons(context.trace)), lambda reason: reason.span)
+        self._stretches: dict[tuple[Span, str], list[Stretch]] = {}
+        self.left_out = self._left_out(context.trace)
+        self.left = Overlaps(self.left_out, lambda out: out.span)
+
+    def stretches(self, span: Span, text: str) -> list[Stretch]:
+        """The text of a span in pieces, each with what is said of it."""
+        if (span, text) not in self._stretches:
+            self._stretches[span, text] = self._divided(span, text)
+        return self._stretches[span, text]
+
+    def _divided(self, span: Span, text: str) -> list[Stretch]:
+        covering = self._reasons.at(span)
+        pieces = [
+            Stretch(piece, text[piece.start - span.start : piece.end - span.start], *_said(piece, covering))
+            for piece in pieces_of(span, [reason.span for reason in covering])
+        ]
+        found = any(piece.reasons for piece in pieces)
+        return _joined([_settled(piece, found) for piece in pieces])
+
+    def _left_out(self, trace: Sequence[Step]) -> list[LeftOut]:
+        """Candidates of which nothing is in the context, the best first, and of those that overlap the best alone."""
+        out: dict[Span, LeftOut] = {}
+        for step in trace:
+            if step.action in LEFT_OUT:
+                for span in step.inputs:
+                    out.setdefault(span, LeftOut(span, LEFT_OUT[step.action], step.reason, step.score))
+        absent = [left for left in out.values() if not self.taken.at(left.span)]
+        ranked = sorted(absent, key=lambda left: 1.0 if left.score is None else -left.score)
+        shown: dict[str, list[Span]] = {}  # of each document, in order
+        return [left for left in ranked if _is_new(left.span, shown.setdefault(left.span.doc_id, []))]
+
+
+def _is_new(span: Span, others: list[Span]) -> bool:
+    """Whether the span has text and overlaps none of the others, which do not overlap either; it then joins them."""
+    at = bisect_left(others, span)
+    if not span or any(span.overlaps(other) for other in others[max(0, at - 1) : at + 1]):
+        return False
+    others.insert(at, span)
+    return True
+
+
+def reasons(trace: Iterable[Step]) -> list[Reason]:
+    """What the steps say of the text that they cover. A merge that was later passed over as a whole says nothing."""
+    steps = list(trace)
+    passed = Overlaps((s for step in steps if step.action in ("skip", "drop") for s in step.inputs), lambda span: span)
+    found: list[Reason] = []
+    for step in steps:
+        if step.action in _NO_MARK or (
+            step.output is not None
+            and step.action != "cut"
+            and any(span.contains(step.output) for span in passed.at(step.output))
+        ):
+            continue
+        kind, spans = _kind_and_spans(step)
+        label = step.action if kind == "other" else KINDS[kind].label
+        why = KINDS[kind].meaning if step.action == "search" else step.reason
+        found += [Reason(span, kind, label, why, step.score) for span in spans]
+    return found
+
+
+def _kind_and_spans(step: Step) -> tuple[str, Sequence[Span]]:
+    note = {} if step.note is None else step.note.as_dict()
+    if step.action == "merge" and isinstance(result := note.get("result"), Mapping):
+        return "fused", _spans_in(result.get("spans")) if note.get("taken", True) else ()
+    if step.action == "take":
+        return _taken_as(step.reason), step.inputs
+    kind = _BY_ACTION.get(step.action, "other")
+    return kind, step.inputs if step.output is None else (step.output,)
+
+
+def _taken_as(reason: str) -> str:
+    """What a selected sentence is: weave says in words what brought it in."""
+    if "the question names" in reason:
+        return "named"
+    if "a hop by" in reason:
+        return "hop"
+    return "neighbour" if "neighbour" in reason else "hit"
+
+
+def _spans_in(spans: object) -> list[Span]:
+    """Spans as a note gives them in JSON."""
+    if not isinstance(spans, Sequence):
+        return []
+    return [Span(str(span["doc"]), int(span["start"]), int(span["end"])) for span in spans]
+
+
+def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
+    """The span cut wherever one of the others begins or ends."""
+    inner = {at for other in bounds for at in (other.start, other.end) if span.start < at < span.end}
+    cuts = [span.start, *sorted(inner), span.end]
+    return [Span(span.doc_id, start, end) for start, end in pairwise(cuts)]
+
+
+def _said(piece: Span, covering: Sequence[Reason]) -> tuple[str, tuple[Reason, ...]]:
+    said = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (_RANK[r.kind], -(r.score or 0.0)))
+    return (said[0].kind if said else ""), tuple(said)
+
+
+def _settled(piece: Stretch, found: bool) -> Stretch:
+    """With a kind, unless it has no word: beside a hit it is a neighbour, and alone nobody says why it was taken."""
+    if not any(map(str.isalnum, piece.text)):
+        return Stretch(piece.span, piece.text)
+    return piece if piece.kind else Stretch(piece.span, piece.text, "neighbour" if found else "taken")
+
+
+def _joined(pieces: Sequence[Stretch]) -> list[Stretch]:
+    """Neighbours of which the same is said, as one."""
+    joined: list[Stretch] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if last is not None and (last.kind, _words(last)) == (piece.kind, _words(piece)):
+            span = Span(last.span.doc_id, last.span.start, piece.span.end)
+            joined[-1] = Stretch(span, last.text + piece.text, last.kind, last.reasons)
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _words(piece: Stretch) -> set[str]:
+    return {reason.why for reason in piece.reasons}
+
+
+def kinds_in(stretches: Iterable[Stretch]) -> dict[tuple[str, str], int]:
+    """How many stretches there are of each kind, with its label, in the order of `KINDS`."""
+    counts: dict[tuple[str, str], int] = {}
+    for stretch in stretches:
+        if stretch.kind:
+            key = stretch.kind, stretch.label
+            counts[key] = counts.get(key, 0) + 1
+    return dict(sorted(counts.items(), key=lambda item: (_RANK[item[0][0]], item[0][1])))
+
+
+def verbatim_parts(passage: Passage) -> list[tuple[Span, str]]:
+    return passage.parts() if passage.verbatim else []

@@ -1,0 +1,75 @@
+"""HTML that is safe by default: whatever is not `Markup` is escaped where it enters the page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from html import escape
+from typing import TypeAlias
+
+REPLACEMENT = "\ufffd"
+
+# what a page may not hold: control characters, halves of pairs, what is no character
+_ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+class Markup(str):
+    """Text that is HTML already."""
+
+    __slots__ = ()
+
+
+Child: TypeAlias = "str | Iterable[str] | None"
+
+
+def text(value: str) -> Markup:
+    """Any text as HTML: escaped, and without characters that a page may not hold."""
+    if isinstance(value, Markup):
+        return value
+    plain = value.replace("\r\n", "\n").replace("\r", "\n")
+    return Markup(escape(_ODD.sub(_shown, plain)))
+
+
+def _shown(odd: re.Match[str]) -> str:
+    """The picture of a control character, or the sign for what has none."""
+    code = ord(odd[0])
+    return chr(0x2400 + code) if code < 32 else "\u2421" if code == 0x7F else REPLACEMENT
+
+
+def join(children: Iterable[str], between: str = "") -> Markup:
+    return Markup(text(between).join(map(text, children)))
+
+
+def tag(name: str, /, *children: Child, **attributes: object) -> Markup:
+    """An element. Of attributes, `class_` is `class`, dashes are underscores, None and False are left out."""
+    given = "".join(
+        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
+    )
+    inside = "".join(_inside(child) for child in children)
+    return Markup(f"<{name}{given}>{inside}</{name}>")
+
+
+def void(name: str, /, **attributes: object) -> Markup:
+    """An element that has no end tag."""
+    return Markup(tag(name, **attributes).removesuffix(f"</{name}>"))
+
+
+def _attribute(key: str, value: object) -> str:
+    name = key.rstrip("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{text(str(value))}"'
+
+
+def _inside(child: Child) -> str:
+    if child is None:
+        return ""
+    return text(child) if isinstance(child, str) else join(child)
+
+
+def shorten(value: str, length: int) -> str:
+    """The text on one line, cut at a word with an ellipsis where it is longer than `length`."""
+    line = " ".join(value.split())
+    if len(line) <= length:
+        return line
+    cut = line[: length - 1]
+    word = cut.rfind(" ")
+    return (cut[:word] if word > length * 2 // 3 else cut).rstrip() + "…"

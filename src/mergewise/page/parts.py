@@ -1,0 +1,130 @@
+"""The parts of a page that are neither passage nor picture: the answer, what was left out, the trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mergewise.page.detail import Detail
+from mergewise.page.marks import LEFT_OUT, LeftOut, Marks
+from mergewise.page.markup import Markup, join, shorten, tag, text
+from mergewise.page.passages import Anchor, score
+from mergewise.page.places import Places
+from mergewise.text.keys import heading_path
+from mergewise.types import Answer, Citation, Step
+
+LONGEST_QUESTION = 2_000
+LONGEST_ANSWER = 20_000
+LONGEST_QUOTE = 600
+LONGEST_LEFT = 260
+CITATIONS = 60
+REASON = 240  # characters of a step
+SPANS = 2  # of a step that are spelt out
+_MARK = re.compile(r"\[(\d{1,3})\]")
+
+
+def question(asked: str) -> Markup:
+    return tag("h1", shorten(asked, LONGEST_QUESTION), id="question", dir="auto", tabindex="-1")
+
+
+def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], places: Places) -> Markup:
+    """The answer, its marks linked to the text that they stand for, and the list of its citations."""
+    targets: dict[int, str] = {}
+    for anchor in cited:
+        targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
+    said = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
+    body = tag("p", _with_links(said, targets), class_="said", dir="auto")
+    quotes = [
+        _citation(citation, anchor, anchor.id in linked, _one_line(citation.text) in _one_line(said), places)
+        for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False)
+    ]
+    more = len(answer.citations) - CITATIONS
+    if more > 0:
+        quotes.append(tag("li", f"and {more} more citations"))
+    listed = tag("ol", *quotes, class_="citations") if quotes else None
+    return tag(
+        "section",
+        tag("h2", "Answer"),
+        body,
+        listed,
+        class_="answer" if answer.found else "answer nothing",
+        id="answer",
+        tabindex="-1",
+    )
+
+
+def _with_links(said: str, targets: dict[int, str]) -> Markup:
+    pieces: list[str] = []
+    position = 0
+    for match in _MARK.finditer(said):
+        number = int(match[1])
+        if number in targets:
+            label = f"Citation {number}"
+            link = tag("a", match[1], href=f"#{targets[number]}", class_="cite", aria_label=label)
+            pieces += [text(said[position : match.start()]), link]
+            position = match.end()
+    return join([*pieces, text(said[position:])])
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split())
+
+
+def _citation(citation: Citation, anchor: Anchor, linked: bool, said_above: bool, places: Places) -> Markup:
+    """Where a citation stands, and what it says where the answer does not say it in the same words."""
+    number = str(citation.number)
+    mark = tag("a", number, href=f"#{anchor.id}", class_="cite") if linked else tag("span", number, class_="cite")
+    path = heading_path(citation.title, citation.headings)
+    where = places.spelled(citation.span)
+    if citation.page is not None and ", page " not in where:
+        where += f", page {citation.page}"
+    quote = None if said_above else tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
+    said = tag("span", path, class_="path", dir="auto") if path else None
+    return tag("li", mark, tag("div", quote, tag("p", said, tag("span", where), class_="where")), id=f"q{anchor.id}")
+
+
+def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
+    """The best of what is not in the context, in grey."""
+    if not marks.left_out or not detail.left:
+        return None
+    shown = [_left(out, places) for out in marks.left_out[: detail.left]]
+    more = len(marks.left_out) - len(shown)
+    heading = tag("h2", "Left out", id="left-out")
+    tail = tag("p", f"{more} more candidates were left out.", class_="where") if more > 0 else None
+    return tag("section", heading, tag("ul", *shown, class_="leftover"), tail, aria_labelledby="left-out")
+
+
+def _left(out: LeftOut, places: Places) -> Markup:
+    words = places.text(out.span)
+    quote = tag("p", shorten(words, LONGEST_LEFT), class_="quote", dir="auto") if words and words.strip() else None
+    where = " · ".join(part for part in (places.title(out.span.doc_id), places.spelled(out.span)) if part)
+    why = tag("span", f"{out.label}: {out.why}" if out.why else out.label, class_="because")
+    return tag("li", quote, tag("p", where, " · ", why, score(out.score), class_="where", title=out.span.doc_id))
+
+
+def steps(trace: Sequence[Step], places: Places, most: int) -> Markup | None:
+    """All that the strategy did, a line a step, in a list that opens."""
+    if not trace or not most:
+        return None
+    lines = [_step(step, places) for step in trace[:most]]
+    if len(trace) > most:
+        lines.append(tag("li", f"and {len(trace) - most} more steps"))
+    summary = tag("summary", f"Every step ({len(trace)})")
+    return tag("details", summary, tag("ol", *lines, class_="steps"), class_="trace")
+
+
+def _step(step: Step, places: Places) -> Markup:
+    where = [places.spelled(span) for span in step.inputs[:SPANS]]
+    if len(step.inputs) > SPANS:
+        where.append(f"and {len(step.inputs) - SPANS} more")
+    spelled = ", ".join(where) + (f" → {places.spelled(step.output)}" if step.output else "")
+    faint = "faint" if step.action in LEFT_OUT else None
+    return tag(
+        "li",
+        tag("b", step.action),
+        " ",
+        tag("span", shorten(step.reason, REASON), class_="because", dir="auto"),
+        score(step.score),
+        tag("span", spelled, class_="where") if spelled else None,
+        class_=faint,
+    )

@@ -1,0 +1,275 @@
+"""A passage as a card: where it stands, its text with the reason of every stretch, and what surrounds it, in grey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from mergewise.page.detail import Detail
+from mergewise.page.marks import KINDS, Marks, Stretch, pieces_of, verbatim_parts
+from mergewise.page.markup import Markup, join, shorten, tag, text
+from mergewise.page.places import Places, bounds_around
+from mergewise.text.keys import heading_path
+from mergewise.types import GAP, Citation, Passage, Span
+
+QUOTED = 72  # characters of a stretch where it is named in a list
+GAP_SHOWN = tag("span", "\n…\n", class_="gap")
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A stretch that an answer cites: `id` is where links to it lead, `number` what the answer prints."""
+
+    id: str
+    number: int
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A piece of a document as it is shown: surroundings, or taken; a gap comes before it where it does not touch the last."""
+
+    span: Span
+    text: str
+    taken: bool
+    gap: bool = False
+    cut: bool = False  # surroundings that would go on
+
+
+def anchors(citations: Sequence[Citation]) -> list[Anchor]:
+    return [Anchor(f"c{i}", citation.number, citation.span) for i, citation in enumerate(citations, 1)]
+
+
+def stretches_of(passage: Passage, marks: Marks) -> list[Stretch]:
+    return [stretch for span, part in verbatim_parts(passage) for stretch in marks.stretches(span, part)]
+
+
+def passage_card(
+    number: int,
+    passage: Passage,
+    tokens: str,
+    marks: Marks,
+    places: Places,
+    cited: Sequence[Anchor],
+    seen: set[str],
+    detail: Detail,
+) -> Markup:
+    """One passage, with its number in the context. `seen` are the anchors that the page has already."""
+    path = heading_path(passage.title, passage.headings)
+    first = passage.spans[0] if passage.spans else None
+    where = [places.spelled(first)] if first is not None else []
+    head = tag(
+        "header",
+        tag("a", str(number), class_="number", href=f"#p{number}", aria_label=f"Passage {number}"),
+        tag("h3", path or (first.doc_id if first else "No title"), dir="auto"),
+        tag("p", " · ".join([*where, tokens]), class_="where", title=first.doc_id if first else None),
+    )
+    shown = _shortened(passage, detail.characters)
+    stretches = stretches_of(shown, marks)
+    body = (
+        _verbatim(shown, stretches, marks, places, cited, seen, detail) if passage.verbatim else _written(shown, places)
+    )
+    cut = tag("p", "The passage goes on.", class_="notice") if shown is not passage else None
+    why = _reasons(stretches, detail.reasons)
+    return tag(
+        "article",
+        head,
+        body,
+        cut,
+        why,
+        id=f"p{number}",
+        class_="passage",
+        tabindex="-1",
+        aria_label=f"Passage {number}: {path}",
+    )
+
+
+def _shortened(passage: Passage, characters: int | None) -> Passage:
+    """The passage up to so many characters."""
+    if characters is None or len(passage.text) <= characters:
+        return passage
+    if not passage.verbatim:
+        return replace(passage, text=passage.text[:characters])
+    spans: list[Span] = []
+    texts: list[str] = []
+    left = characters
+    for span, part in passage.parts():
+        if left > 0:
+            spans.append(Span(span.doc_id, span.start, min(span.end, span.start + left)))
+            texts.append(part[:left])
+            left -= len(part)
+    return replace(passage, text=GAP.join(texts), spans=tuple(spans))
+
+
+def _written(passage: Passage, places: Places) -> Markup:
+    """What a model wrote, and from where."""
+    sources = join(tag("li", places.spelled(span)) for span in passage.spans[:8])
+    return Markup(
+        tag("div", tag("mark", passage.text, class_="k written"), class_="text", dir="auto")
+        + tag("p", KINDS["written"].meaning.capitalize() + ". Made from:", class_="where")
+        + tag("ul", sources, class_="where")
+    )
+
+
+def _verbatim(
+    passage: Passage,
+    stretches: Sequence[Stretch],
+    marks: Marks,
+    places: Places,
+    cited: Sequence[Anchor],
+    seen: set[str],
+    detail: Detail,
+) -> Markup:
+    pieces: list[str] = []
+    runs = _trimmed(list(_runs(passage, marks, places, detail.around)))
+    if runs and runs[0].cut:
+        pieces.append(tag("span", "… ", class_="around"))
+    for run in runs:
+        words, code = places.shown(run.span, run.text)
+        if run.gap:
+            pieces.append(GAP_SHOWN)
+        if run.taken:
+            pieces += _taken(run, words, stretches, cited, code, seen)
+        else:
+            pieces.append(_around(run.span, words, marks, code))
+    if runs and runs[-1].cut:
+        pieces.append(tag("span", " …", class_="around"))
+    return tag("div", *pieces, class_="text", dir="auto")
+
+
+def _runs(passage: Passage, marks: Marks, places: Places, around: int) -> Iterator[Run]:
+    """The parts of a passage in the order of the document, with their surroundings, no text twice."""
+    end: tuple[str, int] | None = None
+    for span, part in passage.parts():
+        floor, ceiling = bounds_around(span, marks.taken, places)
+        if end is not None and end[0] == span.doc_id:
+            floor = max(floor, end[1])
+        reach = around if places.holds(span, part) else 0
+        before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
+        gap = before.start > 0 if end is None else end != (before.doc_id, before.start)
+        if len(before):
+            cut = places.says(span.doc_id, floor, before.start)
+            yield Run(before, places.text(before) or "", taken=False, gap=gap and end is not None, cut=cut)
+        yield Run(span, part, taken=True, gap=gap and not len(before) and end is not None)
+        if len(after):
+            yield Run(after, places.text(after) or "", taken=False, cut=places.says(span.doc_id, after.end, ceiling))
+        end = span.doc_id, after.end
+
+
+def _trimmed(runs: Sequence[Run]) -> list[Run]:
+    """The runs without white space where the surroundings begin and end."""
+    trimmed = list(runs)
+    if trimmed and not trimmed[0].taken:
+        first = trimmed[0]
+        words = first.text.lstrip()
+        trimmed[0] = replace(first, text=words, span=replace(first.span, start=first.span.end - len(words)))
+    if trimmed and not trimmed[-1].taken:
+        last = trimmed[-1]
+        words = last.text.rstrip()
+        trimmed[-1] = replace(last, text=words, span=replace(last.span, end=last.span.start + len(words)))
+    return [run for run in trimmed if run.text]
+
+
+def _taken(
+    run: Run, words: str, stretches: Sequence[Stretch], cited: Sequence[Anchor], code: Sequence[Span], seen: set[str]
+) -> Iterator[Markup]:
+    for stretch in stretches:
+        if stretch.span.doc_id == run.span.doc_id and run.span.contains(stretch.span):
+            said = words[stretch.span.start - run.span.start : stretch.span.end - run.span.start]
+            yield _stretch(stretch, said, cited, code, seen)
+
+
+def _stretch(stretch: Stretch, words: str, cited: Sequence[Anchor], code: Sequence[Span], seen: set[str]) -> Markup:
+    """One stretch, marked; white space at its ends stays unmarked."""
+    lead, inner, tail = apart(words)
+    if not inner:
+        return text(words)
+    start = stretch.span.start + len(lead)
+    span = Span(stretch.span.doc_id, start, start + len(inner))
+    body = _with_anchors(span, inner, [anchor for anchor in cited if anchor.span.overlaps(span)], code, seen)
+    if stretch.kind:
+        score = "" if stretch.score is None else f" · {stretch.score:.2f}"
+        body = tag("mark", body, class_=f"k {stretch.kind}", title=f"{stretch.label}: {_why(stretch)}{score}")
+    return join([lead, body, tail])
+
+
+def apart(words: str) -> tuple[str, str, str]:
+    """White space, text, white space."""
+    inner = words.strip()
+    lead = words[: len(words) - len(words.lstrip())]
+    return lead, inner, words[len(lead) + len(inner) :]
+
+
+def with_code(span: Span, words: str, code: Sequence[Span]) -> Markup:
+    """The words of a span, those of code in its letters."""
+    pieces = []
+    for piece in pieces_of(span, code):
+        said = words[piece.start - span.start : piece.end - span.start]
+        pieces.append(tag("code", said) if any(stretch.contains(piece) for stretch in code) else text(said))
+    return join(pieces)
+
+
+def _with_anchors(span: Span, words: str, cited: Sequence[Anchor], code: Sequence[Span], seen: set[str]) -> Markup:
+    pieces = []
+    for piece in pieces_of(span, [anchor.span for anchor in cited]):
+        said = with_code(piece, words[piece.start - span.start : piece.end - span.start], code)
+        for anchor in cited:
+            if anchor.span.overlaps(piece):
+                fresh = anchor.id not in seen
+                said = tag(
+                    "span",
+                    said,
+                    class_="cited",
+                    id=anchor.id if fresh else None,
+                    data_number=anchor.number if fresh else None,
+                )
+                seen.add(anchor.id)
+        pieces.append(said)
+    return join(pieces)
+
+
+def _around(span: Span, words: str, marks: Marks, code: Sequence[Span]) -> Markup:
+    """Surroundings, in which the candidates that were left out stand out a little."""
+    left = marks.left.at(span)
+    pieces: list[str] = []
+    for piece in pieces_of(span, [out.span for out in left]):
+        said = words[piece.start - span.start : piece.end - span.start]
+        out = next((out for out in left if out.span.contains(piece)), None)
+        lead, inner, tail = apart(said)
+        body = with_code(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, code)
+        if out is not None and inner:
+            body = tag("span", body, class_="left", title=f"{out.label}: {out.why}")
+        pieces += [lead, body, tail]
+    return tag("span", *pieces, class_="around")
+
+
+def _why(stretch: Stretch) -> str:
+    return "; ".join(dict.fromkeys(reason.why for reason in stretch.reasons)) or KINDS[stretch.kind].meaning
+
+
+def _reasons(stretches: Sequence[Stretch], most: int) -> Markup | None:
+    """The reason of each stretch, in a list that opens."""
+    told = [stretch for stretch in stretches if stretch.kind]
+    if not told or not most:
+        return None
+    lines = [
+        tag(
+            "li",
+            chip(stretch.kind, stretch.label),
+            tag("q", shorten(stretch.text, QUOTED), dir="auto"),
+            tag("span", _why(stretch), class_="because"),
+            score(stretch.score),
+        )
+        for stretch in told[:most]
+    ]
+    if len(told) > most:
+        lines.append(tag("li", f"and {len(told) - most} more"))
+    return tag("details", tag("summary", "Why this is here"), tag("ul", *lines, class_="reasons"), class_="why")
+
+
+def chip(kind: str, label: str) -> Markup:
+    return tag("span", label, class_=f"chip {kind}")
+
+
+def score(value: float | None) -> Markup | None:
+    return None if value is None else tag("span", f"{value:.2f}", class_="score", title="score")

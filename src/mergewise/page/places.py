@@ -1,0 +1,183 @@
+"""Where texts stand: documents by their ids, each asked for once, and what surrounds a stretch of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mergewise.errors import MergewiseError
+from mergewise.page.overlaps import Overlaps
+from mergewise.text.sections import markdown_headings
+from mergewise.types import Document, Heading, Span
+
+DocumentLookup: TypeAlias = Callable[[str], Document | None]
+
+LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author
+SHORT_ID = 44
+# the end of a long line of prose that goes on in the next one: no list item, table, heading or code begins there
+_WRAP = re.compile(
+    rf"(?m)^(?=[^\n]{{{LONG_LINE},}}$)(?![ \t]{{2}}|[#|>`~:.]|[-*+=] *[-*+=])[^\n]*(\n)(?=[\w(\[“\"'<]|[*_`]{{1,2}}\w)"
+)
+# code between fences, and what is indented below a line that announces it
+_CODE = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3})(?!~)[^`\n]*\n.*?^ {0,3}(?P=fence)[`~]*[ \t]*$"
+    r"|^(?:[^\n]*::|\.\. (?:code|code-block|sourcecode)::[^\n]*)\n(?:[ \t]*\n)+"
+    r"(?P<indented>(?:[ \t]{3,}\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A document as a screen shows it: lines of prose flow, and some stretches are code."""
+
+    text: str
+    code: Overlaps[Span]
+    headings: Overlaps[Heading]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Documents where they can be had. One that cannot is None, and the page does without it."""
+
+    lookup: DocumentLookup | None = None
+    _known: dict[str, Document | None] = field(default_factory=dict)
+    _shown: dict[str, Shown] = field(default_factory=dict)
+
+    def document(self, doc_id: str) -> Document | None:
+        if doc_id not in self._known:
+            self._known[doc_id] = self._look_up(doc_id)
+        return self._known[doc_id]
+
+    def _look_up(self, doc_id: str) -> Document | None:
+        try:
+            return None if self.lookup is None else self.lookup(doc_id)
+        except MergewiseError:
+            return None
+
+    def text(self, span: Span) -> str | None:
+        document = self.document(span.doc_id)
+        return None if document is None else document.text[span.start : span.end]
+
+    def says(self, doc_id: str, start: int, end: int | None) -> bool:
+        """Whether a document has more than white space there."""
+        document = self.document(doc_id)
+        return document is not None and not document.text[start:end].isspace() and document.text[start:end] != ""
+
+    def holds(self, span: Span, text: str) -> bool:
+        """Whether the document is at hand and still says this at the span."""
+        return self.text(span) == text
+
+    def shown(self, span: Span, text: str) -> tuple[str, list[Span]]:
+        """The text of a span for a screen, as long as it was, and the code in it; from its document where that is at hand."""
+        whole = self._whole(span.doc_id) if self.holds(span, text) else None
+        if whole is None:
+            return flowed(text), [
+                Span(span.doc_id, span.start + start, span.start + end) for start, end in code_in(text)
+            ]
+        return whole.text[span.start : span.end], whole.code.at(span)
+
+    def section(self, span: Span) -> tuple[int, int | None]:
+        """From where to where the text goes on without a heading."""
+        whole = self._whole(span.doc_id)
+        if whole is None:
+            return 0, None
+        floor, ceiling = whole.headings.around(span)
+        begun = whole.headings.at(Span(span.doc_id, span.start, span.start + 1))
+        return (span.start if begun else floor), ceiling
+
+    def _whole(self, doc_id: str) -> Shown | None:
+        document = self.document(doc_id)
+        if document is None:
+            return None
+        if doc_id not in self._shown:
+            outline = markdown_headings(document.text) if document.outline is None else document.outline
+            code = [Span(doc_id, start, end) for start, end in code_in(document.text)]
+            headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
+            self._shown[doc_id] = Shown(flowed(document.text), Overlaps(code, lambda span: span), headings)
+        return self._shown[doc_id]
+
+    def title(self, doc_id: str) -> str:
+        document = self.document(doc_id)
+        return "" if document is None else document.title
+
+    def spelled(self, span: Span) -> str:
+        """File and line, with the page where there are pages; offsets where the text is not at hand."""
+        document = self.document(span.doc_id)
+        name = short_id(span.doc_id)
+        if document is None:
+            return f"{name}:{span.start}–{span.end}"
+        line = document.text.count("\n", 0, span.start) + 1
+        page = next((page.number for page in document.pages if page.start <= span.start < page.end), None)
+        return f"{name}:{line}" + (f", page {page}" if page is not None else "")
+
+    def before(self, span: Span, length: int, floor: int) -> Span:
+        """Up to `length` characters before the span, from a word's start on, and not before `floor`."""
+        document = self.document(span.doc_id)
+        if document is None or length <= 0:
+            return Span(span.doc_id, span.start, span.start)
+        start = max(floor, span.start - length)
+        if start > floor:
+            start = _word_after(document.text, start, span.start)
+        return Span(span.doc_id, start, span.start)
+
+    def after(self, span: Span, length: int, ceiling: int | None) -> Span:
+        """Up to `length` characters after the span, to a word's end, and not beyond `ceiling`."""
+        document = self.document(span.doc_id)
+        if document is None or length <= 0:
+            return Span(span.doc_id, span.end, span.end)
+        last = len(document.text) if ceiling is None else ceiling
+        end = min(last, span.end + length)
+        if end < last:
+            end = _word_before(document.text, end, span.end)
+        return Span(span.doc_id, span.end, end)
+
+
+def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[int, int | None]:
+    """How far the surroundings of a span may reach: to the nearest headings, and to texts that the context holds."""
+    heading, next_heading = places.section(span)
+    before, after = taken.around(span)
+    ends = [end for end in (after, next_heading) if end is not None]
+    return max(before, heading), min(ends, default=None)
+
+
+def _word_after(text: str, start: int, limit: int) -> int:
+    while start < limit and not text[start - 1].isspace():
+        start += 1
+    return start
+
+
+def _word_before(text: str, end: int, limit: int) -> int:
+    while end > limit and not text[end].isspace():
+        end -= 1
+    return end
+
+
+def short_id(doc_id: str) -> str:
+    """The id of a document, of a long path the last folders and the name."""
+    if len(doc_id) <= SHORT_ID:
+        return doc_id
+    parts = doc_id.split("/")
+    kept = parts.pop()
+    while parts and len(kept) + len(parts[-1]) + 3 <= SHORT_ID:
+        kept = f"{parts.pop()}/{kept}"
+    return f"…/{kept}" if len(kept) <= SHORT_ID else "…" + kept[-SHORT_ID:]
+
+
+def code_in(text: str) -> list[tuple[int, int]]:
+    """Where code stands, by the marks of Markdown and RST."""
+    return [match.span("indented" if match["indented"] else 0) for match in _CODE.finditer(text)]
+
+
+def flowed(text: str) -> str:
+    """The text with the line breaks of wrapped prose as spaces, character for character: a narrow screen wraps anew."""
+    code = Overlaps((Span("", start, end) for start, end in code_in(text)), lambda span: span)
+    pieces, position = [], 0
+    for match in _WRAP.finditer(text):
+        at = match.start(1)
+        if not code.at(Span("", at, at + 1)):
+            pieces.append(text[position:at])
+            position = at + 1
+    return " ".join([*pieces, text[position:]])

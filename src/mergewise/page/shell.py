@@ -1,0 +1,93 @@
+"""The frame of every page: its head with style and script, its controls. Nothing is fetched, and nothing else may run.
+
+The page's own policy lets it load nothing and run one script, named by its hash. Text of documents is escaped before that;
+the policy holds where a mistake would not.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+from mergewise.page.markup import Child, Markup, shorten, tag, void
+
+KEYS = (
+    ("j", "next passage"),
+    ("k", "previous passage"),
+    ("a", "the answer, or the question"),
+    ("s", "surroundings on and off"),
+    ("c", "colours: as the system, light, dark"),
+    ("?", "this help"),
+)
+
+
+@cache
+def asset(name: str) -> str:
+    return files("mergewise.page").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _policy() -> str:
+    digest = base64.b64encode(hashlib.sha256(asset("page.js").encode()).digest()).decode()
+    return (
+        "default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def whole(title: str, body: Child, *, surroundings: bool) -> str:
+    """A page of its own, from its doctype on."""
+    head = tag(
+        "head",
+        void("meta", charset="utf-8"),
+        void("meta", http_equiv="Content-Security-Policy", content=_policy()),
+        void("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        void("meta", name="color-scheme", content="light dark"),
+        void("meta", name="generator", content="mergewise"),
+        void("link", rel="icon", href="data:,"),
+        tag("title", shorten(title, 120)),
+        tag("style", Markup(asset("page.css"))),
+    )
+    page = tag(
+        "body", _controls(surroundings), tag("main", body, id="main"), _help(), tag("script", Markup(asset("page.js")))
+    )
+    return "<!doctype html>\n" + tag("html", head, page, lang="en") + "\n"
+
+
+def _controls(surroundings: bool) -> Markup:
+    around = tag("label", void("input", type="checkbox", id="around", checked=True), "Surroundings")
+    return tag(
+        "nav",
+        tag("a", "To the sources", href="#sources", class_="skip"),
+        tag("span", "mergewise", class_="brand"),
+        around if surroundings else None,
+        tag(
+            "fieldset",
+            tag("legend", "Colours", class_="sr"),
+            *map(_scheme, ("auto", "light", "dark")),
+            class_="schemes",
+        ),
+        tag(
+            "button",
+            "?",
+            id="help-button",
+            type="button",
+            aria_label="Keyboard help",
+            title="Keyboard help",
+            hidden=True,
+        ),
+        aria_label="Page",
+    )
+
+
+def _scheme(name: str) -> Markup:
+    choice = void("input", type="radio", name="scheme", id=f"scheme-{name}", value=name, checked=name == "auto")
+    return tag("label", choice, tag("span", name.capitalize()))
+
+
+def _help() -> Markup:
+    keys = [tag("div", tag("dt", tag("kbd", key)), tag("dd", meaning)) for key, meaning in KEYS]
+    close = tag("form", tag("button", "Close", type="submit"), method="dialog")
+    return tag("dialog", tag("h2", "Keys", id="keys"), tag("dl", *keys), close, id="help", aria_labelledby="keys")

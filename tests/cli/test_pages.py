@@ -1,0 +1,50 @@
+"""`--html FILE`, as a person types it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.page.support import Page
+
+COMMAND = Path(sys.executable).parent / "mergewise"
+QUESTION = "How long do cats sleep?"
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("home")
+    (folder / "docs").mkdir()
+    text = "# Cats\n\n## Sleep\n\nCats sleep sixteen hours a day. Kittens sleep more.\n\n## Food\n\nCats eat fish.\n"
+    (folder / "docs" / "cats.md").write_text(text, encoding="utf-8")
+    assert run(folder, "index", "docs", "--embedder", "none").returncode == 0
+    return folder
+
+
+def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("command", ["ask", "context", "compare"])
+def test_the_page_comes_beside_what_is_printed(home: Path, command: str) -> None:
+    done = run(home, command, QUESTION, "--html", f"{command}.html", "--budget", "60")
+    assert done.returncode == 0, done.stderr
+    assert "sixteen hours" in done.stdout and f"page: {command}.html" in done.stderr
+    page = Page((home / f"{command}.html").read_text(encoding="utf-8"))
+    assert page.one("h1").text == QUESTION
+    assert "docs/cats.md:5" in page.elements[0].text
+    assert len(page.all("section", "column")) == (3 if command == "compare" else 0)
+
+
+def test_json_stays_json(home: Path) -> None:
+    plain = run(home, "context", QUESTION, "--json")
+    assert run(home, "context", QUESTION, "--json", "--html", "c.html").stdout == plain.stdout
+
+
+def test_a_file_that_cannot_be_written_is_named(home: Path) -> None:
+    done = run(home, "context", QUESTION, "--html", "nowhere/page.html")
+    assert done.returncode == 2
+    assert "nowhere/page.html cannot be written: No such file or directory" in done.stderr
+    assert "name a file in a folder that exists" in done.stderr

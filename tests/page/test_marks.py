@@ -1,0 +1,152 @@
+"""Why each stretch is there, from the steps that the strategies write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from mergewise.page.marks import Marks
+from mergewise.types import Context, Span, Step
+from tests.page.support import CATS, KIBBLE, at, context, hopping, passage
+
+SLEEP = "Cats sleep a lot. They sleep sixteen hours a day. Kittens sleep more."
+
+
+def kinds(context: Context) -> list[tuple[str, str]]:
+    marks = Marks(context)
+    parts = [part for passage in context.passages for part in passage.parts()]
+    return [(s.kind, s.text.strip()) for span, text in parts for s in marks.stretches(span, text) if s.kind]
+
+
+def test_a_sentence_that_a_hop_led_to_is_a_hop() -> None:
+    assert kinds(hopping()) == [("hit", "Cats eat Kibble."), ("hop", "Kibble was invented in 1860.")]
+
+
+def test_a_name_in_the_question_outranks_nothing_but_says_so() -> None:
+    taken = Step("take", "the question names “kibble”; a hop by “kibble”", (at(KIBBLE, "It was made in London."),))
+    assert kinds(context([passage(KIBBLE, "It was made in London.")], [taken])) == [("named", "It was made in London.")]
+
+
+def test_a_merged_section_shows_its_hits_and_the_rest() -> None:
+    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
+    steps = [Step("search", "2 leaves", hits), Step("merge", "2 of 3 children found", hits, at(CATS, SLEEP), 0.9)]
+    assert kinds(context([passage(CATS, SLEEP)], steps)) == [
+        ("hit", "Cats sleep a lot."),
+        ("merged", "They sleep sixteen hours a day."),
+        ("hit", "Kittens sleep more."),
+    ]
+
+
+def test_a_merge_that_did_not_fit_says_nothing_of_its_parts() -> None:
+    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
+    whole = at(CATS, SLEEP)
+    steps = [
+        Step("search", "2 leaves", hits),
+        Step("merge", "2 of 3 children found", hits, whole, 0.9),
+        Step("skip", "90 tokens, 20 left", (whole,), score=0.9),
+    ]
+    marks = Marks(context([passage(CATS, "Cats sleep a lot.")], steps))
+    (stretch,) = marks.stretches(hits[0], "Cats sleep a lot.")
+    assert [reason.why for reason in stretch.reasons] == ["found by the search"]
+
+
+def test_a_gap_that_was_filled_is_a_neighbour() -> None:
+    hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
+    steps = [
+        Step("search", "", hits),
+        Step("join", "neighbours, 1 leaves between them filled in", hits, at(CATS, SLEEP)),
+    ]
+    assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], steps))] == ["hit", "neighbour", "hit"]
+
+
+def test_what_macrag_merged_shows_the_slices_and_their_surroundings() -> None:
+    steps = [
+        Step("search", "1 slices", (at(CATS, "They sleep sixteen hours a day."),)),
+        Step("merge", "1 chunks, 3 with neighbours", (at(CATS, SLEEP),), score=0.8),
+    ]
+    assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], steps))] == ["merged", "hit", "merged"]
+
+
+def test_text_beside_a_hit_is_its_neighbour_and_text_that_no_step_covers_is_taken() -> None:
+    hit = Step("search", "", (at(CATS, "They sleep sixteen hours a day."),))
+    assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], [hit]))] == ["neighbour", "hit", "neighbour"]
+    assert kinds(context([passage(CATS, SLEEP)], [Step("search", "9 leaves")])) == [("taken", SLEEP)]
+
+
+def test_the_first_sentences_of_what_did_not_fit() -> None:
+    first = at(CATS, "Cats sleep a lot.")
+    steps = [
+        Step("skip", "90 tokens, 20 left", (at(CATS, SLEEP),)),
+        Step("cut", "first sentences", (at(CATS, SLEEP),), first, 0.7),
+    ]
+    assert kinds(context([passage(CATS, "Cats sleep a lot.")], steps)) == [("cut", "Cats sleep a lot.")]
+
+
+def test_an_unknown_action_keeps_its_name() -> None:
+    span = at(CATS, "Kittens sleep more.")
+    marks = Marks(context([passage(CATS, "Kittens sleep more.")], [Step("conjure", "by magic", (span,), score=1.0)]))
+    (stretch,) = marks.stretches(span, "Kittens sleep more.")
+    assert (stretch.kind, stretch.label, stretch.score) == ("other", "conjure", 1.0)
+
+
+@dataclass(frozen=True)
+class Merging:
+    """A note as MergeRAG writes one."""
+
+    kind: ClassVar[str] = "merge"
+    result: tuple[Span, ...]
+    taken: bool = True
+    more: dict[str, object] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, object]:
+        spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in self.result]
+        return {"taken": self.taken, "result": {"spans": spans}}
+
+
+def test_fused_sentences_are_told_from_hits_and_a_merge_that_was_not_needed_counts_for_nothing() -> None:
+    kept, other = at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more.")
+    steps = [
+        Step("search", "", (kept, other)),
+        Step("merge", "round 1, extractive", (kept, other), note=Merging((kept,))),
+        Step("merge", "round 2, extractive; not needed", (other,), note=Merging((other,), taken=False)),
+    ]
+    shown = context([passage(CATS, "Cats sleep a lot.", "Kittens sleep more.")], steps)
+    assert kinds(shown) == [("fused", "Cats sleep a lot."), ("hit", "Kittens sleep more.")]
+
+
+def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
+    """All that a strategy of ours takes is explained: what the steps are called here is what they are called there."""
+    from mergewise.assemble import STRATEGIES, Models, assemble
+    from mergewise.index.slices import SliceSettings
+    from mergewise.models.tokens import count_tokens
+    from tests.support import HashEmbedder, memory_store, reader_of
+
+    embedder = HashEmbedder()
+    store = memory_store([CATS, KIBBLE], embedder, slice=SliceSettings())
+    for name in STRATEGIES:
+        made = assemble(
+            name, "How long do cats sleep a day?", reader_of(store, embedder), 40, Models(count_tokens), None
+        )
+        found = {kind for kind, _ in kinds(made)}
+        assert found, name
+        # the baseline of single sentences names no spans in its trace
+        assert "other" not in found and ("taken" not in found or name == "sentence"), (name, found)
+
+
+def test_left_out_is_the_best_of_what_is_not_there_each_text_once() -> None:
+    here, nested = at(CATS, "Cats eat Kibble."), at(CATS, "Kibble is dry.")
+    whole = at(CATS, "Kibble is dry. It keeps.")
+    steps = [
+        Step("take", "", (here,), score=0.9),
+        Step("skip", "9 tokens, 4 left", (nested,), score=0.3),
+        Step("skip", "19 tokens, 4 left", (whole,), score=0.5),
+        Step("skip", "holds what is there", (at(CATS, "Cats eat Kibble. Kibble is dry."),), score=0.8),
+        Step("drop", "over the budget once rendered", (at(KIBBLE, "It was made in London."),)),
+        Step("left", "a better one said it", (at(CATS, "Kittens sleep more."),), score=0.7),
+    ]
+    left = Marks(context([passage(CATS, "Cats eat Kibble.")], steps)).left_out
+    assert [(out.span, out.label) for out in left] == [
+        (at(CATS, "Kittens sleep more."), "left out"),
+        (whole, "did not fit"),
+        (at(KIBBLE, "It was made in London."), "dropped"),
+    ]

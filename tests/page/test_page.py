@@ -1,0 +1,378 @@
+"""The page as text: what stands in it, that nothing of a document is markup, and that it stays small."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import mergewise
+from mergewise.errors import UsageError
+from mergewise.page import LIMIT, answer_page, comparison_page, context_page
+from mergewise.page.markup import tag, text
+from mergewise.page.overlaps import Overlaps
+from mergewise.page.places import Places, code_in, flowed, short_id
+from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
+from mergewise.types import Page as DocumentPage
+from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hopping, lookup, passage
+
+NASTY = [
+    "<script>alert(1)</script>",
+    "</style><img src=x onerror=alert(1)>",
+    "</script><!-- <![CDATA[",
+    '" onmouseover="alert(1)" \' x=\'',
+    "&lt;b&gt; &amp; &",
+    "nul \x00 bell \x07 escape \x1b[31m delete \x7f c1 \x9b",
+    "half a pair \ud800 and \udfff, \ufffe",
+    "עברית ‮ reversed ‭ العربية",
+    "👩‍👩‍👧‍👦 🏳️‍🌈 é 漢字",
+    "line\r\nline\rline  line",
+]
+
+
+def words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]
+
+
+def everywhere(nasty: str) -> tuple[Answer, Document]:
+    """An answer that has the text in every place where text of others can stand."""
+    document = Document(f"docs/{nasty}.md", f"before {nasty} after. And {nasty} more.", nasty)
+    taken = Span(document.id, 7, 7 + len(nasty))
+    other = Span(document.id, taken.end + 12, len(document.text))
+    steps = [
+        Step("hop", f"1: the evidence names “{nasty}”", (taken,), taken, 0.5),
+        Step("take", nasty, (taken,), score=0.5),
+        Step(nasty, nasty, (taken,)),
+        Step("left", nasty, (other,), score=0.5),
+    ]
+    passages = [
+        Passage(nasty, 0.5, (taken,), True, nasty, (nasty,)),
+        Passage(nasty, 0.5, (taken,), False, nasty, (nasty,)),
+    ]
+    shown = context(passages, steps, strategy=nasty, question=nasty)
+    cited = Citation(1, nasty, taken, nasty, (nasty,))
+    return Answer(nasty, f"{nasty} [1] [2]", (cited,), shown, mode=nasty), document
+
+
+@pytest.mark.parametrize("nasty", NASTY)
+def test_what_documents_say_is_never_markup(nasty: str) -> None:
+    plain, _ = everywhere("plain")
+    hostile, document = everywhere(nasty)
+    for make in (lambda a, d: answer_page(a, document=d), lambda a, d: comparison_page([(a.context, 0.1)], document=d)):
+        expected = Page(make(plain, None))
+        page = make(hostile, None)
+        found = Page(page)
+        assert {e.name for e in found.elements} <= {e.name for e in expected.elements} | {"q"}
+        allowed = {name for e in expected.elements for name in e.attributes}
+        assert {name for e in found.elements for name in e.attributes} <= allowed
+        assert len(found.all("script")) == len(found.all("style")) == 1
+        Page(make(hostile, lambda doc_id: document))
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]", page)
+        page.encode()
+
+
+@given(st.text(), st.text())
+def test_elements_hold_any_text_and_attributes_any_value(inner: str, value: str) -> None:
+    (found,) = Page(tag("b", inner, title=value)).elements
+    shown = text(inner)
+    assert "<" not in shown and '"' not in shown
+    assert found.attributes.keys() == {"title"}
+
+
+def test_directions_of_writing_end_where_a_document_ends() -> None:
+    """A text may be written from right to left, and may forget to end that; what stands around it does not turn."""
+    page = Page(answer_page(everywhere("‮ reversed")[0]))
+    for element in [*page.all("div", "text"), *page.all("h1"), *page.all("h3"), *page.all("p", "said")]:
+        assert element.attributes["dir"] == "auto"
+
+
+def test_an_answer_leads_to_its_passages() -> None:
+    page = Page(answer_page(answered(), document=lookup, count_tokens=words))
+    assert page.one("h1").text == "When was kibble invented?"
+    assert page.one("p", "said").text == "“Kibble was invented in 1860.” 2"
+    cited = page.one("span", "cited") if len(page.all("span", "cited")) == 1 else page.all("span", "cited")[-1]
+    assert cited.attributes["id"] == "c1" and cited.text == "Kibble was invented in 1860."
+    marks = page.all("a", "cite")
+    assert [mark.attributes["href"] for mark in marks] == ["#c1", "#c1"]
+
+
+def test_a_citation_that_stands_in_no_passage_leads_to_its_own_line() -> None:
+    answer = answered()
+    elsewhere = replace(answer.citations[0], span=at(CATS, "Kibble is dry."), text="Kibble is dry.")
+    page = Page(answer_page(replace(answer, citations=(elsewhere,)), document=lookup))
+    assert page.all("a", "cite")[0].attributes["href"] == "#qc1"
+    assert "“" not in page.one("ol", "citations").text and "Kibble is dry." in page.one("ol", "citations").text
+
+
+def test_every_link_leads_somewhere_and_every_id_is_there_once() -> None:
+    pages = [
+        answer_page(answered(), document=lookup),
+        context_page(hopping()),
+        comparison_page([(hopping(), 0.1), (context([passage(CATS, "Cats eat Kibble.")]), 0.1)]),
+        context_page(huge(400_000)),
+    ]
+    for page in map(Page, pages):
+        ids = page.ids()
+        assert len(set(ids)) == len(ids)
+        assert set(page.targets()) <= set(ids)
+
+
+def test_passages_say_where_they_stand_and_what_surrounds_them() -> None:
+    page = Page(context_page(hopping(), document=lookup, count_tokens=words))
+    first, second = page.all("article")
+    assert "docs/cats.md:9 · " in first.text and "Cats › Food" in first.text
+    around = [element.text for element in page.all("span", "around")]
+    assert around == [" Kibble is dry. It keeps.", " It was made in London."]
+    assert page.one("span", "left").text == "It was made in London."
+    assert "Why this is here" in second.text and "a hop by “kibble”; it holds invented" in second.text
+
+
+def test_surroundings_that_would_go_on_say_so() -> None:
+    words = "word " * 400
+    document = Document("d", f"{words}Found. {words}")
+    page = Page(context_page(context([passage(document, "Found.")]), document=lambda doc_id: document))
+    before, *_, after = [element.text for element in page.all("span", "around")]
+    assert (before, after) == ("… ", " …")
+    short = Document("d", "Before. Found. After.\n")
+    page = Page(context_page(context([passage(short, "Found.")]), document=lambda doc_id: short))
+    assert [element.text for element in page.all("span", "around")] == ["Before. ", " After."]
+
+
+def test_a_bar_of_a_comparison_shows_which_passages_stand_alone() -> None:
+    left = context([passage(CATS, "Cats sleep a lot."), passage(CATS, "Cats eat Kibble.")])
+    page = Page(comparison_page([(left, None), (context([passage(CATS, "Cats eat Kibble.")]), None)]))
+    assert [e.attributes["class"] for e in page.all("a", "k")] == ["k only", "k shared", "k shared"]
+
+
+def test_pages_of_a_document_are_named() -> None:
+    paged = replace(CATS, pages=(DocumentPage(1, 0, 20), DocumentPage(2, 20, len(CATS.text))))
+    page = context_page(hopping(), document=lambda doc_id: paged if doc_id == paged.id else None)
+    assert "docs/cats.md:9, page 2" in page
+
+
+@pytest.mark.parametrize("broken", ["missing", "changed", "raises"])
+def test_without_its_document_a_passage_stands_alone(broken: str) -> None:
+    def document(doc_id: str) -> Document | None:
+        if broken == "raises":
+            raise UsageError("no document has this id")
+        return replace(CATS, id=doc_id, text="It was written anew.") if broken == "changed" else None
+
+    page = Page(context_page(hopping(), document=document))
+    assert len(page.all("article")) == 2
+    assert not page.all("span", "around")
+
+
+def test_the_budget_is_shared_out_and_the_rest_is_visible() -> None:
+    page = Page(context_page(hopping(), document=lookup, count_tokens=words))
+    style = [element.attributes["style"] for element in page.all("li") if "style" in element.attributes]
+    # "[1] Cats › Food" and three words, "[2] Kibble" and five, and 40 of 100 that nobody used
+    assert style == ["flex-grow:7", "flex-grow:7", "flex-grow:40"]
+    assert page.one("figure", "budget").text.endswith("60 of 100 tokens, 40 unused")
+    uncounted = Page(context_page(hopping()))
+    grown = [
+        int((e.attributes["style"] or "").removeprefix("flex-grow:"))
+        for e in uncounted.all("li")
+        if "style" in e.attributes
+    ]
+    assert sum(grown) == pytest.approx(100, abs=1)
+
+
+def test_the_legend_has_what_the_page_has() -> None:
+    legend = Page(context_page(hopping())).one("ul", "legend").text
+    assert "hop" in legend and "hit" in legend
+    assert "merged" not in legend and "cited" not in legend
+
+
+def test_hops_are_drawn_from_the_question_to_the_section() -> None:
+    page = Page(context_page(hopping(), document=lookup))
+    drawn = [(e.attributes["class"], e.text) for e in page.elements if "node" in (e.attributes.get("class") or "")]
+    assert [kind for kind, _ in drawn] == ["node question", "node evidence", "node name", "node section"]
+    assert "Cats eat Kibble." in drawn[1][1] and "kibble" in drawn[2][1] and "Kibble" in drawn[3][1]
+    assert len(page.all("path")) == 3
+    assert {"question", "p1", "p2"} <= set(page.targets())
+
+
+def test_a_second_hop_hangs_on_the_section_of_the_first() -> None:
+    made = at(KIBBLE, "Kibble was invented in 1860.")
+    london = Span("docs/london.md", 0, 40)
+    more = Step("hop", "2: the evidence names “london”", (made,), london, 0.5)
+    told = Passage("London is a city on the Thames.", 0.5, (Span("docs/london.md", 0, 31),), True, "London")
+    shown = hopping()
+    page = context_page(replace(shown, passages=(*shown.passages, told), trace=(*shown.trace, more)), document=lookup)
+    assert [e.attributes["class"] for e in Page(page).elements if "node" in (e.attributes.get("class") or "")] == [
+        *["node question", "node evidence", "node name", "node section"],
+        *["node evidence", "node name", "node section"],
+    ]
+    assert len(Page(page).all("path")) == 6
+
+
+def test_hops_that_led_nowhere_are_no_picture() -> None:
+    shown = hopping()
+    assert not Page(context_page(replace(shown, passages=shown.passages[:1]))).all("svg")
+
+
+def test_what_was_left_out_stands_below_in_grey() -> None:
+    page = Page(context_page(hopping(), document=lookup))
+    left = page.one("ul", "leftover").text
+    assert left.index("It was made in London.") < left.index("Kittens sleep more.")
+    assert "left out: 12 tokens, 4 left" in left
+    without = Page(context_page(hopping())).one("ul", "leftover").text
+    assert "London" not in without and "docs/kibble.md:" in without
+
+
+def test_a_comparison_marks_what_only_one_has() -> None:
+    both, alone = "Cats sleep a lot.", "They sleep sixteen hours a day."
+    left = context([passage(CATS, f"{both} {alone}")], strategy="weave")
+    right = context([passage(CATS, both), passage(KIBBLE, "It was made in London.")], strategy="topk")
+    page = Page(comparison_page([(left, 0.012), (right, None)], document=lookup, count_tokens=words))
+    assert [e.text for e in page.all("mark", "only")] == ["only here", alone, "It was made in London."]
+    heads = [e.text for e in page.all("h2")][:2]
+    assert heads == ["weave", "topk"]
+    assert "1 passage · 12 ms · 6 tokens only here" in page.all("section", "column")[0].text
+
+
+def test_a_page_of_nothing() -> None:
+    nothing = Answer("Why?", "Nothing relevant was found.", (), context([], tokens=0, question="Why?"), found=False)
+    page = Page(answer_page(nothing))
+    assert "nothing" in (page.all("section", "answer")[0].attributes["class"] or "").split()
+    assert "Nothing was found." in page.elements[0].text
+    Page(comparison_page([(nothing.context, 0.1)]))
+    Page(comparison_page([]))
+
+
+def huge(characters: int, passages: int = 40, letter: str = "ж") -> Context:
+    size = characters // passages
+    made = [
+        Passage(
+            (letter * 9 + " ") * (size // 10), 0.5, (Span("big", i * size, i * size + size // 10 * 10),), True, "Big"
+        )
+        for i in range(passages)
+    ]
+    spans = tuple(span for p in made for span in p.spans)
+    return context(made, [Step("search", "all", spans), *(Step("skip", "too big", (s,)) for s in spans)] * 5)
+
+
+@pytest.mark.parametrize("characters", [20_000, 120_000, 2_000_000])
+@pytest.mark.parametrize("passages", [1, 40, 3_000])
+def test_a_huge_context_stays_below_the_limit_and_says_what_is_missing(characters: int, passages: int) -> None:
+    shown = huge(characters, passages)
+    text = "".join(f"{p.text}" for p in shown.passages)
+    page = context_page(shown, document=lambda doc_id: Document(doc_id, text, "Big"), count_tokens=words)
+    assert len(page.encode()) < LIMIT
+    parsed = Page(page)
+    if characters == 2_000_000 or passages == 3_000:
+        assert "Left out to keep this page small: surroundings" in parsed.one("header", "top").text
+    compared = comparison_page([(shown, 0.1)] * 3, count_tokens=words)
+    assert len(compared.encode()) < LIMIT
+
+
+def test_surroundings_go_before_the_text() -> None:
+    shown = huge(60_000, 400, "<")  # four bytes a character once escaped
+    text = "".join(p.text for p in shown.passages)
+    whole = context_page(shown, document=lambda d: Document(d, f"{text}", "Big"), limit=10**9)
+    small = context_page(shown, document=lambda d: Document(d, f"{text}", "Big"), limit=len(whole.encode()) - 1)
+    assert "Left out to keep" not in whole
+    assert "Left out to keep this page small: surroundings" in small
+    assert "passages" not in Page(small).one("p", "notice").text
+
+
+def test_long_questions_and_answers_are_cut() -> None:
+    answer = replace(answered(), text="word " * 200_000, context=replace(hopping(), question="why " * 200_000))
+    assert len(answer_page(answer).encode()) < LIMIT
+
+
+def test_nothing_but_its_own_script_may_run_and_nothing_may_be_fetched() -> None:
+    page = answer_page(answered(), document=lookup)
+    parsed = Page(page)
+    (policy,) = [e.attributes["content"] or "" for e in parsed.all("meta") if e.attributes.get("http-equiv")]
+    script = re.search("<script>(.*?)</script>", page, re.DOTALL)
+    assert script is not None
+    digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert "default-src 'none'" in policy and f"script-src 'sha256-{digest}'" in policy
+    assert not re.search(r"(?:src|href|url)\s*[=(]\s*[\"']?(?:https?:)?//", page)
+    assert "@import" not in page
+
+
+def test_notebooks_show_contexts_and_answers() -> None:
+    from mergewise.types import Answer as Same
+
+    for shown in (hopping(), answered(), replace(hopping(), question=NASTY[1])):
+        drawn = shown._repr_html_()
+        assert drawn is not None
+        (frame,) = Page(drawn).elements
+        inner = Page(frame.attributes["srcdoc"] or "")
+        assert inner.one("h1").text
+    assert Same is mergewise.Answer
+    drawn = replace(huge(900_000, letter='"'))._repr_html_()
+    assert drawn is not None and len(drawn.encode()) < LIMIT
+
+
+def test_wrapped_prose_flows_and_nothing_else_does() -> None:
+    line = "A line of prose that its author has wrapped after some sixty letters"
+    assert flowed(f"{line}\nand goes on\nhere.") == f"{line} and goes on\nhere."
+    for next_line in (
+        "- an item",
+        "* an item",
+        "# A heading",
+        "| a | table |",
+        "    code",
+        "",
+        "1."[:0] + "====",
+        ".. note::",
+    ):
+        assert flowed(f"{line}\n{next_line}\n") == f"{line}\n{next_line}\n"
+    fenced = f"```\n{line}\n{line}\n```"
+    assert flowed(fenced) == fenced
+
+
+@given(st.text(alphabet="ab `~:.\n#|-", max_size=400))
+def test_flowing_keeps_every_offset(text: str) -> None:
+    shown = flowed(text)
+    assert [a if a != " " else b for a, b in zip(shown, text, strict=True)] == list(text)
+
+
+def test_code_is_found_in_markdown_and_rst() -> None:
+    markdown = "Do:\n\n```python\nx = 1\n```\n\nDone."
+    assert [markdown[a:b] for a, b in code_in(markdown)] == ["```python\nx = 1\n```"]
+    rst = "Title\n~~~~~\n\nDo this::\n\n    x = 1\n    y = 2\n\nDone.\n\nMore\n~~~~\n"
+    assert [rst[a:b].strip() for a, b in code_in(rst)] == ["x = 1\n    y = 2"]
+
+
+def test_long_paths_keep_their_end() -> None:
+    assert short_id("docs/cats.md") == "docs/cats.md"
+    long = "/home/somebody/" + "folders/" * 20 + "cats.md"
+    assert short_id(long).startswith("…/folders/") and short_id(long).endswith("/cats.md")
+    assert len(short_id("x" * 500)) < 60
+
+
+def test_documents_are_asked_for_once() -> None:
+    asked: list[str] = []
+
+    def document(doc_id: str) -> Document | None:
+        asked.append(doc_id)
+        return lookup(doc_id)
+
+    context_page(hopping(), document=document)
+    assert sorted(asked) == ["docs/cats.md", "docs/kibble.md"]
+    assert Places().document("docs/cats.md") is None
+
+
+spans = st.builds(
+    lambda doc, start, length: Span(doc, start, start + length), st.sampled_from("ab"), *[st.integers(0, 30)] * 2
+)
+
+
+@given(st.lists(spans), spans)
+def test_overlaps_are_those_that_a_look_at_all_finds(others: list[Span], asked: Span) -> None:
+    found = Overlaps(others, lambda span: span)
+    assert sorted(found.at(asked)) == sorted(span for span in others if span.overlaps(asked))
+    floor, ceiling = found.around(asked)
+    own = [span for span in others if span.doc_id == asked.doc_id]
+    assert floor == min(max((s.end for s in own if s.start < asked.start), default=0), asked.start)
+    assert ceiling == min((s.start for s in own if s.start >= asked.end), default=None)
