@@ -61,7 +61,9 @@ def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
         if not document.text[unit[0] : unit[1]].strip():
             raise ReadError(f"{named} holds nothing but white space")
         if unit[0] < end:
-            raise ReadError(f"{named} begins before unit {number - 1} ends at {end}: units are sorted and do not overlap")
+            raise ReadError(
+                f"{named} begins before unit {number - 1} ends at {end}: units are sorted and do not overlap"
+            )
         units.append((unit[0], unit[1]))
         end = unit[1]
     return tuple(units)

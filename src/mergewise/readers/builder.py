@@ -105,10 +105,12 @@ class Builder:
         """Begin a page with the block that is appended next; without such a block the page is empty."""
         self._opened_pages += 1
 
-    def parsed(self, title: str = "", metadata: Metadata | None = None) -> Parsed:
+    def parsed(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
+        """What was built. Without a title, a heading is it, unless headings only name parts (`headed=False`)."""
         text = "".join(self._pieces)
         outline = tuple(self._outline)
-        return Parsed(text, one_line(title) or title_among(outline), outline, self._pages(), metadata or {}, tuple(self._units))
+        title = one_line(title) or (title_among(outline) if headed else "")
+        return Parsed(text, title, outline, self._pages(), metadata or {}, tuple(self._units))
 
     def _append(self, block: str, *, item: bool = False) -> int:
         if not block:

@@ -87,7 +87,12 @@ class Lines:
 
 
 def read_html(data: bytes) -> Parsed:
-    body, title, metadata = _parse(data)
+    return parse_html(data)
+
+
+def parse_html(data: bytes, charset: str = "") -> Parsed:
+    """The page in `data`; `charset` is the encoding that whoever sent it declares, which goes before the page's own."""
+    body, title, metadata = _parse(data, charset)
     weights = _weigh(body, _is_never)
     root = _main(body, weights)
 
@@ -101,12 +106,12 @@ def read_html(data: bytes) -> Parsed:
     return replace(parsed, title=title or parsed.title, metadata=metadata)
 
 
-def _parse(data: bytes) -> tuple[Any, str, FileMetadata]:
+def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     """The body element, the title and the metadata."""
     from lxml import etree, html
 
     declared = _CHARSET.search(data[:4096])
-    text = _DECLARATION.sub("", decode(data, declared[1].decode("ascii") if declared else ""))
+    text = _DECLARATION.sub("", decode(data, charset or (declared[1].decode("ascii") if declared else "")))
     # Without huge_tree, libxml2 drops in silence what is nested more than 256 deep. HTML has no entities to expand.
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
@@ -117,7 +122,11 @@ def _parse(data: bytes) -> tuple[Any, str, FileMetadata]:
     pairs = _meta(document)
     titles = [document.findtext("head/title") or "", *(value for name, value in pairs if name in _TITLES)]
     title = next((title for title in map(real_title, titles) if title), "")
-    return (document if body is None else body), one_line(title), found(pairs)
+    return (
+        (document if body is None else body),
+        one_line(title),
+        found(pair for pair in pairs if pair[0] not in _TITLES),
+    )
 
 
 def _meta(document: Any) -> list[tuple[str, str]]:

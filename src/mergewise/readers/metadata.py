@@ -99,7 +99,9 @@ _ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![\d-])")
 _PDF_DATE = re.compile(r"D:(\d{4})(\d{2})?(\d{2})?")
 _LOOSE = re.compile(r"\b(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b")
 _DAY_FIRST = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b")
-_DAY_NAME_YEAR = re.compile(r"\b(\d{1,2})(?:st|nd|rd|th|\.|er)?[\s-]+(?:de\s+)?([^\W\d_]{3,})\.?,?[\s-]+(?:de\s+)?(\d{4})\b")
+_DAY_NAME_YEAR = re.compile(
+    r"\b(\d{1,2})(?:st|nd|rd|th|\.|er)?[\s-]+(?:de\s+)?([^\W\d_]{3,})\.?,?[\s-]+(?:de\s+)?(\d{4})\b"
+)
 _NAME_DAY_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b")
 _NAME_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?,?[\s-]+(\d{4})\b")
 _MONTHS = {
@@ -153,7 +155,7 @@ def _iso(parts: Mapping[str, str | None]) -> str:
     name = parts.get("n")
     month = _MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 0)
     day = int(parts.get("d") or 0)
-    if not 1 <= year or (name and not month) or month > 12:
+    if year < 1 or (name and not month) or month > 12:
         return ""
     if not month:
         return f"{year:04}"

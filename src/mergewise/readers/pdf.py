@@ -22,7 +22,7 @@ from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.metadata import found
 from mergewise.readers.sniff import mismatch
-from mergewise.readers.titles import is_generic, real_title
+from mergewise.readers.titles import is_generic, is_numbered, real_title
 
 _PDFIUM = threading.Lock()  # PDFium is not thread-safe
 
@@ -307,7 +307,7 @@ def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[Heading
     """The declared title if the first page shows it (if not, it is often the title of a template).
 
     Else the one heading of the first page that outranks all others there, else the first heading there, unless it names a
-    part, such as "Abstract". Else the declared title all the same.
+    part, such as "Abstract" or "5.1 Results". Else the declared title all the same.
     """
     shown = _letters("".join(line.text for line in pages[0]))
     if _letters(declared) and _letters(declared) in shown:
@@ -316,4 +316,5 @@ def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[Heading
     highest = [heading for heading in candidates if heading.level == min(h.level for h in candidates)]
     best = (highest if len(highest) == 1 else candidates)[:1]
     title = " ".join(line.text for heading in best for line in pages[0][heading.first : heading.last + 1])
-    return declared if is_generic(title) else title or declared
+    is_part = is_generic(title) or (len(candidates) > 1 and is_numbered(title))
+    return declared if is_part else title or declared

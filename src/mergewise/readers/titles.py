@@ -33,6 +33,11 @@ def is_generic(title: str) -> bool:
     return _NUMBER.sub("", " ".join(title.split()), count=1).casefold().rstrip(".:") in _NAMES
 
 
+def is_numbered(title: str) -> bool:
+    """Whether it begins with a number as parts have it, such as "5.1 Results"."""
+    return _NUMBER.match(title) is not None
+
+
 def real_title(declared: str) -> str:
     """The title that a file declares in its properties; empty where a program put it there."""
     title = " ".join(declared.split())
@@ -54,4 +59,4 @@ def title_among(outline: Sequence[Heading]) -> str:
         return ""
     if len(top) == 1:
         return title if highest == 1 or top[0] is outline[0] else ""
-    return "" if highest > 1 or _NUMBER.match(title) else title
+    return "" if highest > 1 or is_numbered(title) else title
