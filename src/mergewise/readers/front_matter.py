@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from mergewise.readers.metadata import TEXT_KEYS, key_of
 from mergewise.types import MetadataValue
 
 Pairs = list[tuple[str, object]]
@@ -29,10 +30,10 @@ def yaml_pairs(source: str) -> Pairs:
     try:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError):
-        return [(key, _unquoted(value)) for key, value in _LINE.findall(source)]
+        return [(key, _unquoted(key, value)) for key, value in _LINE.findall(source)]
     if not isinstance(root, yaml.MappingNode):
         return []
-    pairs = ((key.value, _node(value)) for key, value in root.value if isinstance(key, yaml.ScalarNode))
+    pairs = ((key.value, _node(key.value, value)) for key, value in root.value if isinstance(key, yaml.ScalarNode))
     return [(key, value) for key, value in pairs if value is not None]
 
 
@@ -61,12 +62,14 @@ def _toml(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield key, value
 
 
-def _node(node: Any) -> object:
+def _node(key: str, node: Any) -> object:
     """A YAML node's value: a scalar, or the scalars of a list in a row; of people in a list, their names."""
     import yaml
 
     if isinstance(node, yaml.ScalarNode):
-        return None if node.tag.endswith(":null") else _scalar(node.value) if node.style is None else node.value
+        if node.tag.endswith(":null"):
+            return None
+        return _scalar(key, node.value) if node.style is None else node.value
     if isinstance(node, yaml.SequenceNode):
         return ", ".join(text for item in node.value[:_MAX_ITEMS] if (text := _item(item)))
     return _named(node) or None
@@ -87,12 +90,14 @@ def _named(node: Any) -> str:
     return str(fields.get("name", ""))
 
 
-def _unquoted(value: str) -> MetadataValue:
+def _unquoted(key: str, value: str) -> MetadataValue:
     quoted = value[0] in "\"'" and value[-1] == value[0] and len(value) > 1
-    return value[1:-1] if quoted else _scalar(value)
+    return value[1:-1] if quoted else _scalar(key, value)
 
 
-def _scalar(value: str) -> MetadataValue:
+def _scalar(key: str, value: str) -> MetadataValue:
+    if key_of(key) in TEXT_KEYS or "version" in key.lower():
+        return value
     if value in ("true", "false"):
         return value == "true"
     if match := _NUMBER.fullmatch(value):

@@ -95,7 +95,7 @@ _RUBBISH = frozenset(
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
-_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![\d-])")
+_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![-\d]|[./]\d)")
 _PDF_DATE = re.compile(r"D:(\d{4})(\d{2})?(\d{2})?")
 _LOOSE = re.compile(r"\b(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b")
 _DAY_FIRST = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b")
