@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -72,7 +73,9 @@ def test_titles_that_a_program_wrote(rubbish: str) -> None:
     assert real_title(rubbish) == ""
 
 
-@pytest.mark.parametrize("title", ["On Ducks", "1984", "Documents of the vanished", "A title of nobody", "Book of Kells"])
+@pytest.mark.parametrize(
+    "title", ["On Ducks", "1984", "Documents of the vanished", "A title of nobody", "Book of Kells"]
+)
 def test_titles_that_a_person_wrote(title: str) -> None:
     assert real_title(title) == ("" if title == "1984" else title)
 
@@ -151,7 +154,9 @@ def test_what_is_no_header_block(read_bytes: Read, text: str) -> None:
     assert (document.title, document.metadata) == ("notes", {})
 
 
-@pytest.mark.parametrize("above", ["", "Ducks\n=====\n\n", ".. comment\n\n.. _anchor:\n\nDucks\n=====\n\nA study\n-------\n\n"])
+@pytest.mark.parametrize(
+    "above", ["", "Ducks\n=====\n\n", ".. comment\n\n.. _anchor:\n\nDucks\n=====\n\nA study\n-------\n\n"]
+)
 def test_a_field_list_at_the_top(read_bytes: Read, above: str) -> None:
     fields = ":Authors: - Ann\n          - Bob\n:Date: $Date: 2020-05-01 $\n:Version: 2\n:orphan:\n:tocdepth: 2\n"
     document = read_bytes("study.rst", f"{above}{fields}\nText.\n")
@@ -221,8 +226,14 @@ def test_aliases_do_not_multiply(read_bytes: Read) -> None:
     assert read_bytes("a.md", f"---\n{rows}\n---\nText\n").metadata == {"k0": "x"}
 
 
+@pytest.mark.parametrize("block", ["---\nauthor: Ann\nx: {}\n---\n", "+++\nx = {}\n+++\n"])
+def test_front_matter_that_is_nested_without_end_does_no_harm(read_bytes: Read, block: str) -> None:
+    assert read_bytes("a.md", block.format("[" * 20_000) + "# Heading\n").title == "Heading"
+
+
 def test_toml(read_bytes: Read) -> None:
-    source = '+++\ntitle = "Ducks"\ndate = 2020-05-01T10:00:00Z\ndraft = false\n[taxonomies]\ntags = ["a", "b"]\n+++\n\n# Heading\n'
+    block = 'title = "Ducks"\ndate = 2020-05-01T10:00:00Z\ndraft = false\n[taxonomies]\ntags = ["a", "b"]\n'
+    source = f"+++\n{block}+++\n\n# Heading\n"
     document = read_bytes("a.md", source)
     assert document.text == source
     assert document.title == "Ducks"
@@ -309,15 +320,39 @@ def test_the_template_of_python_docx_says_nothing(read_bytes: Read) -> None:
     assert read_bytes("a.docx", saved(word)).metadata == {}
 
 
+@pytest.mark.parametrize("core", [b"<broken", b'<!DOCTYPE x [<!ENTITY a "b">]><x>&a;</x>'])
+def test_damaged_properties_do_not_hinder_the_text(read_bytes: Read, core: bytes) -> None:
+    word = docx.Document()
+    word.add_paragraph("Text")
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(word))) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            target.writestr(name, core if name == "docProps/core.xml" else source.read(name))
+    document = read_bytes("a.docx", file.getvalue())
+    assert (document.text, document.title, document.metadata) == ("Text", "a", {})
+
+
 # --- in an index
 
 
 def test_a_folder_whose_metadata_disagree_is_read_whole(tmp_path: Path) -> None:
     docs = tmp_path / "docs"
     docs.mkdir()
-    values = ["rank: 1", "rank: 2a", "rank: 2.5", "rank: true", "rank: [1, 2]", "title: [x]", "id: 3", "_x: 1\nx y: 2", "1: 2"]
+    values = [
+        "rank: 1",
+        "rank: 2a",
+        "rank: 2.5",
+        "rank: true",
+        "rank: [1, 2]",
+        "title: [x]",
+        "id: 3",
+        "_x: 1\nx y: 2",
+        "1: 2",
+    ]
     for number, value in enumerate(values):
-        (docs / f"{number}.md").write_text(f"---\n{value}\ndate: 20{number}0-01-01\n---\n# Ducks {number}\n\nDucks swim.\n")
+        (docs / f"{number}.md").write_text(
+            f"---\n{value}\ndate: 20{number}0-01-01\n---\n# Ducks {number}\n\nDucks swim.\n"
+        )
     index = mw.open(tmp_path / "index", embedder="none")
     report = index.add(docs)
     assert (report.added, report.failed) == (len(values), ())

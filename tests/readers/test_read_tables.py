@@ -207,7 +207,10 @@ def test_archives_that_are_something_else(refusal: Refusal, suffix: str) -> None
     assert "zip bomb" in refusal(f"a.{suffix}", file.getvalue())
     assert "looks like text" in refusal(f"a.{suffix}", b"just words")
     assert "damaged or truncated" in refusal(f"a.{suffix}", b"PK\x03\x04 cut off")
-    assert refusal(f"a.{suffix}", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le")) == "encrypted"
+    assert (
+        refusal(f"a.{suffix}", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"))
+        == "encrypted"
+    )
 
 
 def test_old_files_are_named(refusal: Refusal) -> None:

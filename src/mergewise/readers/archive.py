@@ -81,3 +81,11 @@ def part(archive: zipfile.ZipFile, name: str) -> Any:
     """The root element of an XML part, None if it is missing."""
     data = member(archive, name)
     return None if data is None else parse_xml(data)
+
+
+def spare_part(archive: zipfile.ZipFile, name: str) -> Any:
+    """The root element of a part that the text does not need, None if it is missing or damaged."""
+    try:
+        return part(archive, name)
+    except ReadError:
+        return None

@@ -21,11 +21,11 @@ _NO_NAMES = frozenset(
     "super this elif not and or function match when defined until synchronized import require".split()
 )
 _BEFORE_NAME = re.compile(r"[\w\s:<>,*&\[\]?.@~#$]*")
-_AFTER_HEAD = re.compile(r"[^;=(){}]*(?:\([^;(){}]*\)[^;=(){}]*)*\{?")
 _NAME = re.compile(r"([\w$#~][\w$:~]*)\s*(?:<[\w\s,.?&\[\]]*>\s*)?\Z")
 _ARROW = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var)\s+[\w$]+\s*(?::[^=]*)?=\s*(?:async\s+)?(?:function\b|[\w$]+\s*=>|\(.*=>)"
 )
+_TYPED = re.compile(r"[ \t]*(?::[^\n]*)?\s?\{")
 _SLASHED = re.compile(
     r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*/|.*\Z)', re.DOTALL
 )
@@ -46,6 +46,7 @@ class Language:
     heads: bool = False
     prototypes: bool = False  # `type name(parameters);` at the margin
     arrows: bool = False
+    bodies: tuple[str, ...] = ("{", "=>")  # what ends a head that a keyword begins, before its line ends
 
 
 SCRIPT = Language(
@@ -81,6 +82,7 @@ SQL = Language(
         re.IGNORECASE,
     ),
     _DASHED,
+    bodies=("(",),
 )
 INI = Language(re.compile(r"\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?\Z"), None)
 YAML = Language(re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
@@ -98,15 +100,17 @@ class Definition:
 def definitions(text: str, language: Language) -> Iterator[Definition]:
     blanked = text if language.blanked is None else language.blanked.sub(_blank, text)
     lines = blanked.split("\n")
-    start, taken = 0, -1
+    start, taken, before = 0, -1, ""
     for row, line in enumerate(lines):
         code = line.strip()
         if row > taken and code and len(line) <= MAX_LINE:
             indent = len(line) - len(line.lstrip())
-            length, rows = _head(lines, row, code, indent, language)
+            goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))  # initializers of members
+            length, rows = (0, 0) if goes_on else _head(lines, row, code, indent, language)
             if length:
                 yield Definition(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
                 taken = row + rows
+        before = code or before
         start += len(line) + 1
 
 
@@ -119,14 +123,14 @@ def _head(lines: list[str], row: int, code: str, indent: int, language: Language
     if language is YAML:
         return (len(code), 0) if indent == 0 and language.keyword.match(code) else (0, 0)
     if language.keyword.match(code) or (language.arrows and _ARROW.match(code)):
-        return _keyword_head(lines, row, code, indent)
+        return _keyword_head(lines, row, code, indent, language.bodies)
     return _function(lines, row, indent, language) if language.heads and "(" in code else (0, 0)
 
 
-def _keyword_head(lines: list[str], row: int, code: str, indent: int) -> tuple[int, int]:
+def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tuple[str, ...]) -> tuple[int, int]:
     """A head that a keyword begins: its line, or the lines up to where its parameters end."""
-    if code.count("(") <= code.count(")"):
-        return _until_body(code), 0
+    if code.count("(") <= code.count(")") or "(" in bodies:
+        return _until_body(code, bodies), 0
     head = _joined(lines, row, indent)
     close = _closing(head, head.index("("))
     if close < 0:
@@ -139,9 +143,9 @@ def _joined(lines: list[str], row: int, indent: int) -> str:
     return "\n".join(lines[row : row + _MAX_HEAD_LINES])[indent : indent + MAX_LINE]
 
 
-def _until_body(code: str) -> int:
+def _until_body(code: str, bodies: tuple[str, ...]) -> int:
     """The length of a head on one line: up to what opens its body, where something stands after that."""
-    for mark in ("{", "=>"):
+    for mark in bodies:
         before, found, after = code.partition(mark)
         if found and after.strip():
             return len(before) + len(mark)
@@ -158,13 +162,27 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
     close = _closing(head, len(before))
     if close < 0 or (language.arrows and words > 2):
         return 0, 0
-    tail = _AFTER_HEAD.match(head, close + 1)
-    end = tail.end() if tail else close + 1
+    end = _opening(head, close + 1)
+    if language.arrows and not _TYPED.fullmatch(head, close + 1, end):  # statements need no semicolon there
+        return 0, 0
     declared = language.prototypes and indent == 0 and words and head[end : end + 1] == ";"
     if not head[:end].endswith("{") and not declared:
         return 0, 0
     head = head[:end].rstrip()
     return len(head), head.count("\n")
+
+
+def _opening(head: str, start: int) -> int:
+    """Where the head ends, whose parameters end at `start`: after the brace of its body, or before what is no part of it."""
+    depth = 0
+    for place in range(start, len(head)):
+        sign = head[place]
+        depth += (sign == "(") - (sign == ")")
+        if depth < 0 or sign in ";}" or (sign == "=" and not depth):
+            return place
+        if sign == "{" and not depth:
+            return place + 1
+    return start
 
 
 def _closing(head: str, start: int) -> int:

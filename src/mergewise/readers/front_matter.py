@@ -29,7 +29,7 @@ def yaml_pairs(source: str) -> Pairs:
     source = source[:_MAX_SOURCE]
     try:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError):
+    except (yaml.YAMLError, ValueError, RecursionError):
         return [(key, _unquoted(key, value)) for key, value in _LINE.findall(source)]
     if not isinstance(root, yaml.MappingNode):
         return []
@@ -48,7 +48,7 @@ def toml_pairs(source: str) -> Pairs:
 
     try:
         table = tomllib.loads(source[:_MAX_SOURCE])
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return []
     inner = table.get("taxonomies")
     return [*_toml(table), *_toml(inner if isinstance(inner, dict) else {})]

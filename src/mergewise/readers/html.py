@@ -125,7 +125,7 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     return (
         (document if body is None else body),
         one_line(title),
-        found(pair for pair in pairs if pair[0] not in _TITLES),
+        found((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)),
     )
 
 

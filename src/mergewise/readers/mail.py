@@ -23,6 +23,7 @@ _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path", "mime-version")
 _MAX_MESSAGES = 100_000
+_MAX_CHECKS = 5_000_000  # the parser compares each line with the bounds of all parts that are open
 
 
 def read_eml(data: bytes) -> Parsed:
@@ -48,6 +49,8 @@ def read_mbox(data: bytes) -> Parsed:
 
 
 def _message(data: bytes) -> EmailMessage:
+    if data.count(b"boundary=") * data.count(b"\n") > _MAX_CHECKS:
+        raise ReadError("a message of too many parts")
     message = message_from_bytes(data, policy=policy.default)
     assert isinstance(message, EmailMessage)
     return message

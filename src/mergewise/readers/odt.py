@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import opened, part
+from mergewise.readers.archive import opened, part, spare_part
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.grid import Cell, fill
 from mergewise.readers.properties import dublin_core
@@ -34,7 +34,7 @@ class Styles:
 def read_odt(data: bytes) -> Parsed:
     with opened(data, "ODT") as archive:
         _refuse_encrypted(part(archive, "META-INF/manifest.xml"))
-        content, meta = part(archive, "content.xml"), part(archive, "meta.xml")
+        content, meta = part(archive, "content.xml"), spare_part(archive, "meta.xml")
     body = first(content, "body", "text")
     if body is None:
         raise ReadError("an office file or ZIP archive, but not an OpenDocument text")
