@@ -161,6 +161,15 @@ def test_the_name_that_excel_gave_the_only_sheet_is_no_heading(read_bytes: Read)
     assert (document.text, document.outline, document.title) == ("word: x; other: y", (), "list")
 
 
+def test_a_long_narrow_sheet(read_bytes: Read) -> None:
+    workbook = openpyxl.Workbook(write_only=True)
+    sheet = workbook.create_sheet("Ducks")
+    sheet.append(["id", "name"])
+    for number in range(6_000):
+        sheet.append([number, f"duck {number}"])
+    assert units(read_bytes("a.xlsx", saved(workbook)))[-1] == "id: 5999; name: duck 5999"
+
+
 def test_formulas_count_by_their_last_result(read_bytes: Read) -> None:
     workbook = openpyxl.Workbook()
     workbook.active.append(["a", "=1+1"])

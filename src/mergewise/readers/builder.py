@@ -37,6 +37,8 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """`text` with every run of white space, no-break spaces included, made one space."""
+    if text.isprintable() and "  " not in text:  # most text: nothing invisible, and no white space but single spaces
+        return text.strip()
     return _BLANKS.sub(" ", visible(text)).strip()
 
 

@@ -19,7 +19,6 @@ from mergewise.readers.table import MAX_ROWS, write_rows
 
 _PERCENT = re.compile(r"0(?:\.(0+))?%")
 _DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Лист|シート)\s?\d*", re.IGNORECASE)
-_MAX_COLUMNS = 2_000
 _MAX_GRID = 3 * MAX_ROWS  # rows with nothing in them, which a sheet may list too
 
 
@@ -56,7 +55,7 @@ def _sheet(sheet: Any, builder: Builder, *, named: bool) -> None:
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
-    for number, row in enumerate(sheet.iter_rows(max_col=_MAX_COLUMNS), start=1):
+    for number, row in enumerate(sheet.iter_rows(), start=1):
         if number > _MAX_GRID:
             raise ReadError(f"a sheet of more than {_MAX_GRID} rows: split it")
         texts = [_text(cell) for cell in row]
