@@ -263,7 +263,8 @@ def test_numbers_beyond_the_store_are_left_out() -> None:
 
 def test_html(read_bytes: Read) -> None:
     page = """<html lang="de"><head><title>Untitled</title>
-    <meta property="og:title" content="Enten"><meta name="author" content="Ann"><meta name="DC.creator" content="Bob">
+    <meta property="og:title" content="Enten"><meta name="author" content="Ann">
+    <meta property="article:author" content="https://x.org/ann"><meta name="DC.creator" content="Bob">
     <meta property="article:published_time" content="2020-05-01T08:00:00Z">
     <meta property="article:modified_time" content="2020-06-01"><meta name="keywords" content="Teich, Ente">
     <meta property="og:description" content="Über Enten"><meta name="viewport" content="width=device-width">

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import zipfile
 from collections.abc import Callable
 
 import pytest
@@ -80,6 +81,20 @@ def test_a_deck_of_pictures(refusal: Refusal) -> None:
 def test_too_many_slides(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_MAX_SLIDES", 0)
     assert refusal("a.pptx", saved(deck())) == "more than 0 slides"
+
+
+def test_entities_are_refused(refusal: Refusal) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(deck()))) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>' if name == "ppt/slides/slide1.xml" else b""
+            target.writestr(name, bomb + source.read(name))
+    assert refusal("a.pptx", file.getvalue()) == "ppt/slides/slide1.xml declares XML entities"
+
+
+def test_a_damaged_deck(refusal: Refusal) -> None:
+    whole = saved(deck())
+    assert refusal("a.pptx", whole[: len(whole) // 2]) == "damaged or truncated PPTX"
 
 
 def test_the_missing_extra_is_named(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,7 +201,8 @@ def _value(key: str, raw: object) -> MetadataValue | None:
         text = _cut(one_line(str(raw)))
         if key in DATE_KEYS:
             text = iso_date(text)
-        return None if not text or (key == "author" and text.lower() in _RUBBISH) else text
+        nobody = key == "author" and (text.lower() in _RUBBISH or text.startswith(("http://", "https://")))
+        return None if not text or nobody else text
     if isinstance(raw, bool | float):
         return raw
     if isinstance(raw, int):
