@@ -51,3 +51,29 @@ def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
 def test_what_cannot_be_indexed_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
         Input("d", Document(id="d", text=text)).document()
+
+
+@pytest.mark.parametrize("units", [((0, 4), (5, 8)), [[0, 4], [5, 8]], [(0, 4), [5, 8]]])
+def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> None:
+    assert Input("d", replace(DOCUMENT, units=units)).document().units == ((0, 4), (5, 8))
+
+
+@pytest.mark.parametrize(
+    ("units", "reason"),
+    [
+        ([(0, 4), (3, 8)], r"unit 2 \(3, 8\) begins before unit 1 ends at 4"),
+        ([(5, 8), (0, 4)], r"unit 2 \(0, 4\) begins before unit 1"),
+        ([(0, 99)], r"unit 1 \(0, 99\) does not lie in the text of 14 characters"),
+        ([(-3, 4)], "does not lie in the text"),
+        ([(4, 4)], "is empty"),
+        ([(4, 5)], "nothing but white space"),
+        ([(0, 4, 8)], "is not a pair"),
+        ([(0, 4.0)], "is not a pair"),
+        ([(False, True)], "is not a pair"),
+        (["04"], "unit 1 '04' is not a pair"),
+        ([4], "is not a pair"),
+    ],
+)
+def test_units_that_cannot_be_are_named(units: tuple[tuple[int, int], ...], reason: str) -> None:
+    with pytest.raises(ReadError, match=reason):
+        Input("d", replace(DOCUMENT, units=units)).document()

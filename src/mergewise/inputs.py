@@ -80,7 +80,28 @@ class Input:
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
             raise ReadError("not valid Unicode: it holds half a surrogate pair")
-        return document
+        return replace(document, units=_checked_units(document)) if document.units else document
+
+
+def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
+    """The units as tuples. They must be spans inside the text that hold something, in order and apart."""
+    units: list[tuple[int, int]] = []
+    end = 0
+    for number, unit in enumerate(document.units, start=1):
+        named = f"unit {number} {unit!r:.60}"
+        if not isinstance(unit, tuple | list) or len(unit) != 2 or not all(type(offset) is int for offset in unit):
+            raise ReadError(f"{named} is not a pair (start, end) of whole numbers")
+        if not 0 <= unit[0] < unit[1] <= len(document.text):
+            raise ReadError(f"{named} does not lie in the text of {len(document.text)} characters, or is empty")
+        if not document.text[unit[0] : unit[1]].strip():
+            raise ReadError(f"{named} holds nothing but white space")
+        if unit[0] < end:
+            raise ReadError(
+                f"{named} begins before unit {number - 1} ends at {end}: units are sorted and do not overlap"
+            )
+        units.append((unit[0], unit[1]))
+        end = unit[1]
+    return tuple(units)
 
 
 def inputs_of(

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 MetadataValue: TypeAlias = str | int | float | bool
 Metadata: TypeAlias = Mapping[str, MetadataValue]
 
+
+class FileMetadata(dict[str, MetadataValue]):
+    """Metadata that a reader found in a file. What does not fit an index is left out of it, where a caller's is refused."""
+
+
 RowId: TypeAlias = Annotated[int, "row"]
 """The number of a row in the record's own view. A builder counts from 0 in each document; a store moves the numbers."""
 LeafId: TypeAlias = Annotated[int, "leaf"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
+from mergewise.errors import ReadError
 from mergewise.readers import read
 from mergewise.types import Document
 
@@ -28,6 +30,14 @@ def check(document: Document) -> Document:
         assert (page.number, page.start) == (number, end)
         end = page.end
     assert not document.pages or end == len(document.text)
+    end = 0
+    for start, after in document.units:
+        assert end <= start < after <= len(document.text)
+        assert document.text[start:after].strip() == document.text[start:after]
+        end = after
+    for key, value in document.metadata.items():
+        assert key.isidentifier() and key == key.lower() and not key.startswith("_") and key not in ("id", "title")
+        assert type(value) in (str, int, float, bool) and value != ""
     return document
 
 
@@ -41,6 +51,21 @@ def read_bytes(tmp_path: Path) -> Callable[[str, bytes | str], Document]:
         return check(read(path))
 
     return write_and_read
+
+
+@pytest.fixture
+def refusal(tmp_path: Path) -> Callable[[str, bytes | str], str]:
+    """Writes a file that cannot be read, and gives the reason."""
+
+    def write_and_fail(name: str, content: bytes | str) -> str:
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        with pytest.raises(ReadError) as caught:
+            read(path)
+        assert "\n" not in caught.value.message
+        return caught.value.message
+
+    return write_and_fail
 
 
 @pytest.fixture
@@ -62,13 +87,14 @@ def _pdf(objects: Sequence[bytes], trailer: bytes = b"") -> bytes:
 
 @pytest.fixture
 def make_pdf() -> Callable[..., bytes]:
-    """A PDF of pages of lines; `bookmarks` are (title, page); `title` goes into the document information."""
+    """A PDF of pages of lines; `bookmarks` are (title, page); `title` and `info` go into the document information."""
 
     def make(
         pages: Sequence[Sequence[PdfLine]],
         bookmarks: Sequence[tuple[str, int]] = (),
         title: str = "",
         encrypted: bool = False,
+        info: Mapping[str, str] = MappingProxyType({}),
     ) -> bytes:
         first_page = 6
         first_mark = first_page + 2 * len(pages)
@@ -98,8 +124,9 @@ def make_pdf() -> Callable[..., bytes]:
                 % (name.encode(), first_page + 2 * page, chain)
             )
         trailer = b""
-        if title:
-            objects.append(b"<< /Title (%s) >>" % title.encode())
+        if title or info:
+            fields = b" ".join(b"/%s (%s)" % (k.encode(), v.encode()) for k, v in {"Title": title, **info}.items())
+            objects.append(b"<< %s >>" % fields)
             trailer += b"/Info %d 0 R" % len(objects)
         if encrypted:
             objects.append(b"<< /Filter /Standard /V 1 /R 2 /P -44 /O (%s) /U (%s) >>" % (b"o" * 32, b"u" * 32))

@@ -15,6 +15,15 @@ from mergewise.types import Document
 
 MAGIC = [b"", b"%PDF-1.4\n", b"PK\x03\x04", b"\xff\xfe"]
 BEGINNINGS = [*MAGIC, b"<html><body>", b"<article><body><p>", b"# A\n\n", b"A\n=\n\n"]
+BEGINNINGS += [
+    b"---\na: &x [",
+    b"+++\na = 1\n+++\n",
+    b"PEP: 1\nTitle: x\n",
+    b"a;b\n1;2\n",
+    b'{"cells": [{"source": "',
+    b'{"a": [',
+]
+BEGINNINGS += [b"Subject: x\n\n", b"From a\nSubject: x\n\n", b"class A:\n    def f(", b"int f(\n"]
 MARKUP = st.text(alphabet="ab \n#=-*_`[]()<>&;:|.!/\"'0123{}\\~+^", max_size=200).map(str.encode)
 
 

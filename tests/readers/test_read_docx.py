@@ -13,7 +13,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
 from mergewise.errors import ReadError
-from mergewise.readers import docx as reader
+from mergewise.readers import archive as zip_reader
 from mergewise.readers import read
 from mergewise.readers.numbering import Level, Numbering
 from mergewise.readers.omml import formula
@@ -181,7 +181,7 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
 def test_parts_are_read_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     word = docx.Document()
     word.add_paragraph("long " * 1_000)
-    monkeypatch.setattr(reader, "MAX_PART", 2_000)
+    monkeypatch.setattr(zip_reader, "MAX_PART", 2_000)
     assert "unpacks to more than" in refusal(tmp_path / "a.docx", saved(word))
 
 

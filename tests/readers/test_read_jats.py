@@ -52,7 +52,14 @@ def test_article(read_bytes: Read) -> None:
         (2, "Acknowledgements"),
     ]
     assert document.title == "On ducks"
-    assert document.metadata == {"doi": "10.1/x", "journal": "Ponds", "year": 2020}
+    assert document.metadata == {
+        "author": "Drake",
+        "date": "2020",
+        "doi": "10.1/x",
+        "journal": "Ponds",
+        "keywords": "pond, duck",
+        "year": 2020,
+    }
 
 
 LAUGHS = "".join(f'<!ENTITY {y} "{f"&{x};" * 10}">' for x, y in zip("abcdefghi", "bcdefghiz", strict=True))

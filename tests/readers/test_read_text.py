@@ -126,7 +126,7 @@ nested:
 """
     document = read_bytes("a.md", source)
     assert document.title == "The: title"
-    assert document.metadata == {"draft": True, "weight": 3, "share": 0.5, "version": "1.2.3"}
+    assert document.metadata == {"draft": True, "weight": 3, "share": 0.5, "version": "1.2.3", "keywords": "a, b"}
     assert outline(document) == [(1, "Heading")]
     assert marked(document) == ["# Heading"]
 

@@ -1,7 +1,8 @@
 """Files to documents: `read` one, `find_files` many.
 
-`SUFFIXES` names the reader of each kind of file. A reader is a function from bytes to `Parsed`. Whatever its parser raises,
-`read` raises a ReadError with a reason in one line. Parsers are imported when first used.
+`SUFFIXES` names the reader of each kind of file, `WALKED` those that a folder is searched for. A reader is a function from
+bytes to `Parsed`. Whatever its parser raises, `read` raises a ReadError with a reason in one line. Parsers are imported when
+first used.
 """
 
 from __future__ import annotations
@@ -14,36 +15,62 @@ from typing import TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Parsed
+from mergewise.readers.delimited import read_csv, read_tsv
 from mergewise.readers.docx import read_docx
+from mergewise.readers.epub import read_epub
 from mergewise.readers.html import read_html
 from mergewise.readers.jats import read_jats
+from mergewise.readers.mail import read_eml, read_mbox
 from mergewise.readers.markdown import read_markdown
+from mergewise.readers.notebook import read_notebook
+from mergewise.readers.odt import read_odt
 from mergewise.readers.pdf import read_pdf
 from mergewise.readers.plain import read_plain
+from mergewise.readers.pptx import read_pptx
+from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
+from mergewise.readers.source import LANGUAGES, reader_of
+from mergewise.readers.xlsx import read_xlsx
 from mergewise.types import Document
 
-__all__ = ["MAX_BYTES", "SUFFIXES", "Parsed", "Reader", "find_files", "read"]
+__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "Parsed", "Reader", "find_files", "read"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
 
 MAX_BYTES = 200_000_000
 
 SUFFIXES: dict[str, Reader] = {
+    ".csv": read_csv,
     ".docx": read_docx,
+    ".eml": read_eml,
+    ".epub": read_epub,
     ".htm": read_html,
     ".html": read_html,
+    ".ipynb": read_notebook,
+    ".jsonl": read_json_lines,
     ".log": read_plain,
     ".markdown": read_markdown,
+    ".mbox": read_mbox,
     ".md": read_markdown,
+    ".ndjson": read_json_lines,
     ".nxml": read_jats,
+    ".odt": read_odt,
     ".pdf": read_pdf,
+    ".pptx": read_pptx,
     ".rst": read_rst,
     ".text": read_plain,
+    ".tsv": read_tsv,
     ".txt": read_plain,
     ".xhtml": read_html,
+    ".xlsx": read_xlsx,
     ".xml": read_jats,
+    ".json": read_json,
+    **{suffix: reader_of(language) for suffix, language in LANGUAGES.items()},
 }
+_CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
+WALKED = frozenset(SUFFIXES) - _CONFIGURATION
+"""The suffixes that a folder is searched for. Configuration and JSON are read where they are named: in a folder of documents
+they are mostly there to build it, and their words would be found in place of its text."""
 
 
 def read(path: Path, *, id: str | None = None) -> Document:
@@ -69,7 +96,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
     return Document(
         id=path.as_posix() if id is None else id,
         text=parsed.text,
-        title=parsed.title or path.stem,
+        title=parsed.title or (path.name if path.suffix.lower() in LANGUAGES else path.stem),
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,
@@ -82,7 +109,7 @@ def find_files(
 ) -> Iterator[Path]:
     """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
 
-    A folder is walked in sorted order, without hidden entries and files of unknown suffix, which are counted by suffix in
+    A folder is walked in sorted order, without hidden entries. Files whose suffix is not in `WALKED` are counted by suffix in
     `left_out`. A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives
     the reason. What lies in one of the folders `without` is not looked at.
     """
@@ -107,7 +134,7 @@ def _walk(folder: Path, seen: set[Path], left_out: Counter[str]) -> Iterator[Pat
         if is_folder:
             yield from _walk(entry, seen, left_out)
         elif entry.is_file() and _is_new(entry, seen):
-            if entry.suffix.lower() in SUFFIXES:
+            if entry.suffix.lower() in WALKED:
                 yield entry
             else:
                 left_out[entry.suffix.lower()] += 1

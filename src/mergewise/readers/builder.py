@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mergewise.readers.titles import title_among
 from mergewise.types import Heading, Metadata, Page
 
 # Control characters, soft hyphens, zero-width spaces, byte order marks, lone surrogates and PDFium's hyphen marks
@@ -36,17 +37,14 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """`text` with every run of white space, no-break spaces included, made one space."""
+    if text.isprintable() and "  " not in text:  # most text: nothing invisible, and no white space but single spaces
+        return text.strip()
     return _BLANKS.sub(" ", visible(text)).strip()
 
 
 def tidy(text: str) -> str:
     """`text` with its line breaks kept, everything else in each line collapsed, and no blank lines."""
     return "\n".join(line for line in map(one_line, text.split("\n")) if line)
-
-
-def first_title(outline: Sequence[Heading]) -> str:
-    """The first heading of level 1, which is the title of a document that declares none."""
-    return next((heading.title for heading in outline if heading.level == 1), "")
 
 
 class Builder:
@@ -59,6 +57,12 @@ class Builder:
         self._page_starts: list[int] = []
         self._opened_pages = 0
         self._after_item = False
+        self._units: list[tuple[int, int]] = []
+
+    @property
+    def length(self) -> int:
+        """The characters of text so far."""
+        return self._length
 
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)
@@ -86,14 +90,29 @@ class Builder:
         cells = ([one_line(cell) for cell in row] for row in rows)
         self._append("\n".join(f"| {' | '.join(row)} |" for row in cells if any(row)))
 
+    def unit(self, text: str) -> None:
+        """A passage that stands alone, such as a row of a table or a record."""
+        if block := tidy(text):
+            start = self._append(block)
+            self._units.append((start, self._length))
+
+    def part(self, parsed: Parsed, *, shift: int = 0) -> None:
+        """What another reader made of a part of the file, its headings `shift` levels lower."""
+        if parsed.text.strip():
+            start = self._append(parsed.text)
+            self._outline += [Heading(h.level + shift, h.title, h.start + start, h.end + start) for h in parsed.outline]
+            self._units += [(begin + start, end + start) for begin, end in parsed.units]
+
     def page(self) -> None:
         """Begin a page with the block that is appended next; without such a block the page is empty."""
         self._opened_pages += 1
 
-    def parsed(self, title: str = "", metadata: Metadata | None = None) -> Parsed:
+    def parsed(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
+        """What was built. Without a title, a heading is it, unless headings only name parts (`headed=False`)."""
         text = "".join(self._pieces)
         outline = tuple(self._outline)
-        return Parsed(text, one_line(title) or first_title(outline), outline, self._pages(), metadata or {})
+        title = one_line(title) or (title_among(outline) if headed else "")
+        return Parsed(text, title, outline, self._pages(), metadata or {}, tuple(self._units))
 
     def _append(self, block: str, *, item: bool = False) -> int:
         if not block:

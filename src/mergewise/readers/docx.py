@@ -8,26 +8,22 @@ footers, comments, deleted and hidden text, pictures, charts.
 
 from __future__ import annotations
 
-import io
 import posixpath
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from mergewise.errors import ReadError
+from mergewise.readers.archive import opened, part
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.grid import Cell, fill
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.omml import formula
-from mergewise.readers.sniff import mismatch
-from mergewise.readers.xml import attribute, children, first, local, parse_xml, value
-
-MAX_UNPACKED = 200_000_000
-MAX_PART = 50_000_000
-_SUSPICIOUS_SIZE, _SUSPICIOUS_RATIO = 50_000_000, 200
+from mergewise.readers.properties import core_properties
+from mergewise.readers.xml import attribute, children, first, local, value
+from mergewise.types import FileMetadata
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _GONE = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
@@ -52,6 +48,7 @@ class Package:
     numbering: Numbering
     notes: dict[tuple[str, str], Any]
     title: str = ""
+    metadata: FileMetadata = field(default_factory=FileMetadata)
     shift: int = field(default=0)  # added to the level of headings: 1 once a title has been read, which is level 1
 
 
@@ -60,75 +57,41 @@ def read_docx(data: bytes) -> Parsed:
     builder = Builder()
     for block in _unwrapped(package.body):
         _block(block, builder, package)
-    return builder.parsed(package.title)
+    return builder.parsed(package.title, package.metadata)
 
 
 # --- the package -------------------------------------------------------------------------------------------------
 
 
 def _open(data: bytes) -> Package:
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        if "EncryptedPackage".encode("utf-16-le") in data:
-            raise ReadError("encrypted", "save it without a password")
-        raise ReadError("an old Word file (.doc)", "save it as .docx")
-    if not data.startswith(b"PK"):
-        raise ReadError(mismatch("a DOCX", data))
-    try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-    except zipfile.BadZipFile as error:
-        raise ReadError("damaged or truncated DOCX") from error
-    with archive:
-        _refuse_bomb(archive, len(data))
+    with opened(data, "DOCX") as archive:
         return _package(archive)
-
-
-def _refuse_bomb(archive: zipfile.ZipFile, packed: int) -> None:
-    unpacked = sum(entry.file_size for entry in archive.infolist())
-    suspicious = unpacked > _SUSPICIOUS_SIZE and unpacked > _SUSPICIOUS_RATIO * packed
-    if unpacked > MAX_UNPACKED or suspicious:
-        raise ReadError(f"unpacks to {unpacked // 1_000_000} MB (a zip bomb?)")
-    if any(entry.flag_bits & 1 for entry in archive.infolist()):
-        raise ReadError("encrypted", "save it without a password")
 
 
 def _package(archive: zipfile.ZipFile) -> Package:
     main = _related(archive, "").get("officeDocument", "")
-    body = first(_part(archive, main), "body")
+    body = first(part(archive, main), "body")
     if body is None:
         raise ReadError("an office file or ZIP archive, but not a Word document")
-    parts = {kind: _part(archive, name) for kind, name in _related(archive, main).items() if kind in _USED}
-    core = _part(archive, "docProps/core.xml")
-    title = "" if core is None else next((e.text or "" for e in core if local(e) == "title"), "")
+    parts = {kind: part(archive, name) for kind, name in _related(archive, main).items() if kind in _USED}
+    title, metadata = core_properties(archive)
     return Package(
         body,
         _styles(parts.get("styles")),
         read_numbering(parts.get("numbering")),
         _notes(parts.values()),
-        one_line(title),
+        title,
+        metadata,
     )
 
 
 _USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
 
 
-def _part(archive: zipfile.ZipFile, name: str) -> Any:
-    """The root element of a part, None if it is missing."""
-    try:
-        with archive.open(name) as file:
-            data = file.read(MAX_PART + 1)
-    except KeyError:
-        return None
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise ReadError("damaged or truncated DOCX") from error
-    if len(data) > MAX_PART:
-        raise ReadError(f"{name} unpacks to more than {MAX_PART // 1_000_000} MB")
-    return parse_xml(data)
-
-
 def _related(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
     """The names of the parts that are related to `source`, by the last word of the relation's type."""
     folder, name = posixpath.split(source)
-    relations = _part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
+    relations = part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
     parts: dict[str, str] = {}
     for relation in () if relations is None else relations:
         kind = (relation.get("Type") or "").rpartition("/")[2]

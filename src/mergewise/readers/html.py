@@ -18,6 +18,9 @@ from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, tidy
 from mergewise.readers.decoding import decode
 from mergewise.readers.grid import Cell, fill
+from mergewise.readers.metadata import TEXT_KEYS, found, key_of
+from mergewise.readers.titles import real_title
+from mergewise.types import FileMetadata
 
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]*?(?:charset|encoding)\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
@@ -46,6 +49,9 @@ _BLOCKS = _CONTAINERS | _names(
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]?[a-z]+")
 _FOOTNOTE_MARK = re.compile(r"\[?\s*[\w*†‡]{1,4}\s*\]?")
+
+_META_KEYS = TEXT_KEYS - {"type"}
+_TITLES = ("og_title", "citation_title", "dc_title", "twitter_title")  # the best first is the page's own `title`
 
 _SMALL_PAGE = 5_000  # characters
 _LAYOUT_CELL = 1_000  # characters: no data cell is that long
@@ -81,7 +87,12 @@ class Lines:
 
 
 def read_html(data: bytes) -> Parsed:
-    body, title = _parse(data)
+    return parse_html(data)
+
+
+def parse_html(data: bytes, charset: str = "") -> Parsed:
+    """The page in `data`; `charset` is the encoding that whoever sent it declares, which goes before the page's own."""
+    body, title, metadata = _parse(data, charset)
     weights = _weigh(body, _is_never)
     root = _main(body, weights)
 
@@ -92,15 +103,15 @@ def read_html(data: bytes) -> Parsed:
     size, _ = weights[body]
     if not parsed.text or 2 * len(parsed.text) < size <= _SMALL_PAGE:
         parsed = _render(body, body, _is_never)
-    return replace(parsed, title=title or parsed.title)
+    return replace(parsed, title=title or parsed.title, metadata=metadata)
 
 
-def _parse(data: bytes) -> tuple[Any, str]:
-    """The body element and the title."""
+def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
+    """The body element, the title and the metadata."""
     from lxml import etree, html
 
     declared = _CHARSET.search(data[:4096])
-    text = _DECLARATION.sub("", decode(data, declared[1].decode("ascii") if declared else ""))
+    text = _DECLARATION.sub("", decode(data, charset or (declared[1].decode("ascii") if declared else "")))
     # Without huge_tree, libxml2 drops in silence what is nested more than 256 deep. HTML has no entities to expand.
     parser = html.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, huge_tree=True)
     try:
@@ -108,7 +119,25 @@ def _parse(data: bytes) -> tuple[Any, str]:
     except etree.ParserError as error:
         raise ReadError("no text") from error
     body = document.find("body")
-    return (document if body is None else body), one_line(document.findtext(".//title") or "")
+    pairs = _meta(document)
+    titles = [document.findtext("head/title") or "", *(value for name, value in pairs if name in _TITLES)]
+    title = next((title for title in map(real_title, titles) if title), "")
+    return (
+        (document if body is None else body),
+        one_line(title),
+        found((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)),
+    )
+
+
+def _meta(document: Any) -> list[tuple[str, str]]:
+    """What the page says of itself in `meta` elements, by name, and its language."""
+    pairs = []
+    for element in document.iter("meta"):
+        name = element.get("name") or element.get("property") or element.get("itemprop") or ""
+        key = key_of(name)
+        if key in _META_KEYS or key in _TITLES:
+            pairs.append((key, element.get("content") or ""))
+    return [*pairs, ("language", document.get("lang") or "")]
 
 
 def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:

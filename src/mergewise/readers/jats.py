@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import unescape
+from itertools import takewhile
 from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.grid import Cell, fill
+from mergewise.readers.metadata import found, iso_date
 from mergewise.readers.sniff import mismatch
-from mergewise.readers.xml import children, first, local, parse_xml
-from mergewise.types import MetadataValue
+from mergewise.readers.xml import attribute, children, first, local, parse_xml
+from mergewise.types import FileMetadata
 
 _SECTIONS = {"sec", "app", "ack", "notes", "glossary", "bio"}
 _WRAPPERS = {
@@ -78,17 +80,47 @@ def _front(meta: Any, builder: Builder) -> None:
             builder.paragraph(f"{_text(first(group, 'title')) or 'Keywords'}: {', '.join(words)}")
 
 
-def _metadata(article: Any) -> dict[str, MetadataValue]:
+def _metadata(article: Any) -> FileMetadata:
     front = first(article, "front")
     if front is None:
-        return {}
+        return FileMetadata()
+    meta = first(front, "article-meta")
     ids = {element.get("pub-id-type"): _text(element) for element in front.iter() if local(element) == "article-id"}
-    years = [_text(year) for date in front.iter() if local(date) == "pub-date" for year in children(date, "year")]
     journal = next((_text(element) for element in front.iter() if local(element) == "journal-title"), "")
-    metadata: dict[str, MetadataValue] = {"doi": ids.get("doi", ""), "journal": journal}
-    if dated := sorted(int(year) for year in years if year.isdecimal()):
-        metadata["year"] = dated[0]  # the earliest, since the printed issue may come a year later
-    return {key: value for key, value in metadata.items() if value}
+    dates = sorted(filter(None, (_date(element) for element in front.iter() if local(element) == "pub-date")))
+    published = dates[0] if dates else ""  # the earliest, since the printed issue may come a year later
+    full = next((date for date in dates if date.startswith(published) and len(date) == 10), published)
+    words = [_text(word) for group in children(meta, "kwd-group") for word in children(group, "kwd")]
+    subjects = [_text(element) for element in front.iter() if local(element) == "subject"]
+    return found(
+        [
+            ("author", ", ".join(_authors(meta))),
+            ("date", full),
+            ("year", published[:4]),
+            ("doi", ids.get("doi", "")),
+            ("journal", journal),
+            ("keywords", ", ".join(words)),
+            ("subject", subjects[0] if subjects else ""),
+            ("language", attribute(article, "lang")),
+        ]
+    )
+
+
+def _date(element: Any) -> str:
+    numbers = [_text(first(element, name)) for name in ("year", "month", "day")]
+    known = list(takewhile(str.isdecimal, numbers))
+    return iso_date("-".join(known)) if known else ""
+
+
+def _authors(meta: Any) -> Iterator[str]:
+    for group in children(meta, "contrib-group"):
+        for person in children(group, "contrib"):
+            if person.get("contrib-type", "author") == "author":
+                name = first(person, "name")
+                given, family = _text(first(name, "given-names")), _text(first(name, "surname"))
+                text = f"{given} {family}".strip() or _text(first(person, "collab"))
+                if text:
+                    yield text
 
 
 def _section(section: Any, builder: Builder, level: int) -> None:

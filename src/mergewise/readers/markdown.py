@@ -1,7 +1,7 @@
 """Markdown: the source is the text; headings come from a CommonMark parser.
 
-Headings inside quotes and list items do not divide the document, and are no part of the outline. Of front matter only
-`key: value` lines with a scalar value become metadata; anything else is just text.
+Headings inside quotes and list items do not divide the document, and are no part of the outline. Front matter (YAML between
+`---`, TOML between `+++`) or a header block gives title and metadata, and stays in the text.
 """
 
 from __future__ import annotations
@@ -10,32 +10,42 @@ import re
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from mergewise.readers.builder import Parsed, first_title, one_line
+from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
-from mergewise.types import Heading, MetadataValue
+from mergewise.readers.front_matter import Pairs, toml_block, toml_pairs, yaml_pairs
+from mergewise.readers.header import header_pairs, title_in
+from mergewise.readers.metadata import found
+from mergewise.readers.titles import title_among
+from mergewise.types import Heading
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_SCALAR = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\[{|>&*!#].*?)\s*$", re.MULTILINE)
-_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?")
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `# Title {#anchor .class}`, as many site generators write
 
 
 def read_markdown(data: bytes) -> Parsed:
+    return parse_markdown(decode(data))
+
+
+def parse_markdown(text: str) -> Parsed:
     from markdown_it import MarkdownIt
     from mdit_py_plugins.front_matter import front_matter_plugin
 
-    text = decode(data)
     blocks = MarkdownIt("commonmark").use(front_matter_plugin).disable("inline")
     inline = MarkdownIt("commonmark")
     references: dict[str, Any] = {}
-    tokens = blocks.parse(text, references)
+    toml, skipped = toml_block(text)
+    tokens = blocks.parse(_blanked(text, skipped), references)
     outline = tuple(_headings(text, tokens, inline, references))
-    metadata = _front_matter(tokens)
-    title = str(metadata.pop("title", "")) or first_title(outline)
-    return Parsed(text, title, outline, metadata=metadata)
+    pairs = toml_pairs(toml) if toml else _front_matter(tokens) or header_pairs(text)
+    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=found(pairs))
+
+
+def _blanked(text: str, end: int) -> str:
+    """The text with nothing but line breaks before `end`, so that offsets and line numbers stay."""
+    return "\n" * text.count("\n", 0, end) + text[end:] if end else text
 
 
 def _headings(text: str, tokens: list[Token], inline: MarkdownIt, references: dict[str, Any]) -> list[Heading]:
@@ -62,16 +72,5 @@ def _shown(token: Token) -> str:
     return token.content if token.type in ("text", "text_special", "code_inline", "image") else ""
 
 
-def _front_matter(tokens: list[Token]) -> dict[str, MetadataValue]:
-    source = tokens[0].content if tokens and tokens[0].type == "front_matter" else ""
-    return {key: _scalar(value) for key, value in _SCALAR.findall(source)}
-
-
-def _scalar(value: str) -> MetadataValue:
-    if value[0] in "\"'" and value[-1] == value[0] and len(value) > 1:
-        return value[1:-1]
-    if value in ("true", "false"):
-        return value == "true"
-    if match := _NUMBER.fullmatch(value):
-        return float(value) if match[2] else int(value)
-    return value
+def _front_matter(tokens: list[Token]) -> Pairs:
+    return yaml_pairs(tokens[0].content) if tokens and tokens[0].type == "front_matter" else []

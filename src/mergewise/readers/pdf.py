@@ -20,7 +20,9 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.metadata import found
 from mergewise.readers.sniff import mismatch
+from mergewise.readers.titles import is_generic, is_numbered, real_title
 
 _PDFIUM = threading.Lock()  # PDFium is not thread-safe
 
@@ -32,6 +34,7 @@ _LARGER = 1.1
 _MAX_HEADING = 160  # characters
 _MAX_HEADING_LINES = 3
 _RUNNING_HEAD_PAGES = 3
+_PROPERTIES = ("Author", "CreationDate", "ModDate", "Subject", "Keywords")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,17 +75,17 @@ PageLines = list[Line]
 def read_pdf(data: bytes) -> Parsed:
     if b"%PDF-" not in data[:1024]:
         raise ReadError(mismatch("a PDF", data))
-    pages, bookmarks, title = _extract(data)
+    pages, bookmarks, properties = _extract(data)
     if not any(pages):
         raise ReadError("no text (a scan?)", "run text recognition (OCR) on it first")
     headings = _from_bookmarks(pages, bookmarks) or _from_type(pages)
-    return _write(pages, headings, title)
+    return _write(pages, headings, properties)
 
 
 # --- PDFium ------------------------------------------------------------------------------------------------------
 
 
-def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], str]:
+def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], dict[str, str]]:
     import pypdfium2
 
     with _PDFIUM:
@@ -94,7 +97,7 @@ def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], str]:
             raise ReadError("damaged PDF") from error
         with closing(document):
             pages = [_page_lines(document, number) for number in range(len(document))]
-            return pages, list(_bookmarks(document)), document.get_metadata_dict().get("Title", "")
+            return pages, list(_bookmarks(document)), document.get_metadata_dict()
 
 
 def _bookmarks(document: Any) -> Iterator[Bookmark]:
@@ -272,7 +275,7 @@ def _reads_like_heading(lines: PageLines) -> bool:
 # --- text --------------------------------------------------------------------------------------------------------
 
 
-def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], title: str) -> Parsed:
+def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], properties: dict[str, str]) -> Parsed:
     builder = Builder()
     starts = {(heading.page, heading.first): heading for heading in headings}
     for number, page in enumerate(pages):
@@ -289,7 +292,8 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], title: 
                     end += 1
                 builder.paragraph("\n".join(line.text for line in page[row:end]))
             row = end
-    return builder.parsed(_title(title, pages, headings))
+    metadata = found((name, properties.get(name, "")) for name in _PROPERTIES)
+    return builder.parsed(_title(real_title(properties.get("Title", "")), pages, headings), metadata)
 
 
 def _line_distance(page: PageLines) -> float:
@@ -300,9 +304,10 @@ def _line_distance(page: PageLines) -> float:
 
 
 def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[HeadingLines]) -> str:
-    """The declared title if the first page shows it (if not, it is often the title of a template, or a file name).
+    """The declared title if the first page shows it (if not, it is often the title of a template).
 
-    Else the one heading of the first page that outranks all others there, else the first heading there.
+    Else the one heading of the first page that outranks all others there, else the first heading there, unless it names a
+    part, such as "Abstract" or "5.1 Results". Else the declared title all the same.
     """
     shown = _letters("".join(line.text for line in pages[0]))
     if _letters(declared) and _letters(declared) in shown:
@@ -310,4 +315,6 @@ def _title(declared: str, pages: Sequence[PageLines], headings: Sequence[Heading
     candidates = [heading for heading in headings if heading.page == 0]
     highest = [heading for heading in candidates if heading.level == min(h.level for h in candidates)]
     best = (highest if len(highest) == 1 else candidates)[:1]
-    return " ".join(line.text for heading in best for line in pages[0][heading.first : heading.last + 1])
+    title = " ".join(line.text for heading in best for line in pages[0][heading.first : heading.last + 1])
+    is_part = is_generic(title) or (len(candidates) > 1 and is_numbered(title))
+    return declared if is_part else title or declared

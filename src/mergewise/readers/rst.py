@@ -2,7 +2,8 @@
 
 docutils says which titles there are and how deep they stand; their offsets come from looking for them in the source, in
 order. It does not know the roles and directives of Sphinx. Its complaints are dropped, and the outline loses only the titles
-inside the body of such a directive. Nothing is included, fetched or run.
+inside the body of such a directive. Nothing is included, fetched or run. A header block, as in PEPs, or the field list at the
+top gives title and metadata.
 """
 
 from __future__ import annotations
@@ -11,8 +12,12 @@ import re
 from itertools import accumulate
 from typing import Any
 
-from mergewise.readers.builder import Parsed, first_title, one_line
+from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
+from mergewise.readers.front_matter import Pairs
+from mergewise.readers.header import header_pairs, title_in
+from mergewise.readers.metadata import field_value, found
+from mergewise.readers.titles import title_among
 from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
@@ -31,13 +36,14 @@ _SETTINGS = {
 
 def read_rst(data: bytes) -> Parsed:
     text = decode(data)
-    outline = tuple(_locate(text, _titles(text)))
-    return Parsed(text, first_title(outline), outline)
+    document = _document(text)
+    outline = tuple(_locate(text, _titles(document)))
+    pairs = header_pairs(text) or _fields(document)
+    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=found(pairs))
 
 
-def _titles(text: str) -> list[tuple[int, str, str]]:
-    """Level, source and shown text of every section title."""
-    from docutils import nodes
+def _document(text: str) -> Any:
+    """The tree that docutils makes of the text."""
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
     from docutils.utils import new_document
@@ -47,8 +53,41 @@ def _titles(text: str) -> list[tuple[int, str, str]]:
     vars(settings).update(_SETTINGS)
     document = new_document("", settings)
     parser.parse(text, document)
+    return document
+
+
+def _titles(document: Any) -> list[tuple[int, str, str]]:
+    """Level, source and shown text of every section title."""
+    from docutils import nodes
+
     titles = (section[0] for section in document.findall(nodes.section))
     return [(_depth(title, nodes.section), title.rawsource, _shown(title)) for title in titles]
+
+
+def _fields(document: Any) -> Pairs:
+    """The field list at the top, which may stand under the title and the subtitle."""
+    from docutils import nodes
+
+    parent, depth = document, 0
+    silent = (nodes.title, nodes.comment, nodes.target, nodes.substitution_definition, nodes.system_message, nodes.raw)
+    while depth < 3:
+        blocks = [child for child in parent if not isinstance(child, silent)]
+        if blocks and isinstance(blocks[0], nodes.field_list):
+            return [pair for field in blocks[0] if (pair := _field(field))]
+        if len(blocks) != 1 or not isinstance(blocks[0], nodes.section):
+            return []
+        parent, depth = blocks[0], depth + 1
+    return []
+
+
+def _field(field: Any) -> tuple[str, object] | None:
+    from docutils import nodes
+
+    if len(field) != 2:
+        return None
+    name, body = field[0].astext(), field[1]
+    items = [one_line(item.astext()) for item in body.findall(nodes.list_item)]
+    return name, field_value(name, ", ".join(items) or one_line(body.astext()).strip("$"))
 
 
 def _depth(node: Any, kind: type) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mergewise.types import DocumentRows, Failure, MetadataValue
+from mergewise.types import DocumentRows, Failure, FileMetadata, Metadata, MetadataValue
 
 _KINDS = (str, bool, int, float)
 _RESERVED = frozenset({"id", "title"})
@@ -17,19 +17,31 @@ def with_checked_metadata(
     """The rows whose metadata can be stored, and what is wrong with the others.
 
     A metadata key holds one type in an index: `kinds`, which grows with the keys that are new here. Whole numbers
-    are taken where fractions are held, and anything where text is.
+    are taken where fractions are held, and anything where text is. What a reader found in a file (`FileMetadata`) makes no
+    document fail: a value that does not fit is left out.
     """
     good: list[DocumentRows] = []
     failed: list[Failure] = []
     for row in rows:
         try:
-            metadata = {key: _checked(key, value, kinds) for key, value in row.document.metadata.items()}
+            metadata = _stored(row.document.metadata, kinds)
         except ValueError as error:
             failed.append(Failure(row.document.id, str(error)))
         else:
             kinds.update({key: type(value) for key, value in metadata.items()})
             good.append(replace(row, document=replace(row.document, metadata=metadata)))
     return good, failed
+
+
+def _stored(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataValue]:
+    stored: dict[str, MetadataValue] = {}
+    for key, value in metadata.items():
+        try:
+            stored[key] = _checked(key, value, kinds)
+        except ValueError:
+            if not isinstance(metadata, FileMetadata):
+                raise
+    return stored
 
 
 def _checked(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:

@@ -1,0 +1,198 @@
+"""Lines that begin a definition, in languages that have no parser here: by keywords, and by the shape of a function's head.
+
+Exact for code that is formatted as usual. Comments and strings are blanked first. Every pattern takes time linear in the line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_LINE = 2_000  # characters: what is longer was made by a program
+_MAX_HEAD_LINES = 12
+
+_MODIFIERS = (
+    r"(?:(?:public|private|protected|internal|static|final|abstract|sealed|virtual|override|async|partial|readonly|export|"
+    r"default|declare|extern|inline|unsafe|open|data|const|pub(?:\([a-z ]*\))?|typedef|@\w+)\s+)*"
+)
+_NO_NAMES = frozenset(
+    "if for while switch catch return else do try throw new delete case await yield sizeof typeof using lock foreach assert "
+    "super this elif not and or function match when defined until synchronized import require".split()
+)
+_BEFORE_NAME = re.compile(r"[\w\s:<>,*&\[\]?.@~#$]*")
+_NAME = re.compile(r"([\w$#~][\w$:~]*)\s*(?:<[\w\s,.?&\[\]]*>\s*)?\Z")
+_ARROW = re.compile(
+    r"(?:export\s+)?(?:default\s+)?(?:const|let|var)\s+[\w$]+\s*(?::[^=]*)?=\s*(?:async\s+)?(?:function\b|[\w$]+\s*=>|\(.*=>)"
+)
+_TYPED = re.compile(r"[ \t]*(?::[^\n]*)?\s?\{")
+_SLASHED = re.compile(
+    r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*/|.*\Z)', re.DOTALL
+)
+_HASHED = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?<!\S)\#[^\n]*')
+_DASHED = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
+
+
+def _begins(words: str) -> re.Pattern[str]:
+    return re.compile(rf"{_MODIFIERS}(?:{words})")
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """How definitions begin: by the pattern `keyword`, and, where `heads`, as `type name(parameters) {`."""
+
+    keyword: re.Pattern[str]
+    blanked: re.Pattern[str] | None = _SLASHED
+    heads: bool = False
+    prototypes: bool = False  # `type name(parameters);` at the margin
+    arrows: bool = False
+    bodies: tuple[str, ...] = ("{", "=>")  # what ends a head that a keyword begins, before its line ends
+
+
+SCRIPT = Language(
+    _begins(r"function\b\s*\*?\s*[\w$]+|(?:class|interface|enum|namespace|module)\s+[\w$.]+|type\s+[\w$]+[^=]*="),
+    heads=True,
+    arrows=True,
+)
+JAVA = Language(_begins(r"(?:class|interface|enum|record|struct|namespace|@interface)\s+[\w.]+"), heads=True)
+C = Language(
+    re.compile(
+        r"(?:typedef\s+)?(?:template\s*<[^>]*>\s*)?(?:class|struct|union|namespace|enum(?:\s+class)?)\s+[\w:]+[^;()=]*\Z"
+        r"|\#\s*define\s+\w+\("
+    ),
+    heads=True,
+    prototypes=True,
+)
+GO = Language(re.compile(r"func\b|type\s+\w"))
+RUST = Language(
+    re.compile(
+        r"(?:pub(?:\([a-z ]*\))?\s+)?(?:(?:default|const|async|unsafe|extern)\s+)*"
+        r"(?:(?:fn|struct|enum|trait|union|mod|type)\s+\w|macro_rules!|impl\b)"
+    )
+)
+KOTLIN = Language(_begins(r"(?:suspend\s+|override\s+)*fun\b|(?:class|interface|object)\s+\w"))
+PHP = Language(_begins(r"function\s+&?\w|(?:class|interface|trait|enum|namespace)\s+[\w\\]"))
+RUBY = Language(re.compile(r"(?:class|module|def)\s+\S"), _HASHED)
+PYTHON = Language(re.compile(r"(?:async\s+)?(?:def|class)\s+\w"), _HASHED)
+SHELL = Language(re.compile(r"function\s+[\w:.-]+|[\w:.-]+\s*\(\)"), _HASHED)
+SQL = Language(
+    re.compile(
+        r"create\s+(?:or\s+replace\s+)?(?:(?:temp|temporary|unique|materialized|external)\s+)*"
+        r"(?:table|view|index|function|procedure|trigger|type|schema|sequence)\b",
+        re.IGNORECASE,
+    ),
+    _DASHED,
+    bodies=("(",),
+)
+INI = Language(re.compile(r"\[{1,2}[^\[\]]+\]{1,2}\s*(?:[#;].*)?\Z"), None)
+YAML = Language(re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """`text[start:end]` is the head of a definition, `indent` how far it is indented."""
+
+    start: int
+    end: int
+    indent: int
+
+
+def definitions(text: str, language: Language) -> Iterator[Definition]:
+    blanked = text if language.blanked is None else language.blanked.sub(_blank, text)
+    lines = blanked.split("\n")
+    start, taken, before = 0, -1, ""
+    for row, line in enumerate(lines):
+        code = line.strip()
+        if row > taken and code and len(line) <= MAX_LINE:
+            indent = len(line) - len(line.lstrip())
+            goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))  # initializers of members
+            length, rows = (0, 0) if goes_on else _head(lines, row, code, indent, language)
+            if length:
+                yield Definition(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
+                taken = row + rows
+        before = code or before
+        start += len(line) + 1
+
+
+def _blank(match: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", match[0])
+
+
+def _head(lines: list[str], row: int, code: str, indent: int, language: Language) -> tuple[int, int]:
+    """The length of the head that begins in this row, and how many rows more it takes; 0 where none begins."""
+    if language is YAML:
+        return (len(code), 0) if indent == 0 and language.keyword.match(code) else (0, 0)
+    if language.keyword.match(code) or (language.arrows and _ARROW.match(code)):
+        return _keyword_head(lines, row, code, indent, language.bodies)
+    return _function(lines, row, indent, language) if language.heads and "(" in code else (0, 0)
+
+
+def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tuple[str, ...]) -> tuple[int, int]:
+    """A head that a keyword begins: its line, or the lines up to where its parameters end."""
+    if code.count("(") <= code.count(")") or "(" in bodies:
+        return _until_body(code, bodies), 0
+    head = _joined(lines, row, indent)
+    close = _closing(head, head.index("("))
+    if close < 0:
+        return len(code), 0
+    end = close + 1 + len(head[close + 1 :].partition("\n")[0].rstrip())
+    return end, head.count("\n", 0, end)
+
+
+def _joined(lines: list[str], row: int, indent: int) -> str:
+    return "\n".join(lines[row : row + _MAX_HEAD_LINES])[indent : indent + MAX_LINE]
+
+
+def _until_body(code: str, bodies: tuple[str, ...]) -> int:
+    """The length of a head on one line: up to what opens its body, where something stands after that."""
+    for mark in bodies:
+        before, found, after = code.partition(mark)
+        if found and after.strip():
+            return len(before) + len(mark)
+    return len(code)
+
+
+def _function(lines: list[str], row: int, indent: int, language: Language) -> tuple[int, int]:
+    head = _joined(lines, row, indent)
+    before = head.partition("(")[0]
+    name = _NAME.search(before)
+    if name is None or not _BEFORE_NAME.fullmatch(before) or not _NO_NAMES.isdisjoint(re.findall(r"\w+", before)):
+        return 0, 0
+    words = len(before[: name.start()].split())
+    close = _closing(head, len(before))
+    if close < 0 or (language.arrows and words > 2):
+        return 0, 0
+    end = _opening(head, close + 1)
+    if language.arrows and not _TYPED.fullmatch(head, close + 1, end):  # statements need no semicolon there
+        return 0, 0
+    declared = language.prototypes and indent == 0 and words and head[end : end + 1] == ";"
+    if not head[:end].endswith("{") and not declared:
+        return 0, 0
+    head = head[:end].rstrip()
+    return len(head), head.count("\n")
+
+
+def _opening(head: str, start: int) -> int:
+    """Where the head ends, whose parameters end at `start`: after the brace of its body, or before what is no part of it."""
+    depth = 0
+    for place in range(start, len(head)):
+        sign = head[place]
+        depth += (sign == "(") - (sign == ")")
+        if depth < 0 or sign in ";}" or (sign == "=" and not depth):
+            return place
+        if sign == "{" and not depth:
+            return place + 1
+    return start
+
+
+def _closing(head: str, start: int) -> int:
+    """Where the bracket that opens at `start` is closed; -1 where it is not, or a body or statement begins in it."""
+    depth = 0
+    for place in range(start, len(head)):
+        sign = head[place]
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return place
+        if sign == ";" or head.startswith("=>", place):
+            return -1
+    return -1

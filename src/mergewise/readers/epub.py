@@ -1,0 +1,114 @@
+"""EPUB: the chapters in reading order, each read as HTML; title and metadata from the package file.
+
+A chapter without a heading gets its name in the table of contents. Left out: the cover, the table of contents itself, and
+what is not in the reading order. Protected books are refused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from mergewise.errors import ReadError
+from mergewise.readers.archive import member, opened, part
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.html import read_html
+from mergewise.readers.properties import dublin_core
+from mergewise.readers.xml import children, first, local, parse_xml
+
+_PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
+_MAX_CHAPTERS = 5_000
+
+
+def read_epub(data: bytes) -> Parsed:
+    with opened(data, "EPUB") as archive:
+        name = _package_name(archive)
+        package = part(archive, name)
+        if package is None:
+            raise ReadError("damaged EPUB: its package file is missing")
+        folder = posixpath.dirname(name)
+        chapters = list(_chapters(package, folder))
+        _refuse_protected(archive, chapters)
+        names = _contents(archive, package, folder)
+        builder = Builder()
+        for chapter in chapters:
+            _chapter(archive, chapter, names.get(chapter, ""), builder)
+    title, metadata = dublin_core(first(package, "metadata") if first(package, "metadata") is not None else ())
+    return builder.parsed(title, metadata)
+
+
+def _package_name(archive: zipfile.ZipFile) -> str:
+    container = part(archive, "META-INF/container.xml")
+    for element in () if container is None else container.iter():
+        if local(element) == "rootfile" and element.get("full-path"):
+            return str(element.get("full-path"))
+    raise ReadError("a ZIP archive, but not an EPUB")
+
+
+def _chapters(package: Any, folder: str) -> Iterator[str]:
+    """The files of the reading order, without the table of contents."""
+    items = {item.get("id"): item for item in children(first(package, "manifest"), "item")}
+    order = [items.get(entry.get("idref")) for entry in children(first(package, "spine"), "itemref")]
+    for item in order[:_MAX_CHAPTERS]:
+        if (
+            item is not None
+            and item.get("media-type") in _PAGES
+            and "nav" not in (item.get("properties") or "").split()
+        ):
+            yield _path(folder, item.get("href") or "")
+
+
+def _path(folder: str, href: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
+
+
+def _refuse_protected(archive: zipfile.ZipFile, chapters: list[str]) -> None:
+    """Fonts may be scrambled, which does no harm; chapters may not."""
+    encryption = part(archive, "META-INF/encryption.xml")
+    for element in () if encryption is None else encryption.iter():
+        if local(element) == "CipherReference" and unquote(element.get("URI") or "") in chapters:
+            raise ReadError("protected against copying (DRM)")
+
+
+def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, str]:
+    """The names of the chapters in the table of contents, by file: of EPUB 3, else of EPUB 2."""
+    names: dict[str, str] = {}
+    for item in children(first(package, "manifest"), "item"):
+        is_nav = "nav" in (item.get("properties") or "").split()
+        if is_nav or item.get("media-type") == "application/x-dtbncx+xml":
+            path = _path(folder, item.get("href") or "")
+            for href, name in _links(archive, path):
+                names.setdefault(_path(posixpath.dirname(path), href), name)
+    return names
+
+
+def _links(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[str, str]]:
+    data = member(archive, path)
+    try:
+        root = None if data is None else parse_xml(data)
+    except ReadError:  # the chapters can be read without it
+        return
+    for element in () if root is None else root.iter():
+        if local(element) == "a" and element.get("href"):
+            yield element.get("href"), one_line("".join(element.itertext()))
+        elif local(element) == "navPoint":
+            content, label = first(element, "content"), first(element, "navLabel", "text")
+            if content is not None and label is not None:
+                yield content.get("src") or "", one_line(label.text or "")
+
+
+def _chapter(archive: zipfile.ZipFile, path: str, name: str, builder: Builder) -> None:
+    data = member(archive, path)
+    if data is None or not data.strip():
+        return
+    try:
+        parsed = read_html(data)
+    except ReadError:  # one page of pictures
+        return
+    if parsed.text.strip():
+        if not parsed.outline:
+            builder.heading(1, name)
+        builder.part(parsed)

@@ -1,0 +1,105 @@
+"""Front matter: a block of YAML between `---` lines or of TOML between `+++` lines at the beginning of a Markdown file.
+
+Values stay as they are spelt (`1.10` is no number, `no` is no boolean): of YAML only the structure counts. Lists are
+joined by commas, tables inside tables left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mergewise.readers.metadata import TEXT_KEYS, key_of
+from mergewise.types import MetadataValue
+
+Pairs = list[tuple[str, object]]
+
+_TOML = re.compile(r"\+\+\+[ \t]*\n(.*?\n)\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\[{|>&*!#].*?)\s*$", re.MULTILINE)
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?")
+_MAX_SOURCE = 100_000
+_MAX_ITEMS = 100
+
+
+def yaml_pairs(source: str) -> Pairs:
+    """The keys of a YAML block with their values; of a block that is no YAML, the lines that look like `key: value`."""
+    import yaml
+
+    source = source[:_MAX_SOURCE]
+    try:
+        root = yaml.compose(source, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return [(key, _unquoted(key, value)) for key, value in _LINE.findall(source)]
+    if not isinstance(root, yaml.MappingNode):
+        return []
+    pairs = ((key.value, _node(key.value, value)) for key, value in root.value if isinstance(key, yaml.ScalarNode))
+    return [(key, value) for key, value in pairs if value is not None]
+
+
+def toml_block(text: str) -> tuple[str, int]:
+    """The source of a TOML block at the beginning of a text, and where the text goes on after it."""
+    match = _TOML.match(text)
+    return (match[1], match.end()) if match else ("", 0)
+
+
+def toml_pairs(source: str) -> Pairs:
+    import tomllib
+
+    try:
+        table = tomllib.loads(source[:_MAX_SOURCE])
+    except (ValueError, RecursionError):
+        return []
+    inner = table.get("taxonomies")
+    return [*_toml(table), *_toml(inner if isinstance(inner, dict) else {})]
+
+
+def _toml(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    for key, value in table.items():
+        if isinstance(value, list):
+            yield key, ", ".join(str(item) for item in value[:_MAX_ITEMS] if not isinstance(item, dict | list))
+        elif not isinstance(value, dict):
+            yield key, value
+
+
+def _node(key: str, node: Any) -> object:
+    """A YAML node's value: a scalar, or the scalars of a list in a row; of people in a list, their names."""
+    import yaml
+
+    if isinstance(node, yaml.ScalarNode):
+        if node.tag.endswith(":null"):
+            return None
+        return _scalar(key, node.value) if node.style is None else node.value
+    if isinstance(node, yaml.SequenceNode):
+        return ", ".join(text for item in node.value[:_MAX_ITEMS] if (text := _item(item)))
+    return _named(node) or None
+
+
+def _item(node: Any) -> str:
+    import yaml
+
+    return node.value if isinstance(node, yaml.ScalarNode) else _named(node)
+
+
+def _named(node: Any) -> str:
+    import yaml
+
+    if not isinstance(node, yaml.MappingNode):
+        return ""
+    fields = {key.value: value.value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
+    return str(fields.get("name", ""))
+
+
+def _unquoted(key: str, value: str) -> MetadataValue:
+    quoted = value[0] in "\"'" and value[-1] == value[0] and len(value) > 1
+    return value[1:-1] if quoted else _scalar(key, value)
+
+
+def _scalar(key: str, value: str) -> MetadataValue:
+    if key_of(key) in TEXT_KEYS or "version" in key.lower():
+        return value
+    if value in ("true", "false"):
+        return value == "true"
+    if match := _NUMBER.fullmatch(value):
+        return float(value) if match[2] else int(value)
+    return value

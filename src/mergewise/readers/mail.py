@@ -1,0 +1,104 @@
+"""E-mail: a message (.eml) or a box of them (.mbox). The subject is the heading; sender, recipients and date stand below it.
+
+The plain text of a message is taken, else its HTML, read as any page. Quoted lines keep their `>`: whoever quotes them can see
+that somebody else wrote them. Attachments are named, not read.
+"""
+
+from __future__ import annotations
+
+import re
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from email.utils import parsedate_to_datetime
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.decoding import decode
+from mergewise.readers.html import parse_html
+from mergewise.readers.metadata import found
+from mergewise.readers.sniff import mismatch
+from mergewise.types import FileMetadata
+
+_FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|>From )")
+_ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path", "mime-version")
+_MAX_MESSAGES = 100_000
+_MAX_CHECKS = 5_000_000  # the parser compares each line with the bounds of all parts that are open
+
+
+def read_eml(data: bytes) -> Parsed:
+    message = _message(data.lstrip(b"\r\n"))
+    if not any(name in message for name in _KNOWN):
+        raise ReadError(mismatch("an e-mail", data))
+    builder = Builder()
+    _write(message, builder)
+    return builder.parsed(_subject(message), _metadata(message))
+
+
+def read_mbox(data: bytes) -> Parsed:
+    starts = [match.end() for match in _FROM_LINE.finditer(data)]
+    if not starts or not data.startswith(b"From "):
+        raise ReadError(mismatch("a box of e-mail", data))
+    if len(starts) > _MAX_MESSAGES:
+        raise ReadError(f"more than {_MAX_MESSAGES} messages: split it")
+    ends = [data.rfind(b"From ", 0, start) for start in starts[1:]]
+    builder = Builder()
+    for start, end in zip(starts, [*ends, len(data)], strict=True):
+        _write(_message(_ESCAPED.sub(rb"\1", data[start:end])), builder)
+    return builder.parsed(headed=False)
+
+
+def _message(data: bytes) -> EmailMessage:
+    if data.count(b"boundary=") * data.count(b"\n") > _MAX_CHECKS:
+        raise ReadError("a message of too many parts")
+    message = message_from_bytes(data, policy=policy.default)
+    assert isinstance(message, EmailMessage)
+    return message
+
+
+def _write(message: EmailMessage, builder: Builder) -> None:
+    builder.heading(1, _subject(message) or "(no subject)")
+    fields = ((name, _field(message, name)) for name in ("From", "To", "Cc", "Date"))
+    builder.paragraph("\n".join(f"{name}: {value}" for name, value in fields if value))
+    _body(message, builder)
+    names = [name for part in message.iter_attachments() if (name := one_line(part.get_filename() or ""))]
+    if names:
+        builder.paragraph(f"Attachments: {', '.join(names)}")
+
+
+def _body(message: EmailMessage, builder: Builder) -> None:
+    part = message.get_body(("plain", "html"))
+    if part is None:
+        return
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes) or not data.strip():
+        return
+    charset = part.get_content_charset() or ""
+    if part.get_content_type() == "text/html":
+        builder.part(parse_html(data, charset), shift=1)
+    else:
+        builder.verbatim(decode(data, charset))
+
+
+def _field(message: EmailMessage, name: str) -> str:
+    """A header's text. The parser of the standard library raises on some broken ones."""
+    try:
+        return one_line(str(message.get(name, "")))
+    except Exception:  # whatever a hostile header makes it raise, the rest of the message can be read
+        return ""
+
+
+def _subject(message: EmailMessage) -> str:
+    return _field(message, "Subject")
+
+
+def _metadata(message: EmailMessage) -> FileMetadata:
+    pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", _date(message))]
+    return found([*pairs, ("language", _field(message, "Content-Language"))])
+
+
+def _date(message: EmailMessage) -> str:
+    try:
+        return parsedate_to_datetime(_field(message, "Date")).date().isoformat()
+    except (ValueError, TypeError):
+        return ""

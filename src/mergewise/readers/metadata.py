@@ -1,0 +1,214 @@
+"""Metadata in one vocabulary for all formats: what a file calls `dc:creator`, `Authors` or `article:author` is `author`.
+
+Keys are lower-case identifiers. Dates are ISO days ("2020-05-01", or "2020-05" and "2020" where no more is known), so that
+they compare as text. The keys of the vocabulary hold text, since one index holds one type a key; `year` is a number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime
+
+from mergewise.readers.builder import one_line
+from mergewise.types import FileMetadata, MetadataValue
+
+TEXT_KEYS = frozenset(
+    "author category contributor copyright date description doi journal keywords language license modified organization "
+    "publisher recipients series status subject type version".split()
+)
+DATE_KEYS = frozenset({"date", "modified"})
+_NAMES = {
+    "authors": "author",
+    "creator": "author",
+    "creators": "author",
+    "dc_creator": "author",
+    "dcterms_creator": "author",
+    "by": "author",
+    "byline": "author",
+    "writer": "author",
+    "from": "author",
+    "article_author": "author",
+    "citation_author": "author",
+    "autor": "author",
+    "created": "date",
+    "creation_date": "date",
+    "creationdate": "date",
+    "published": "date",
+    "publish_date": "date",
+    "published_at": "date",
+    "published_date": "date",
+    "pubdate": "date",
+    "publication_date": "date",
+    "date_published": "date",
+    "datepublished": "date",
+    "created_at": "date",
+    "article_published_time": "date",
+    "citation_publication_date": "date",
+    "dc_date": "date",
+    "dcterms_created": "date",
+    "dcterms_date": "date",
+    "datum": "date",
+    "updated": "modified",
+    "updated_at": "modified",
+    "last_updated": "modified",
+    "last_modified": "modified",
+    "lastmod": "modified",
+    "lastmodified": "modified",
+    "moddate": "modified",
+    "date_modified": "modified",
+    "article_modified_time": "modified",
+    "og_updated_time": "modified",
+    "dcterms_modified": "modified",
+    "tags": "keywords",
+    "tag": "keywords",
+    "keyword": "keywords",
+    "article_tag": "keywords",
+    "news_keywords": "keywords",
+    "citation_keywords": "keywords",
+    "categories": "category",
+    "article_section": "category",
+    "lang": "language",
+    "locale": "language",
+    "dc_language": "language",
+    "content_language": "language",
+    "summary": "description",
+    "abstract": "description",
+    "excerpt": "description",
+    "og_description": "description",
+    "dc_description": "description",
+    "twitter_description": "description",
+    "dc_subject": "subject",
+    "dc_publisher": "publisher",
+    "citation_doi": "doi",
+    "citation_journal_title": "journal",
+    "to": "recipients",
+    "id": "identifier",
+    "organisation": "organization",
+    "licence": "license",
+}
+_MAX_KEYS = 40
+_MAX_KEY, _MAX_VALUE = 60, 1_000
+_RUBBISH = frozenset(
+    "administrator admin user owner unknown root none null anonymous author python-docx openpyxl n/a -".split()
+)
+_NOT_WORD = re.compile(r"[^a-z0-9]+")
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
+
+_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![-\d]|[./]\d)")
+_PDF_DATE = re.compile(r"D:(\d{4})(\d{2})?(\d{2})?")
+_LOOSE = re.compile(r"\b(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b")
+_DAY_FIRST = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b")
+_DAY_NAME_YEAR = re.compile(
+    r"\b(\d{1,2})(?:st|nd|rd|th|\.|er)?[\s-]+(?:de\s+)?([^\W\d_]{3,})\.?,?[\s-]+(?:de\s+)?(\d{4})\b"
+)
+_NAME_DAY_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b")
+_NAME_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?,?[\s-]+(\d{4})\b")
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan january januar janvier enero gennaio janeiro",
+            "feb february februar février febrero febbraio fevereiro",
+            "mar march märz maerz mars marzo março",
+            "apr april avril abril aprile",
+            "may mai mayo maggio maio",
+            "jun june juni juin junio giugno junho",
+            "jul july juli juillet julio luglio julho",
+            "aug august août agosto",
+            "sep sept september septembre septiembre settembre setembro",
+            "oct okt october oktober octobre octubre ottobre outubro",
+            "nov november novembre noviembre novembro",
+            "dec dez december dezember décembre diciembre dicembre dezembro",
+        ),
+        start=1,
+    )
+    for name in names.split()
+}
+
+
+def key_of(name: str) -> str:
+    """The key for what a file calls `name`; empty where nothing usable is left."""
+    key = _NOT_WORD.sub("_", name.lower().strip()).strip("_")
+    key = _NAMES.get(key, key).lstrip("0123456789_")
+    return key if len(key) <= _MAX_KEY else ""
+
+
+def iso_date(text: str) -> str:
+    """The day, month or year that `text` names, as ISO writes it; empty where it names none."""
+    text = one_line(text)
+    for pattern, order in ((_ISO, "ymd"), (_PDF_DATE, "ymd")):
+        if match := pattern.match(text):
+            return _iso(dict(zip(order, match.groups(), strict=True)))
+    for pattern, order in ((_LOOSE, "ymd"), (_DAY_FIRST, "dmy"), (_DAY_NAME_YEAR, "dny"), (_NAME_DAY_YEAR, "ndy")):
+        if match := pattern.search(text):
+            return _iso(dict(zip(order, match.groups(), strict=True)))
+    for match in _NAME_YEAR.finditer(text):
+        if match[1].lower() in _MONTHS:
+            return _iso({"n": match[1], "y": match[2]})
+    found = re.search(r"\d{4}-\d{2}-\d{2}", text)
+    return _iso(dict(zip("ymd", found[0].split("-"), strict=True))) if found else ""
+
+
+def _iso(parts: Mapping[str, str | None]) -> str:
+    year = int(parts.get("y") or 0)
+    name = parts.get("n")
+    month = _MONTHS.get(name.lower(), 0) if name else int(parts.get("m") or 0)
+    day = int(parts.get("d") or 0)
+    if year < 1 or (name and not month) or month > 12:
+        return ""
+    if not month:
+        return f"{year:04}"
+    try:
+        date(year, month, day or 1)
+    except ValueError:
+        return ""
+    return f"{year:04}-{month:02}-{day:02}" if day else f"{year:04}-{month:02}"
+
+
+def found(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
+    """The metadata among `pairs` of names and values. The first of several values counts, but keywords and authors add up.
+
+    Left out are empty values, dates that name no day, month or year, and what stands in for an author who was not named.
+    """
+    metadata: dict[str, MetadataValue] = {}
+    for name, raw in pairs:
+        key = key_of(name)
+        value = _value(key, raw) if key and key != "title" else None
+        if value is None:
+            continue
+        standing = metadata.get(key)
+        if standing is None and len(metadata) < _MAX_KEYS:
+            metadata[key] = value
+        elif key in ("author", "keywords") and isinstance(standing, str) and str(value) not in standing:
+            metadata[key] = _cut(f"{standing}, {value}")
+    return FileMetadata(metadata)
+
+
+def field_value(name: str, text: str) -> MetadataValue:
+    """What a header field says. It is text, but for the whole numbers that are an order, such as a year or a PEP's number."""
+    whole = key_of(name) in ("year", "pep", "rfc", "number", "weight", "order") and _WHOLE.fullmatch(text.strip())
+    return int(text) if whole else text
+
+
+def _value(key: str, raw: object) -> MetadataValue | None:
+    if isinstance(raw, datetime | date):
+        raw = raw.isoformat()[:10]
+    if key == "year":
+        year = iso_date(str(raw))[:4]
+        return int(year) if year else None
+    if isinstance(raw, str) or key in TEXT_KEYS:
+        text = _cut(one_line(str(raw)))
+        if key in DATE_KEYS:
+            text = iso_date(text)
+        nobody = key == "author" and (text.lower() in _RUBBISH or text.startswith(("http://", "https://")))
+        return None if not text or nobody else text
+    if isinstance(raw, bool | float):
+        return raw
+    if isinstance(raw, int):
+        return raw if -(2**63) <= raw < 2**63 else None
+    return None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_VALUE else text[:_MAX_VALUE].rpartition(" ")[0] or text[:_MAX_VALUE]

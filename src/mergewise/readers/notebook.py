@@ -1,0 +1,106 @@
+"""Notebooks (.ipynb): Markdown cells as Markdown, code cells fenced, and what they printed, up to a bound. No pictures.
+
+The format is plain JSON, of which four fields matter; nbformat would bring a validator of schemas for that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed
+from mergewise.readers.decoding import decode
+from mergewise.readers.markdown import parse_markdown
+from mergewise.readers.metadata import found
+
+MAX_OUTPUT = 2_000  # characters of what a cell printed
+_EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
+_ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_REPR = re.compile(r"<[\w.]+ (?:object )?at 0x[0-9a-f]+>|<Figure size .*>|Figure\(.*\)")
+
+
+def read_notebook(data: bytes) -> Parsed:
+    try:
+        notebook = json.loads(decode(data))
+    except json.JSONDecodeError as error:
+        raise ReadError(f"not a notebook: line {error.lineno} is not JSON") from error
+    cells = _cells(notebook)
+    described = _dict(notebook.get("metadata"))
+    language = _dict(described.get("kernelspec")).get("language") or _dict(described.get("language_info")).get("name")
+    builder = Builder()
+    for cell in cells:
+        _cell(cell, str(language or "").lower(), builder)
+    title = described.get("title")
+    return builder.parsed(title if isinstance(title, str) else "", found(_fields(described)))
+
+
+def _cells(notebook: Any) -> list[dict[str, Any]]:
+    """The cells of version 4, or of the first worksheet of version 3."""
+    if isinstance(notebook, dict):
+        sheets = notebook.get("worksheets")
+        holder = sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else notebook
+        if isinstance(cells := holder.get("cells"), list):
+            return [cell for cell in cells if isinstance(cell, dict)]
+    raise ReadError("JSON, but not a notebook")
+
+
+def _fields(described: dict[str, Any]) -> Iterator[tuple[str, object]]:
+    authors = described.get("authors")
+    for author in authors if isinstance(authors, list) else ():
+        yield "author", author.get("name", "") if isinstance(author, dict) else author
+    yield "date", described.get("date") or ""
+
+
+def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
+    source = _joined(cell.get("source", cell.get("input")))
+    kind = cell.get("cell_type")
+    if kind == "markdown":
+        markdown = "\n".join(line.rstrip() for line in _EMBEDDED.sub(r"![\1]", source).split("\n"))
+        builder.part(parse_markdown(decode(markdown.encode("utf-8", "replace")).strip("\n")))
+    elif kind == "heading":  # version 3
+        level = cell.get("level")
+        builder.heading(level if isinstance(level, int) and 1 <= level <= 6 else 1, source)
+    elif kind == "code" and source.strip():
+        builder.verbatim(_fenced(source, language))
+        outputs = cell.get("outputs")
+        printed = (
+            "".join(_printed(output) for output in outputs if isinstance(output, dict))
+            if isinstance(outputs, list)
+            else ""
+        )
+        if printed.strip():
+            builder.verbatim(_fenced(_bounded(printed.strip("\n")), "text"))
+    elif kind == "raw":
+        builder.verbatim(source)
+
+
+def _printed(output: dict[str, Any]) -> str:
+    if output.get("output_type") in ("error", "pyerr"):
+        return f"{output.get('ename', '')}: {output.get('evalue', '')}\n"
+    holder = output.get("data")
+    text = _joined(holder.get("text/plain") if isinstance(holder, dict) else output.get("text"))
+    text = _ANSI.sub("", text)
+    return "" if _REPR.fullmatch(text.strip()) else text.rstrip("\n") + "\n"
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT].rpartition(chr(10))[0] or text[:MAX_OUTPUT]}\n..."
+
+
+def _fenced(source: str, language: str) -> str:
+    fence = "```" if "```" not in source else "~~~~"
+    return f"{fence}{language}\n{source.strip(chr(10))}\n{fence}"
+
+
+def _joined(source: Any) -> str:
+    """A text, which the format also writes as a list of lines."""
+    if isinstance(source, list):
+        return "".join(line for line in source if isinstance(line, str))
+    return source if isinstance(source, str) else ""
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,152 @@
+"""ODT: the text of an OpenDocument file in order, from its XML: headings, lists, tables, notes; title and metadata.
+
+Left out: deleted text of tracked changes, comments, headers and footers, pictures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers.archive import opened, part, spare_part
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.grid import Cell, fill
+from mergewise.readers.properties import dublin_core
+from mergewise.readers.xml import attribute, children, first, local
+
+_GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
+_BLOCKS = frozenset({"p", "h", "list", "table"})
+_MAX_REPEATED = 50  # columns: a sheet's width is written as one cell that is repeated a thousand times
+_MAX_SPACES = 100
+
+
+@dataclass(slots=True)
+class Styles:
+    """Which paragraph styles are titles, and which lists are numbered at which depth."""
+
+    titles: set[str]
+    numbered: set[tuple[str, int]]
+    shift: int = 0  # added to the level of headings: 1 once a title has been read, which is level 1
+
+
+def read_odt(data: bytes) -> Parsed:
+    with opened(data, "ODT") as archive:
+        _refuse_encrypted(part(archive, "META-INF/manifest.xml"))
+        content, meta = part(archive, "content.xml"), spare_part(archive, "meta.xml")
+    body = first(content, "body", "text")
+    if body is None:
+        raise ReadError("an office file or ZIP archive, but not an OpenDocument text")
+    builder = Builder()
+    fields = first(meta, "meta")
+    title, metadata = dublin_core(() if fields is None else fields)
+    _blocks(body, builder, _styles(first(content, "automatic-styles")))
+    return builder.parsed(title, metadata)
+
+
+def _styles(automatic: Any) -> Styles:
+    styles = Styles({"Title"}, set())
+    for style in () if automatic is None else automatic:
+        name = attribute(style, "name")
+        if local(style) == "style" and attribute(style, "parent-style-name") == "Title":
+            styles.titles.add(name)
+        elif local(style) == "list-style":
+            numbers = (attribute(level, "level") for level in children(style, "list-level-style-number"))
+            styles.numbered |= {(name, int(level)) for level in numbers if level.isdecimal()}
+    return styles
+
+
+def _refuse_encrypted(manifest: Any) -> None:
+    if manifest is not None and any(local(element) == "encryption-data" for element in manifest.iter()):
+        raise ReadError("encrypted", "save it without a password")
+
+
+def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
+    for child in parent:
+        name = local(child)
+        if name == "h":
+            level = attribute(child, "outline-level")
+            builder.heading((int(level) if level.isdecimal() and int(level) > 0 else 1) + styles.shift, _text(child))
+            _floating(child, builder, styles)
+        elif name == "p":
+            if attribute(child, "style-name") in styles.titles and _text(child).strip():
+                builder.heading(1, _text(child))
+                styles.shift = 1
+            else:
+                builder.paragraph(_text(child))
+            _floating(child, builder, styles)
+        elif name == "list":
+            _list(child, builder, styles, depth=0)
+        elif name == "table":
+            builder.table(fill([_cells(row) for row in _rows(child)]))
+        elif name not in _GONE:
+            _blocks(child, builder, styles)  # sections, indexes, frames
+
+
+def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str = "") -> None:
+    name = attribute(element, "style-name") or name  # lists in lists take it over
+    numbered = (name, depth + 1) in styles.numbered
+    for number, item in enumerate((c for c in element if local(c) in ("list-item", "list-header")), start=1):
+        for child in item:
+            if local(child) == "list":
+                _list(child, builder, styles, depth + 1, name)
+            elif local(child) == "h":
+                _blocks([child], builder, styles)
+            elif local(child) == "p":
+                builder.item(_text(child), marker=f"{number}." if numbered else "-", depth=depth)
+                _floating(child, builder, styles)
+
+
+def _rows(table: Any) -> Iterator[Any]:
+    for child in table:
+        if local(child) == "table-row":
+            yield child
+        elif local(child) in ("table-header-rows", "table-rows", "table-row-group"):
+            yield from _rows(child)
+
+
+def _cells(row: Any) -> list[Cell]:
+    cells: list[Cell] = []
+    for cell in row:
+        if local(cell) in ("table-cell", "covered-table-cell"):
+            text = "" if local(cell) == "covered-table-cell" else _flat(cell)
+            repeated = attribute(cell, "number-columns-repeated")
+            cells += [Cell(text)] * (min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1)
+    return cells
+
+
+def _flat(container: Any) -> str:
+    """Everything in a cell as one line."""
+    parts = (_text(child) if local(child) in ("p", "h") else _flat(child) for child in container)
+    return " ".join(text for text in map(one_line, parts) if text)
+
+
+def _floating(element: Any, builder: Builder, styles: Styles) -> None:
+    """What hangs on a paragraph and is not part of its text: notes and the texts of frames."""
+    for child in element:
+        name = local(child)
+        if name in ("note-body", "text-box"):
+            _blocks(child, builder, styles)
+        elif name not in _GONE and name not in _BLOCKS:
+            _floating(child, builder, styles)
+
+
+def _text(element: Any) -> str:
+    return "".join(_pieces(element))
+
+
+def _pieces(element: Any) -> Iterator[str]:
+    yield element.text or ""
+    for child in element:
+        name = local(child)
+        if name == "s":
+            count = attribute(child, "c")
+            yield " " * (min(int(count), _MAX_SPACES) if count.isdecimal() else 1)
+        elif name == "tab":
+            yield " "
+        elif name == "line-break":
+            yield "\n"
+        elif name and name not in _GONE and name not in ("note", "frame", "custom-shape"):
+            yield from _pieces(child)
+        yield child.tail or ""

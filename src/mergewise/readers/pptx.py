@@ -1,0 +1,96 @@
+"""PPTX: a slide is a page and a heading; then its texts as lists, tables, grouped shapes, and the speaker's notes.
+
+Left out: hidden slides (their pages stay, empty), footers and slide numbers, charts and pictures, text in SmartArt.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers import archive
+from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.properties import core_properties
+
+_MAX_SLIDES = 5_000
+_MAX_DEPTH = 20  # of groups in groups
+
+
+def read_pptx(data: bytes) -> Parsed:
+    with archive.opened(data, "PPTX") as file:
+        if "ppt/presentation.xml" not in file.namelist():
+            raise ReadError("an office file or ZIP archive, but not a PowerPoint presentation")
+        archive.refuse_entities(file)
+        title, metadata = core_properties(file)
+    builder = Builder()
+    first = ""
+    for number, slide in enumerate(_presentation(data).slides, start=1):
+        if number > _MAX_SLIDES:
+            raise ReadError(f"more than {_MAX_SLIDES} slides")
+        builder.page()
+        if slide.element.get("show") != "0":
+            name = _slide(slide, number, builder)
+            first = first or name
+    if not builder.length:
+        raise ReadError("no text")
+    return builder.parsed(title or first, metadata)
+
+
+def _presentation(data: bytes) -> Any:
+    try:
+        from pptx import Presentation
+    except ImportError as error:
+        raise ReadError("reading PPTX needs python-pptx: pip install 'mergewise[pptx]'") from error
+    return Presentation(io.BytesIO(data))
+
+
+def _slide(slide: Any, number: int, builder: Builder) -> str:
+    """Appends a slide; returns its title, empty where it has none."""
+    shape = slide.shapes.title
+    title = one_line(shape.text_frame.text) if shape is not None else ""
+    shapes = [other for other in _flat(slide.shapes, 0) if shape is None or other.shape_id != shape.shape_id]
+    notes = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
+    spoken = notes.text if notes is not None else ""
+    if title or spoken.strip() or any(map(_has_text, shapes)):
+        builder.heading(1, title or f"Slide {number}")
+    for other in shapes:
+        _shape(other, builder)
+    if spoken.strip():
+        builder.paragraph(f"Notes: {_lines(spoken)}")
+    return title
+
+
+def _flat(shapes: Any, depth: int) -> Iterator[Any]:
+    """The shapes that hold text, out of their groups."""
+    for shape in shapes:
+        if hasattr(shape, "shapes"):
+            if depth < _MAX_DEPTH:
+                yield from _flat(shape.shapes, depth + 1)
+        elif not _is_furniture(shape) and (shape.has_text_frame or getattr(shape, "has_table", False)):
+            yield shape
+
+
+def _is_furniture(shape: Any) -> bool:
+    return shape.is_placeholder and shape.placeholder_format.type.name in ("DATE", "FOOTER", "SLIDE_NUMBER")
+
+
+def _has_text(shape: Any) -> bool:
+    return not shape.has_text_frame or bool(shape.text_frame.text.strip())
+
+
+def _shape(shape: Any, builder: Builder) -> None:
+    if not shape.has_text_frame:
+        builder.table([["" if c.is_spanned else _lines(c.text) for c in row.cells] for row in shape.table.rows])
+        return
+    paragraphs = [paragraph for paragraph in shape.text_frame.paragraphs if paragraph.text.strip()]
+    if len(paragraphs) == 1:
+        builder.paragraph(_lines(paragraphs[0].text))
+    else:
+        for paragraph in paragraphs:
+            builder.item(_lines(paragraph.text), depth=min(paragraph.level or 0, 8))
+
+
+def _lines(text: str) -> str:
+    return text.replace("\v", "\n")

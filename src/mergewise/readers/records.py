@@ -1,0 +1,124 @@
+"""JSON Lines and JSON: each record a unit that stands alone.
+
+A record's text is the first of the fields `text`, `content`, `body` and the like; its other fields stand before it as
+`key: value`. A record without such a field is its fields. One with a title is headed by it. A text too long for one unit is cut
+as other texts are. Values inside values are written with dots, `author.name: Ann`; vectors and other long rows of numbers are
+left out. A JSON file that holds no list of records is one record for each of its keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, Parsed, one_line, tidy
+from mergewise.readers.decoding import decode
+from mergewise.readers.table import MAX_ROWS, MAX_UNIT, refuse_long
+
+_TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
+_TITLES = ("title", "headline", "subject", "name", "question")
+_LISTS = ("data", "records", "items", "results", "documents", "rows", "entries", "articles", "features")
+_MAX_NUMBERS = 16  # of a list: what is longer is a vector
+_MAX_FIELDS = 500
+_MAX_DEPTH = 12
+
+
+def read_json_lines(data: bytes) -> Parsed:
+    builder = Builder()
+    for number, line in enumerate(decode(data).split("\n"), start=1):
+        if line.strip():
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ReadError(f"line {number} is not JSON: {error.msg}") from error
+            _add(record, number, builder)
+    return builder.parsed(headed=False)
+
+
+def read_json(data: bytes) -> Parsed:
+    try:
+        value = json.loads(decode(data))
+    except json.JSONDecodeError as error:
+        raise ReadError(f"line {error.lineno} is not JSON: {error.msg}") from error
+    builder = Builder()
+    for number, record in enumerate(_records(value), start=1):
+        _add(record, number, builder)
+    return builder.parsed(headed=False)
+
+
+def _records(value: Any) -> Iterator[Any]:
+    """The records in a JSON value: those of a list, or of the one list of records in an object, after its other fields."""
+    if isinstance(value, list):
+        yield from value
+        return
+    if not isinstance(value, dict):
+        yield value
+        return
+    lists = [key for key, held in value.items() if isinstance(held, list) and held and isinstance(held[0], dict)]
+    key = lists[0] if len(lists) == 1 else next((key for key in _LISTS if key in lists), None)
+    if key is None:
+        yield from ({name: held} for name, held in value.items())
+        return
+    yield {name: held for name, held in value.items() if name != key}
+    yield from value[key]
+
+
+def _add(record: Any, number: int, builder: Builder) -> None:
+    if number > MAX_ROWS:
+        raise ReadError(f"more than {MAX_ROWS} records: split it")
+    refuse_long(builder)
+    if not isinstance(record, dict):
+        record = {"": record}
+    title, text = _take(record, _TITLES), _take(record, _TEXTS)
+    heading = one_line(str(record[title])) if title and text else ""
+    apart = {text, title} if heading else {text}
+    fields = [pair for key, value in record.items() if key not in apart for pair in _flat(key, value, 0)]
+    builder.heading(1, heading)
+    line = "; ".join(f"{key}: {value}" if key else value for key, value in fields[:_MAX_FIELDS])
+    body = tidy(str(record[text])) if text else ""
+    if len(line) + len(body) <= MAX_UNIT:
+        builder.unit(f"{line}\n{body}" if line and body else line or body)
+    else:
+        _long(line, str(record[text]) if text else "", builder)
+
+
+def _long(line: str, text: str, builder: Builder) -> None:
+    """A record that is too long for one unit: its fields, in paragraphs of a unit's length, and its text as it is."""
+    while line:
+        cut = len(line) if len(line) <= MAX_UNIT else line.rfind("; ", 1, MAX_UNIT) + 2
+        cut = cut if cut > 1 else MAX_UNIT
+        builder.paragraph(line[:cut].removesuffix("; "))
+        line = line[cut:]
+    builder.verbatim(text)
+
+
+def _take(record: dict[str, Any], names: tuple[str, ...]) -> str | None:
+    """The key of the first of these fields that holds text, in any case."""
+    keys = {key.lower(): key for key, value in record.items() if isinstance(value, str) and value.strip()}
+    return next((keys[name] for name in names if name in keys), None)
+
+
+def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
+    """The values in `value` by their dotted keys. Lists of plain values are one value."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            if depth < _MAX_DEPTH:
+                yield from _flat(f"{key}.{name}" if key else name, inner, depth + 1)
+    elif isinstance(value, list):
+        plain = [one_line(_shown(item)) for item in value if not isinstance(item, dict | list)]
+        numbers = sum(isinstance(item, int | float) for item in value)
+        if plain and numbers <= _MAX_NUMBERS:
+            yield key, ", ".join(filter(None, plain))
+        for item in value:
+            if isinstance(item, dict | list) and depth < _MAX_DEPTH:
+                yield from _flat(key, item, depth + 1)
+    elif text := one_line(_shown(value)):
+        yield key, text
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)

@@ -1,0 +1,148 @@
+"""Source code and configuration: the file is the text, its definitions are the headings, so that a passage says what it is in.
+
+Python is parsed by `ast`, the other languages line by line (`definitions`). A heading is a definition's head, parameters
+and defaults included. Parsers for all these languages would have to be downloaded at run time (tree-sitter's packs), or tell
+names apart, but not what stands in what (Pygments).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+
+from mergewise.readers import definitions as d
+from mergewise.readers.builder import Parsed, one_line
+from mergewise.readers.decoding import decode
+from mergewise.types import Heading
+
+LANGUAGES: dict[str, d.Language] = {
+    ".bash": d.SHELL,
+    ".c": d.C,
+    ".cc": d.C,
+    ".cfg": d.INI,
+    ".cjs": d.SCRIPT,
+    ".cpp": d.C,
+    ".cs": d.JAVA,
+    ".go": d.GO,
+    ".h": d.C,
+    ".hpp": d.C,
+    ".ini": d.INI,
+    ".java": d.JAVA,
+    ".js": d.SCRIPT,
+    ".jsx": d.SCRIPT,
+    ".kt": d.KOTLIN,
+    ".mjs": d.SCRIPT,
+    ".php": d.PHP,
+    ".py": d.PYTHON,
+    ".pyi": d.PYTHON,
+    ".rb": d.RUBY,
+    ".rs": d.RUST,
+    ".sh": d.SHELL,
+    ".sql": d.SQL,
+    ".toml": d.INI,
+    ".ts": d.SCRIPT,
+    ".tsx": d.SCRIPT,
+    ".yaml": d.YAML,
+    ".yml": d.YAML,
+}
+MAX_TITLE = 140  # characters of a definition's head
+_MAX_PARSED = 5_000_000  # characters: `ast` needs a hundred times the memory of its text
+_MAX_LEVEL = 6
+_ENDS = re.compile(r"(?:\s|=>|[{:;(\\,])+\Z")
+_COMMENT = re.compile(r"\s\#\s[^\n]*")
+_DECORATORS = re.compile(r"\A(?:[ \t]*@[^\n]*\n)+")
+_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\#[^\n]*')
+
+Block = tuple[int, int, int]  # level, start, end
+
+
+def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
+    def read_source(data: bytes) -> Parsed:
+        text = decode(data)
+        blocks = _python(text) if language is d.PYTHON else None
+        return Parsed(text, outline=tuple(_headings(text, _nested(text, language) if blocks is None else blocks)))
+
+    return read_source
+
+
+def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
+    for level, start, end in blocks:
+        head = _COMMENT.sub("", _DECORATORS.sub("", text[start:end]))
+        title = _ENDS.sub("", one_line(head))
+        if len(title) > MAX_TITLE:
+            title = f"{title[:MAX_TITLE].rstrip()} …"
+        if title:
+            yield Heading(min(level, _MAX_LEVEL), title, start, end)
+
+
+def _nested(text: str, language: d.Language) -> list[Block]:
+    """Definitions with their levels: what is indented further than the one before it stands in it."""
+    stack: list[int] = []
+    blocks = []
+    for definition in d.definitions(text, language):
+        while stack and stack[-1] >= definition.indent:
+            stack.pop()
+        stack.append(definition.indent)
+        blocks.append((len(stack), definition.start, definition.end))
+    return blocks
+
+
+# --- Python ------------------------------------------------------------------------------------------------------
+
+
+def _python(text: str) -> list[Block] | None:
+    """The classes and functions of a module; None where it is no Python of this version."""
+    if len(text) > _MAX_PARSED:
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+        return list(_definitions(tree, 1, _Places(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+class _Places:
+    """Offsets in a text by line and column, which `ast` counts in bytes of UTF-8."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._lines = text.split("\n")
+        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+
+    def offset(self, line: int, column: int) -> int:
+        row = self._lines[line - 1]
+        return self._starts[line - 1] + (column if row.isascii() else len(row.encode()[:column].decode()))
+
+
+def _definitions(node: ast.AST, level: int, places: _Places) -> Iterator[Block]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield level, *_head(child, places)
+            yield from _definitions(child, level + 1, places)
+        elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield from _definitions(child, level, places)
+
+
+def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, places: _Places) -> tuple[int, int]:
+    """From the first decorator to the colon before the body."""
+    define = places.offset(node.lineno, node.col_offset)
+    first = node.decorator_list[0] if node.decorator_list else None
+    start = define if first is None else places.text.rindex("@", 0, places.offset(first.lineno, first.col_offset))
+    body = places.offset(node.body[0].lineno, node.body[0].col_offset)
+    return start, define + _colon(places.text[define:body]) + 1
+
+
+def _colon(head: str) -> int:
+    """The colon that ends a head: the first outside brackets, strings and comments."""
+    depth = 0
+    blanked = _LITERAL.sub(lambda match: " " * len(match[0]), head)
+    for place, sign in enumerate(blanked):
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == ":" and depth == 0:
+            return place
+    return len(head.rstrip()) - 1

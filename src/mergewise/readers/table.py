@@ -1,0 +1,104 @@
+"""Tables whose rows stand alone: each row is one unit, `Header: value; Header: value`.
+
+Rows before the header (a report's title, say) are paragraphs. Empty cells are left out. A row that is too long for one
+unit is several, each of which begins with the row's first cell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+
+from mergewise.errors import ReadError
+from mergewise.readers.builder import Builder, one_line
+
+MAX_ROWS = 200_000
+MAX_CELLS = 10_000_000
+MAX_CHARACTERS = 100_000_000
+MAX_UNIT = 1_200  # characters: what is longer says too many things to be found by one of them
+_SAMPLE = 50  # rows that are looked at to find the header
+_MAX_NAME = 80
+_NUMBER = re.compile(
+    r"[-+(]?[$€£¥]?\s?\d[\d.,' ]*\s?[%€$£)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}|true|false", re.I
+)
+
+Row = Sequence[str]
+
+
+def write_rows(rows: Iterable[Row], builder: Builder) -> None:
+    """Append a table of texts. Raises ReadError above `MAX_ROWS` rows or `MAX_CELLS` cells."""
+    bounded = _bounded(rows)
+    sample = list(islice(bounded, _SAMPLE))
+    first = _header_row(sample)
+    for row in sample[: first or 0]:
+        builder.paragraph(" ".join(filter(None, row)))
+    header = [] if first is None else sample[first]
+    start = 0 if first is None else first + 1
+    for row in chain(sample[start:], bounded):
+        for text in _units(header, row):
+            builder.unit(text)
+        refuse_long(builder)
+
+
+def refuse_long(builder: Builder) -> None:
+    if builder.length > MAX_CHARACTERS:
+        raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
+
+
+def _bounded(rows: Iterable[Row]) -> Iterator[list[str]]:
+    """The rows that hold something, cells tidied and trailing empty ones dropped."""
+    cells = kept = 0
+    for row in rows:
+        cells += len(row) + 1
+        line = [one_line(cell) for cell in row]
+        while line and not line[-1]:
+            line.pop()
+        kept += bool(line)
+        if kept > MAX_ROWS:
+            raise ReadError(f"a table of more than {MAX_ROWS} rows: split it")
+        if cells > MAX_CELLS:
+            raise ReadError(f"a table of more than {MAX_CELLS // 1_000_000} million cells: split it")
+        if line:
+            yield line
+
+
+def _header_row(sample: Sequence[Sequence[str]]) -> int | None:
+    """The row with the names of the columns; None where the first full row is data already."""
+    widths = Counter(len(row) for row in sample if len(row) > 1)
+    if not widths or len(sample) < 2:
+        return None
+    usual = max(widths, key=lambda width: (widths[width], width))
+    first = next(i for i, row in enumerate(sample) if len(row) > 1 and 2 * sum(map(bool, row)) > usual)
+    if first + 1 >= len(sample):
+        return None
+    names = [name for name in sample[first] if name]
+    unlike = any(_NUMBER.fullmatch(name) for name in names) and not _is_year_row(names)
+    if unlike or len(set(names)) < len(names) or any(len(name) > _MAX_NAME for name in names):
+        return None
+    return first
+
+
+def _is_year_row(names: Sequence[str]) -> bool:
+    """Whether the numbers among the names are years, as in `Country, 2020, 2021`."""
+    numbers = [name for name in names if _NUMBER.fullmatch(name)]
+    return len(numbers) < len(names) and all(re.fullmatch(r"(?:19|20)\d\d", number) for number in numbers)
+
+
+def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
+    fields = [_field(header, column, value) for column, value in enumerate(row) if value]
+    if not fields:
+        return
+    line = fields[0]
+    for field in fields[1:]:
+        if len(line) + len(field) + 2 > MAX_UNIT and line != fields[0]:
+            yield line
+            line = fields[0] if len(fields[0]) < MAX_UNIT // 4 else ""
+        line = f"{line}; {field}" if line else field
+    yield line
+
+
+def _field(header: Sequence[str], column: int, value: str) -> str:
+    name = header[column] if column < len(header) else ""
+    return f"{name.rstrip(':')}: {value}" if name else value

@@ -1,0 +1,86 @@
+"""XLSX: the visible sheets of a workbook, each a heading with its rows as units. Formulas count by their last result."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import date, datetime, time, timedelta
+from itertools import chain
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.readers import archive
+from mergewise.readers.builder import Builder, Parsed
+from mergewise.readers.properties import core_properties
+from mergewise.readers.table import MAX_ROWS, write_rows
+
+_PERCENT = re.compile(r"0(?:\.(0+))?%")
+_DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Лист|シート)\s?\d*", re.IGNORECASE)
+_MAX_GRID = 3 * MAX_ROWS  # rows with nothing in them, which a sheet may list too
+
+
+def read_xlsx(data: bytes) -> Parsed:
+    with archive.opened(data, "XLSX") as file:
+        if "xl/workbook.xml" not in file.namelist():
+            raise ReadError("an office file or ZIP archive, but not an Excel workbook")
+        archive.refuse_entities(file)
+        title, metadata = core_properties(file)
+    builder = Builder()
+    with warnings.catch_warnings(), closing(_workbook(data)) as workbook:
+        warnings.simplefilter("ignore")  # on features that only matter to who writes the file again
+        sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+        for sheet in sheets:
+            _sheet(sheet, builder, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
+    return builder.parsed(title, metadata, headed=False)
+
+
+def _workbook(data: bytes) -> Any:
+    from openpyxl import load_workbook
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+
+
+def _sheet(sheet: Any, builder: Builder, *, named: bool) -> None:
+    sheet.reset_dimensions()  # what a sheet says of its size may be wrong
+    rows = _rows(sheet)
+    first = next(rows, None)
+    if first is not None:
+        builder.heading(1, sheet.title if named else "")
+        write_rows(chain([first], rows), builder)
+
+
+def _rows(sheet: Any) -> Iterator[list[str]]:
+    for number, row in enumerate(sheet.iter_rows(), start=1):
+        if number > _MAX_GRID:
+            raise ReadError(f"a sheet of more than {_MAX_GRID} rows: split it")
+        texts = [_text(cell) for cell in row]
+        if any(texts):
+            yield texts
+
+
+def _text(cell: Any) -> str:
+    value = cell.value
+    if value is None or (isinstance(value, str) and cell.data_type == "e"):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "minutes") if value.time() != time() else value.date().isoformat()
+    if isinstance(value, date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return str(value)
+    if isinstance(value, int | float):
+        return _number(value, cell.number_format or "")
+    return str(value)
+
+
+def _number(value: float, number_format: str) -> str:
+    if match := _PERCENT.fullmatch(number_format):
+        return f"{100 * value:.{len(match[1] or '')}f}%"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)

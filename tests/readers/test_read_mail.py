@@ -1,0 +1,99 @@
+"""E-mail: messages and boxes of them."""
+
+from __future__ import annotations
+
+import mailbox
+from collections.abc import Callable
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+
+from mergewise.readers import read
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+Refusal = Callable[[str, "bytes | str"], str]
+
+
+def message(subject: str = "Über Enten", body: str = "Grüße\n\n> Ducks?\n> Yes.\n\nAnn\n") -> EmailMessage:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = subject, "Ann Ä <ann@x.org>", "bob@x.org, Eve <eve@x.org>"
+    mail["Date"] = "Fri, 01 May 2020 23:30:00 -0500"
+    mail.set_content(body)
+    return mail
+
+
+def test_a_message(read_bytes: Read) -> None:
+    mail = message()
+    mail.add_attachment(b"%PDF-1.4 secret", maintype="application", subtype="pdf", filename="Größe.pdf")
+    document = read_bytes("a.eml", mail.as_bytes())
+    assert document.text == (
+        "Über Enten\n\nFrom: Ann Ä <ann@x.org>\nTo: bob@x.org, Eve <eve@x.org>\nDate: Fri, 01 May 2020 23:30:00 -0500\n\n"
+        "Grüße\n\n> Ducks?\n> Yes.\n\nAnn\n\nAttachments: Größe.pdf"
+    )
+    assert document.title == "Über Enten"
+    assert document.metadata == {
+        "author": "Ann Ä <ann@x.org>",
+        "recipients": "bob@x.org, Eve <eve@x.org>",
+        "date": "2020-05-01",
+    }
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-15", "shift_jis"])
+def test_encodings(read_bytes: Read, charset: str) -> None:
+    text = "ダックは泳ぐ。" if charset == "shift_jis" else "Größe 5 €"
+    mail = message()
+    mail.set_content(text, charset=charset, cte="base64")
+    assert text in read_bytes("a.eml", mail.as_bytes()).text
+
+
+def test_plain_text_is_taken_before_html(read_bytes: Read) -> None:
+    mail = message(body="plain\n")
+    mail.add_alternative("<p>rich</p>", subtype="html")
+    text = read_bytes("a.eml", mail.as_bytes()).text
+    assert "plain" in text and "rich" not in text
+
+
+def test_html_alone_is_read_as_a_page(read_bytes: Read) -> None:
+    mail = message()
+    mail.set_content("<h1>Größe</h1><p>rich <b>text</b></p><script>x()</script>", subtype="html", charset="iso-8859-1")
+    document = read_bytes("a.eml", mail.as_bytes())
+    assert document.text.endswith("\n\nGröße\n\nrich text")
+    assert [(h.level, h.title) for h in document.outline or ()] == [(1, "Über Enten"), (2, "Größe")]
+
+
+def test_a_message_without_a_subject_and_with_broken_headers(read_bytes: Read) -> None:
+    head = "From: =?utf-8?q?broken\nTo: <<<>>,;:\nDate: some day\nContent-Type: text/plain; charset=nonsense\n"
+    document = read_bytes("a.eml", f"{head}\nGrüße\n")
+    assert document.text.startswith("(no subject)\n\nFrom: ")
+    assert document.text.endswith("\n\nGrüße")
+    assert "date" not in document.metadata
+
+
+def test_a_box(tmp_path: Path) -> None:
+    path = tmp_path / "list.mbox"
+    box = mailbox.mbox(path)
+    box.add(message("First", "From here on\n\nFrom the start: no\n"))
+    box.add(message("Second", "text\n"))
+    box.close()
+    document = read(path)
+    assert [heading.title for heading in document.outline or ()] == ["First", "Second"]
+    assert "\n\nFrom here on\n\nFrom the start: no\n\nSecond\n\n" in document.text
+    assert (document.title, document.metadata) == ("list", {})
+
+
+def test_what_is_no_mail(refusal: Refusal) -> None:
+    assert refusal("a.eml", "just words") == "not an e-mail, looks like text"
+    assert refusal("a.mbox", "just words") == "not a box of e-mail, looks like text"
+    assert refusal("b.eml", b"\x89PNG\r\n\x1a\n" + bytes(50)) == "not an e-mail, looks like a PNG image"
+
+
+@pytest.mark.parametrize("depth", [3, 5_000])
+def test_parts_in_parts(read_bytes: Read, refusal: Refusal, depth: int) -> None:
+    heads = (f'Content-Type: multipart/mixed; boundary="b{n}"\n\n--b{n}\n' for n in range(depth))
+    raw = f"Subject: deep\n{''.join(heads)}\ntext\n"
+    if depth == 3:
+        assert read_bytes("a.eml", raw).text == "deep\n\ntext"
+    else:
+        assert refusal("a.eml", raw) == "a message of too many parts"

@@ -1,0 +1,123 @@
+"""ODT: order, headings, lists, tables and notes, as odfpy writes them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+from odf import dc, meta, office, opendocument, style, table, text
+
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+Refusal = Callable[[str, "bytes | str"], str]
+
+
+def saved(document: object) -> bytes:
+    file = io.BytesIO()
+    document.write(file)  # type: ignore[attr-defined]
+    return file.getvalue()
+
+
+def row(*cells: object) -> object:
+    line = table.TableRow()
+    for cell in cells:
+        if isinstance(cell, str):
+            field = table.TableCell()
+            field.addElement(text.P(text=cell))
+            cell = field
+        line.addElement(cell)
+    return line
+
+
+def test_a_text(read_bytes: Read) -> None:
+    odt = opendocument.OpenDocumentText()
+    for element in (
+        dc.Title(text="Untitled 1"),
+        dc.Creator(text="Ann"),
+        dc.Language(text="de"),
+        meta.Keyword(text="Teich"),
+    ):
+        odt.meta.addElement(element)
+    title = style.Style(name="P1", family="paragraph", parentstylename="Title")
+    odt.automaticstyles.addElement(title)
+    numbers = text.ListStyle(name="L1")
+    numbers.addElement(text.ListLevelStyleNumber(level="1", numformat="1"))
+    odt.automaticstyles.addElement(numbers)
+    body = odt.text
+    body.addElement(text.P(stylename=title, text="Von Enten"))
+    body.addElement(text.H(outlinelevel=1, text="Nahrung"))
+    paragraph = text.P(text="Enten essen")
+    paragraph.addElement(text.S(c=2))
+    paragraph.addElement(text.Span(text="Gras"))
+    paragraph.addElement(text.LineBreak())
+    paragraph.addText("und Brot.")
+    note = text.Note(noteclass="footnote")
+    note.addElement(text.NoteCitation(text="1"))
+    inside = text.NoteBody()
+    inside.addElement(text.P(text="Selten."))
+    note.addElement(inside)
+    paragraph.addElement(note)
+    body.addElement(paragraph)
+    bullets = text.List()
+    for word in ("eins", "zwei"):
+        item = text.ListItem()
+        item.addElement(text.P(text=word))
+        if word == "zwei":
+            inner = text.List()
+            deeper = text.ListItem()
+            deeper.addElement(text.P(text="tiefer"))
+            inner.addElement(deeper)
+            item.addElement(inner)
+        bullets.addElement(item)
+    body.addElement(bullets)
+    ordered = text.List(stylename=numbers)
+    for word in ("a", "b"):
+        item = text.ListItem()
+        item.addElement(text.P(text=word))
+        ordered.addElement(item)
+    body.addElement(text.P(text="Dann:"))
+    body.addElement(ordered)
+    section = text.Section(name="s")
+    section.addElement(text.H(outlinelevel=2, text="Zahlen"))
+    grid = table.Table()
+    head = table.TableHeaderRows()
+    head.addElement(row("Teich", "Enten", "Gänse"))
+    grid.addElement(head)
+    grid.addElement(row("A", table.TableCell(numbercolumnsrepeated=2)))
+    section.addElement(grid)
+    body.addElement(section)
+    document = read_bytes("a.odt", saved(odt))
+    assert document.text == (
+        "Von Enten\n\nNahrung\n\nEnten essen Gras\nund Brot.\n\nSelten.\n\n- eins\n- zwei\n  - tiefer\n\nDann:\n\n"
+        "1. a\n2. b\n\nZahlen\n\n| Teich | Enten | Gänse |\n| A |  |  |"
+    )
+    assert [(h.level, h.title) for h in document.outline or ()] == [(1, "Von Enten"), (2, "Nahrung"), (3, "Zahlen")]
+    assert document.title == "Von Enten"
+    assert {"author": "Ann", "language": "de", "keywords": "Teich"}.items() <= document.metadata.items()
+
+
+def test_deleted_text_and_comments_are_left_out(read_bytes: Read) -> None:
+    odt = opendocument.OpenDocumentText()
+    changes = text.TrackedChanges()
+    region = text.ChangedRegion(check_grammar=False)
+    deletion = text.Deletion()
+    deletion.addElement(text.P(text="deleted"))
+    region.addElement(deletion)
+    changes.addElement(region)
+    odt.text.addElement(changes)
+    kept = text.P(text="kept")
+    comment = office.Annotation()
+    comment.addElement(text.P(text="said"))
+    kept.addElement(comment)
+    odt.text.addElement(kept)
+    assert read_bytes("a.odt", saved(odt)).text == "kept"
+
+
+def test_an_empty_text(refusal: Refusal) -> None:
+    assert refusal("a.odt", saved(opendocument.OpenDocumentText())) == "no text"
+
+
+def test_a_sheet_is_no_text(refusal: Refusal) -> None:
+    sheet = saved(opendocument.OpenDocumentSpreadsheet())
+    assert refusal("a.odt", sheet) == "an office file or ZIP archive, but not an OpenDocument text"

@@ -1,0 +1,102 @@
+"""PPTX: slides as pages, in the order in which they are shown."""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from collections.abc import Callable
+
+import pytest
+from pptx import Presentation
+from pptx.presentation import Presentation as Deck
+from pptx.util import Inches
+
+from mergewise.readers import pptx as reader
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+Refusal = Callable[[str, "bytes | str"], str]
+TITLE_AND_BODY, TITLE_ONLY, BLANK = 1, 5, 6
+
+
+def saved(deck: Deck) -> bytes:
+    file = io.BytesIO()
+    deck.save(file)
+    return file.getvalue()
+
+
+def box(slide: object, text: str) -> object:
+    shape = slide.shapes.add_textbox(Inches(1), Inches(1), Inches(2), Inches(1))  # type: ignore[attr-defined]
+    shape.text_frame.text = text
+    return shape
+
+
+def deck() -> Deck:
+    deck = Presentation()
+    deck.core_properties.title, deck.core_properties.author = "PowerPoint Presentation", "Ann"
+    slide = deck.slides.add_slide(deck.slide_layouts[TITLE_AND_BODY])
+    slide.shapes.title.text = "On ducks"
+    frame = slide.placeholders[1].text_frame
+    frame.text = "They swim"
+    deeper = frame.add_paragraph()
+    deeper.text, deeper.level = "in ponds", 1
+    slide.notes_slide.notes_text_frame.text = "Say hello.\nSmile."
+    return deck
+
+
+def test_slides(read_bytes: Read) -> None:
+    presentation = deck()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[TITLE_ONLY])
+    slide.shapes.title.text = "Größe"
+    table = slide.shapes.add_table(2, 3, Inches(1), Inches(1), Inches(4), Inches(1)).table
+    for row in range(2):
+        for column in range(3):
+            table.cell(row, column).text = f"{row}{column}"
+    table.cell(0, 0).merge(table.cell(0, 1))
+    group = slide.shapes.add_group_shape()
+    group.shapes.add_textbox(Inches(1), Inches(1), Inches(1), Inches(1)).text_frame.text = "in a group"
+    hidden = presentation.slides.add_slide(presentation.slide_layouts[BLANK])
+    box(hidden, "secret")
+    hidden.element.set("show", "0")
+    box(presentation.slides.add_slide(presentation.slide_layouts[BLANK]), "Nameless")
+    document = read_bytes("a.pptx", saved(presentation))
+    assert document.text == (
+        "On ducks\n\n- They swim\n  - in ponds\n\nNotes: Say hello.\nSmile.\n\n"
+        "Größe\n\n| 00 01 |  | 02 |\n| 10 | 11 | 12 |\n\nin a group\n\nSlide 4\n\nNameless"
+    )
+    assert [heading.title for heading in document.outline or ()] == ["On ducks", "Größe", "Slide 4"]
+    pages = [document.text[page.start : page.end].split("\n")[0] for page in document.pages]
+    assert pages == ["On ducks", "Größe", "", "Slide 4"]
+    assert document.title == "On ducks"
+    assert document.metadata["author"] == "Ann"
+
+
+def test_a_deck_of_pictures(refusal: Refusal) -> None:
+    presentation = Presentation()
+    presentation.slides.add_slide(presentation.slide_layouts[BLANK])
+    assert refusal("a.pptx", saved(presentation)) == "no text"
+
+
+def test_too_many_slides(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_MAX_SLIDES", 0)
+    assert refusal("a.pptx", saved(deck())) == "more than 0 slides"
+
+
+def test_entities_are_refused(refusal: Refusal) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(saved(deck()))) as source, zipfile.ZipFile(file, "w") as target:
+        for name in source.namelist():
+            bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]>' if name == "ppt/slides/slide1.xml" else b""
+            target.writestr(name, bomb + source.read(name))
+    assert refusal("a.pptx", file.getvalue()) == "ppt/slides/slide1.xml declares XML entities"
+
+
+def test_a_damaged_deck(refusal: Refusal) -> None:
+    whole = saved(deck())
+    assert refusal("a.pptx", whole[: len(whole) // 2]) == "damaged or truncated PPTX"
+
+
+def test_the_missing_extra_is_named(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pptx", None)
+    assert refusal("a.pptx", saved(deck())) == "reading PPTX needs python-pptx: pip install 'mergewise[pptx]'"

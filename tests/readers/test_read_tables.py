@@ -1,0 +1,234 @@
+"""CSV, TSV and XLSX: each row a unit with the names of its columns."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import zipfile
+from collections.abc import Callable
+
+import openpyxl
+import pytest
+
+from mergewise.errors import ReadError
+from mergewise.readers import table, xlsx
+from mergewise.readers.builder import Builder
+from mergewise.types import Document
+
+Read = Callable[[str, "bytes | str"], Document]
+Refusal = Callable[[str, "bytes | str"], str]
+
+
+def units(document: Document) -> list[str]:
+    return [document.text[start:end] for start, end in document.units]
+
+
+# --- CSV
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_delimiters(read_bytes: Read, delimiter: str) -> None:
+    rows = [["Name", "Note", "Price"], ["Duck", "swims", "3.5"], ["Goose", "", "7"]]
+    document = read_bytes("a.csv", "\n".join(delimiter.join(row) for row in rows))
+    assert units(document) == ["Name: Duck; Note: swims; Price: 3.5", "Name: Goose; Price: 7"]
+    assert document.text == "\n\n".join(units(document))
+    assert document.title == "a"
+
+
+def test_a_comma_in_numbers_does_not_divide(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "Name;Preis\nEnte;3,50\nGänse;7,25\n".encode("cp1252"))
+    assert units(document) == ["Name: Ente; Preis: 3,50", "Name: Gänse; Preis: 7,25"]
+
+
+def test_tabs_win_in_a_tsv(read_bytes: Read) -> None:
+    assert units(read_bytes("a.tsv", "a, b\tc\n1, 2\t3\n")) == ["a, b: 1, 2; c: 3"]
+
+
+def test_the_delimiter_that_excel_declares(read_bytes: Read) -> None:
+    assert units(read_bytes("a.csv", "sep=|\na,b|c\n1,2|3\n")) == ["a,b: 1,2; c: 3"]
+
+
+def test_quoted_fields(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", 'a,b\n"x, ""y""\nz",2\n3,4\n')
+    assert units(document) == ['a: x, "y" z; b: 2', "a: 3; b: 4"]
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("1,2\n3,4\n", ["1; 2", "3; 4"]),  # numbers are no names
+        ("a,a\nb,c\n", ["a; a", "b; c"]),  # nor are two of the same
+        ("Country,2020,2021\nFrance,1,2\n", ["Country: France; 2020: 1; 2021: 2"]),  # years may be
+        (",a,b\nx,1,2\n", ["x; a: 1; b: 2"]),
+        ("a,b\n1,2,3\n4\n", ["a: 1; b: 2; 3", "a: 4"]),
+        ("word\nother\n", ["word", "other"]),
+        ("Name:,B\nx,y\n", ["Name: x; B: y"]),
+    ],
+)
+def test_headers(read_bytes: Read, source: str, expected: list[str]) -> None:
+    assert units(read_bytes("a.csv", source)) == expected
+
+
+def test_what_stands_above_the_header_is_text(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "Report of May,,\n\nName,Price,Note\nDuck,3,x\nGoose,4,y\n")
+    assert document.text.startswith("Report of May\n\nName: Duck")
+    assert units(document) == ["Name: Duck; Price: 3; Note: x", "Name: Goose; Price: 4; Note: y"]
+
+
+def test_a_wide_row_is_several_units_that_begin_with_its_first_cell(read_bytes: Read) -> None:
+    header = ",".join(["Name", *(f"c{n}" for n in range(1_000))])
+    document = read_bytes("a.csv", f"{header}\n{','.join(['Duck', *(f'v{n}' for n in range(1_000))])}\n")
+    texts = units(document)
+    assert len(texts) > 5
+    assert all(text.startswith("Name: Duck; c") and len(text) <= table.MAX_UNIT for text in texts)
+    assert "; c999: v999" in texts[-1]
+
+
+def test_a_long_table(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "id,word\n" + "".join(f"{n},w{n}\n" for n in range(20_000)))
+    assert len(document.units) == 20_000
+    assert units(document)[-1] == "id: 19999; word: w19999"
+
+
+def test_limits(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MAX_ROWS", 10)
+    assert refusal("a.csv", "a,b\n" * 11) == "a table of more than 10 rows: split it"
+    monkeypatch.setattr(table, "MAX_CELLS", 1_000_000)
+    with pytest.raises(ReadError, match="more than 1 million cells"):
+        table.write_rows([["x"] * 600_000] * 2, Builder())
+    monkeypatch.setattr(table, "MAX_CHARACTERS", 1_000_000)
+    with pytest.raises(ReadError, match="more than 1 million characters"):
+        table.write_rows([["x" * 600_000]] * 3, Builder())
+
+
+def test_a_quotation_mark_that_is_not_closed(refusal: Refusal) -> None:
+    assert "a quotation mark is not closed" in refusal("a.csv", 'a,b\n1,"' + "x" * 200_000)
+
+
+# --- XLSX
+
+
+def saved(workbook: openpyxl.Workbook) -> bytes:
+    file = io.BytesIO()
+    workbook.save(file)
+    return file.getvalue()
+
+
+def test_a_workbook(read_bytes: Read) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.properties.title, workbook.properties.creator = "Price list", "Ann"
+    ducks = workbook.active
+    ducks.title = "Ducks"
+    for row in [
+        ["Prices of May"],
+        [],
+        ["Name", "Price", "Since", "Share", "Sold", None],
+        ["Mallard", 3.1, datetime.date(2020, 5, 1), 0.125, True],
+        ["Eider", 0.1 + 0.2, datetime.datetime(2020, 5, 1, 12, 30), None, False, "rare"],
+        [None, None, "#N/A"],
+    ]:
+        ducks.append(row)
+    ducks["D4"].number_format = "0.0%"
+    ducks["C6"].data_type = "e"
+    hidden = workbook.create_sheet("hidden")
+    hidden.append(["secret"])
+    hidden.sheet_state = "hidden"
+    workbook.create_sheet("nothing")
+    geese = workbook.create_sheet("Gänse")
+    geese.append(["a", 1])
+    geese.append(["b", 2])
+    document = read_bytes("a.xlsx", saved(workbook))
+    assert document.text.split("\n\n") == [
+        "Ducks",
+        "Prices of May",
+        "Name: Mallard; Price: 3.1; Since: 2020-05-01; Share: 12.5%; Sold: true",
+        "Name: Eider; Price: 0.3; Since: 2020-05-01 12:30; Sold: false; rare",
+        "Gänse",
+        "a; 1",
+        "b; 2",
+    ]
+    assert [heading.title for heading in document.outline or ()] == ["Ducks", "Gänse"]
+    assert len(document.units) == 4
+    assert document.title == "Price list"
+    assert document.metadata["author"] == "Ann"
+
+
+def test_the_name_that_excel_gave_the_only_sheet_is_no_heading(read_bytes: Read) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["word", "other"])
+    workbook.active.append(["x", "y"])
+    document = read_bytes("list.xlsx", saved(workbook))
+    assert (document.text, document.outline, document.title) == ("word: x; other: y", (), "list")
+
+
+def test_a_long_narrow_sheet(read_bytes: Read) -> None:
+    workbook = openpyxl.Workbook(write_only=True)
+    sheet = workbook.create_sheet("Ducks")
+    sheet.append(["id", "name"])
+    for number in range(6_000):
+        sheet.append([number, f"duck {number}"])
+    assert units(read_bytes("a.xlsx", saved(workbook)))[-1] == "id: 5999; name: duck 5999"
+
+
+def test_formulas_count_by_their_last_result(read_bytes: Read) -> None:
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["a", "=1+1"])
+    assert read_bytes("a.xlsx", saved(workbook)).text == "a"  # openpyxl stores no result
+
+
+def repacked(content: bytes, name: str, change: Callable[[bytes], bytes]) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
+        for entry in source.namelist():
+            data = source.read(entry)
+            target.writestr(entry, change(data) if entry == name else data)
+    return file.getvalue()
+
+
+def small() -> bytes:
+    workbook = openpyxl.Workbook()
+    workbook.active.append(["a", "b"])
+    workbook.active.append([1, 2])
+    return saved(workbook)
+
+
+def test_entities_are_refused(refusal: Refusal) -> None:
+    bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]>'
+    declared = repacked(small(), "xl/worksheets/sheet1.xml", lambda data: bomb + data)
+    assert refusal("a.xlsx", declared) == "xl/worksheets/sheet1.xml declares XML entities"
+
+
+def test_a_sheet_of_empty_rows_is_bounded(refusal: Refusal, read_bytes: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = repacked(small(), "xl/worksheets/sheet1.xml", lambda data: data.replace(b'r="2"', b'r="5000"'))
+    assert read_bytes("a.xlsx", far).text
+    monkeypatch.setattr(xlsx, "_MAX_GRID", 1_000)
+    assert refusal("a.xlsx", far) == "a sheet of more than 1000 rows: split it"
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "pptx", "epub", "odt"])
+def test_archives_that_are_something_else(refusal: Refusal, suffix: str) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
+        target.writestr("a", b"x")
+    assert "ZIP archive, but not an" in refusal(f"a.{suffix}", file.getvalue()).replace("not a P", "not an P")
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as target:
+        target.writestr("bomb", bytes(60_000_000))
+    assert "zip bomb" in refusal(f"a.{suffix}", file.getvalue())
+    assert "looks like text" in refusal(f"a.{suffix}", b"just words")
+    assert "damaged or truncated" in refusal(f"a.{suffix}", b"PK\x03\x04 cut off")
+    assert (
+        refusal(f"a.{suffix}", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"))
+        == "encrypted"
+    )
+
+
+def test_old_files_are_named(refusal: Refusal) -> None:
+    assert refusal("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)) == "an old Excel file (.xls)"
+    assert refusal("a.pptx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600)) == "an old PowerPoint file (.ppt)"
+
+
+def test_a_damaged_workbook(refusal: Refusal) -> None:
+    whole = small()
+    assert refusal("a.xlsx", whole[: len(whole) // 2]) == "damaged or truncated XLSX"
+    broken = repacked(whole, "xl/worksheets/sheet1.xml", lambda data: data[: len(data) // 2])
+    assert refusal("a.xlsx", broken).startswith("damaged or not supported: ")
