@@ -301,7 +301,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a quoted sentence stands. `number` is the one printed in the answer, `page` is None without pages."""
+    """Where a quoted sentence stands. `number` is the one printed in the answer, `page` is None without pages.
+
+    `line` counts from 1 in the source file; None where the text is not the file's own, as in a PDF.
+    """
 
     number: int
     text: str
@@ -309,6 +312,7 @@ class Citation:
     title: str
     headings: tuple[str, ...] = ()
     page: int | None = None
+    line: int | None = None
 
     @property
     def mark(self) -> int:
