@@ -420,14 +420,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """One strategy at one budget on one question set: means over the questions; `query_ms` is the median."""
+    """One strategy at one budget on one question set: means over the questions; `query_ms` is the median.
+
+    `evidence` and `all` are None where no question has marked evidence.
+    """
 
     dataset: str
     strategy: str
     budget: int
     answer: float
-    evidence: float
-    all: float
+    evidence: float | None
+    all: float | None
     density: float
     tokens: float
     query_ms: float

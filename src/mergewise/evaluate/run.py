@@ -8,7 +8,7 @@ from time import perf_counter
 from typing import Literal
 
 from mergewise.engine import Index
-from mergewise.evaluate.metrics import mean, score_context
+from mergewise.evaluate.metrics import mean, mean_of_known, score_context
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.models.tokens import count_tokens
 from mergewise.types import EvaluationRow
@@ -52,8 +52,8 @@ def evaluate(
                 strategy=strategy,
                 budget=budget,
                 answer=mean([score.answer for score in scores]),
-                evidence=mean([score.evidence for score in scores]),
-                all=mean([score.all for score in scores]),
+                evidence=mean_of_known([score.evidence for score in scores]),
+                all=mean_of_known([score.all for score in scores]),
                 density=mean([score.density for score in scores]),
                 tokens=mean(tokens),
                 query_ms=median(times),

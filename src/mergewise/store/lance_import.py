@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
+_HERE = (None,) * 8  # no key, region, host, interval, client, options or session: a database in a directory
 
 
 class DeferredPackage(ModuleType):
@@ -37,19 +38,19 @@ class DeferredPackage(ModuleType):
         self._entered = False
 
     def __getattr__(self, name: str) -> Any:
+        absent = AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name.startswith("__") and name != "__all__":
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+            raise absent
         with _LOCK:
             if not self._entered and find_spec(f"{self.__name__}.{name}") is not None:
                 return import_module(f"{self.__name__}.{name}")
             self._run()
-        try:
+        if name in self.__dict__:
             return self.__dict__[name]
-        except KeyError:
-            own = self.__dict__.get("__getattr__")
-            if own is not None:  # the package's, for names of which it makes a secret
-                return own(name)
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+        own = self.__dict__.get("__getattr__")
+        if own is None:
+            raise absent
+        return own(name)
 
     def __dir__(self) -> list[str]:
         with _LOCK:
@@ -57,12 +58,12 @@ class DeferredPackage(ModuleType):
         return sorted(self.__dict__)
 
     def _run(self) -> None:
-        loader = self.__loader__
-        if self._entered or loader is None:
+        spec = self.__spec__
+        if self._entered or spec is None or spec.loader is None:
             return
         self._entered = True
         try:
-            loader.exec_module(self)
+            spec.loader.exec_module(self)
         except BaseException:
             self._entered = False
             raise
@@ -85,7 +86,7 @@ def prepare() -> None:
             defer(name)
         package = sys.modules.get("lancedb")
         if isinstance(package, DeferredPackage) and "__version__" not in package.__dict__:
-            package.__version__ = version("lancedb")  # which its modules ask the package for
+            package.__dict__["__version__"] = version("lancedb")  # which its modules ask the package for
 
 
 async def open_table(directory: Path, name: str) -> AsyncTable:
@@ -94,7 +95,7 @@ async def open_table(directory: Path, name: str) -> AsyncTable:
     from lancedb._lancedb import connect
     from lancedb.table import AsyncTable
 
-    database = await connect(str(directory))
+    database = await connect(str(directory), *_HERE)
     return AsyncTable(await database.open_table(name))
 
 
