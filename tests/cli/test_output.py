@@ -28,10 +28,11 @@ def test_the_usage_line_names_only_what_there_is_to_say() -> None:
     )
 
 
-def test_a_citation_line_has_the_page_where_there_is_one() -> None:
+def test_a_citation_line_has_the_line_or_the_page() -> None:
     citation = Citation(2, "Cats.", Span("a.pdf", 5, 10), "Animals", ("Cats",))
-    assert citation_line(citation) == "[2] Animals › Cats  (a.pdf:5-10)"
-    assert citation_line(replace(citation, page=3)) == "[2] Animals › Cats, page 3  (a.pdf:5-10)"
+    assert citation_line(citation) == "[2] Animals › Cats  (a.pdf)"
+    assert citation_line(replace(citation, page=3)) == "[2] Animals › Cats  (a.pdf p. 3)"
+    assert citation_line(replace(citation, line=7)) == "[2] Animals › Cats  (a.pdf:7)"
 
 
 def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,18 @@ STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that holds no question."""
+
+    line: int
+    error: UsageError
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"line": self.line}
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A question with its line; `id` and `where` come from a JSON object."""
 
@@ -29,15 +41,16 @@ class Asked:
         return {"line": self.line, **({} if self.id is None else {"id": self.id})}
 
 
-def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[Asked | UsageError]:
-    """The questions in their order; for a line that holds none, the error instead. Empty lines are passed over."""
+def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[Asked | BadLine]:
+    """The questions in their order, and the lines that hold none. Empty lines are passed over."""
     for number, raw in enumerate(stream, 1):
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if line:
                 yield _question(number, line)
         except ValueError as error:
-            yield UsageError(f"line {number} is no question: {error}", "write one question, or one JSON object, a line")
+            hint = "write one question, or one JSON object, a line"
+            yield BadLine(number, UsageError(f"line {number} is no question: {error}", hint))
 
 
 def _question(number: int, line: str) -> Asked:
@@ -58,14 +71,14 @@ def ask_all(answer: Callable[[Asked], bool], as_json: bool) -> bool:
     for entry in questions(sys.stdin.buffer):
         asked = True
         try:
-            if isinstance(entry, UsageError):
-                raise entry
+            if isinstance(entry, BadLine):
+                raise entry.error
             found |= answer(entry)
         except MergewiseError as error:
             failed = True
             if as_json:
-                key = entry.key | {"question": entry.question} if isinstance(entry, Asked) else {}
-                say_json_line({**key, "error": error.message, "hint": error.hint})
+                question = {"question": entry.question} if isinstance(entry, Asked) else {}
+                say_json_line({**entry.key, **question, "error": error.message, "hint": error.hint})
             say_error(error.message, error.hint)
         sys.stdout.flush()
     if not asked:

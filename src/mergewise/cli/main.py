@@ -6,9 +6,8 @@ import gc
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-import click
 import typer
 
 from mergewise.cli import comparison, demo, evaluation, manage, questions, show
@@ -88,10 +87,11 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
     file = find_configuration() if path is None else path
     if file is None or not file.exists():
         return {}
-    commands: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     known = {
-        name: {parameter.name or "": parameter.type.name in ("path", "file") for parameter in command.params}
-        for name, command in commands.items()
+        str(command.name): {
+            name: Path in (hint, *get_args(hint)) for name, hint in get_type_hints(command.callback).items()
+        }
+        for command in app.registered_commands
     }
     base = file.parent if path is None and file.parent != Path.cwd() else None
     return read_configuration(file, known, base)
