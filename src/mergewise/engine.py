@@ -7,25 +7,27 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mergewise import assemble as strategies
-from mergewise import generate
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, EmbedderMismatch, UsageError
-from mergewise.index import VIEWS, pipeline
-from mergewise.inputs import Source, inputs_of
+from mergewise.index import VIEWS
 from mergewise.models import load_chat, load_embedder, load_reranker, load_scorer
 from mergewise.models.cache import CachedChat
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.rounds import in_rounds, rounds_or_hops
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Problem
+
+if TYPE_CHECKING:
+    from mergewise import generate
+    from mergewise.inputs import Source
+
+# What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
 DEFAULT_VIEWS = ("leaf",)
 _WRITTEN = ".summaries"  # in the index's directory: what a chat model wrote for a view
@@ -183,6 +185,9 @@ class Index:
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
         """
+        from mergewise.index import pipeline
+        from mergewise.inputs import inputs_of
+
         return pipeline.add(inputs_of(sources), self.store, VIEWS, self._makers(), progress)
 
     def remove(self, doc_ids: Iterable[str]) -> int:
@@ -200,6 +205,8 @@ class Index:
             if standing is None:
                 self.store.begin_view(name, VIEWS[name].dump() if asked is None else asked)
             if name not in self.manifest.whole:
+                from mergewise.index import pipeline
+
                 pipeline.add_view(self.store, VIEWS[name], self._makers(), progress)
 
     def _makers(self) -> Makers:
@@ -227,6 +234,8 @@ class Index:
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.
         `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
         """
+        from mergewise.rounds import rounds_or_hops
+
         rounds = rounds_or_hops(rounds, hops)
         return self._context(self.store.reader(), question, strategy, budget, where, parameters, rounds, then)
 
@@ -251,6 +260,9 @@ class Index:
         sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
         the pieces of its answer as they arrive, and it may write `max_tokens` in one call.
         """
+        from mergewise import generate
+        from mergewise.rounds import rounds_or_hops
+
         mode, rounds = generate.mode_for(mode, self.chat), rounds_or_hops(rounds, hops)
         stored = self.store.reader()
         if not generate.MODES[mode].reads_context:
@@ -274,6 +286,9 @@ class Index:
         rounds: int,
         then: str | None,
     ) -> Context:
+        from mergewise import assemble as strategies
+        from mergewise.rounds import in_rounds
+
         _check_question(question, budget, rounds)
         reranker = None if self.reranker is None else RememberingReranker(self.reranker)
         reader = HybridReader(stored, self.embedder, where, self.search_settings, reranker)
@@ -292,6 +307,8 @@ class Index:
 
     def check(self, *, repair: bool = False) -> list[Problem]:
         """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned."""
+        from mergewise.index import pipeline
+
         try:
             problems = self.store.check()
         except CorruptIndex as error:

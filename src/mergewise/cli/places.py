@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from mergewise.generate.citations import Locator
-from mergewise.generate.sources import DocumentLookup
 from mergewise.types import Citation, Document, Span
+
+if TYPE_CHECKING:
+    from mergewise.generate.sources import DocumentLookup
 
 LONGEST_QUOTE = 200  # characters
 
@@ -23,6 +25,8 @@ class Places:
     """Places and texts of spans. Each document is read once."""
 
     def __init__(self, document: DocumentLookup) -> None:
+        from mergewise.generate.citations import Locator
+
         self._documents: dict[str, Document | None] = {}
         self._lookup = document
         self._locator = Locator(self.document)

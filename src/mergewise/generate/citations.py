@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from mergewise.generate.sources import DocumentLookup, Source
-from mergewise.readers import has_lines
 from mergewise.text.alignment import Aligner, sentences_at
-from mergewise.text.lines import line_at
+from mergewise.text.lines import has_lines, line_at
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Citation, Heading, Span

@@ -22,7 +22,7 @@ from mergewise.readers.plain import read_plain
 from mergewise.readers.rst import read_rst
 from mergewise.types import Document
 
-__all__ = ["MAX_BYTES", "SUFFIXES", "Parsed", "Reader", "find_files", "has_lines", "read"]
+__all__ = ["MAX_BYTES", "SUFFIXES", "Parsed", "Reader", "find_files", "read"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
 
@@ -43,14 +43,6 @@ SUFFIXES: dict[str, Reader] = {
     ".xhtml": read_html,
     ".xml": read_jats,
 }
-
-OWN_TEXT = frozenset({read_markdown, read_plain, read_rst})
-"""Readers that give the file's text as it is, so that a line of the document is a line of the file."""
-
-
-def has_lines(doc_id: str) -> bool:
-    """Whether lines of this document are lines of its source: by the suffix of its id, as `read` chooses the reader."""
-    return SUFFIXES.get(Path(doc_id).suffix.lower(), read_plain) in OWN_TEXT
 
 
 def read(path: Path, *, id: str | None = None) -> Document:
