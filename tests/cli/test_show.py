@@ -82,6 +82,16 @@ def test_an_id_opens_a_document_or_lines_of_it(home: Path, what: str, numbers: l
     assert [int(line[-1]) for line in lines if line[0] == ">"] == marked
 
 
+def test_a_part_of_a_line_stands_between_signs(home: Path) -> None:
+    answered = run(home, "ask", "Which page says more?", "--where", "id = 'a.pdf'")
+    assert answered.returncode == 0, answered.stdout
+    (home / "long.md").write_text("Birds eat seeds. Fish drink water. Snails carry houses.\n")
+    assert run(home, "index", "long.md").returncode == 0
+    answer = json.loads(run(home, "ask", "What do fish drink?", "--where", "id = 'long.md'", "-j").stdout)
+    shown = run(home, "show", str(answer["citations"][0]["mark"]), "-a", "0")
+    assert "│ Birds eat seeds. ⟦Fish drink water.⟧ Snails carry houses." in shown.stdout
+
+
 def test_a_page_is_named(home: Path) -> None:
     assert run(home, "show", "a.pdf:2", "-a", "0").stdout.splitlines()[0].startswith("a.pdf p. 2")
 

@@ -28,7 +28,7 @@ from mergewise.cli.options import (
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import console, say, say_json
+from mergewise.cli.output import CLOSES, OPENS, console, say, say_json
 from mergewise.cli.places import Places
 from mergewise.cli.questions import open_index
 from mergewise.cli.trace import say_trace
@@ -39,7 +39,6 @@ from mergewise.types import GAP, Context, Passage, Span
 if TYPE_CHECKING:
     from rich.text import Text
 
-OPENS, CLOSES = "⟦", "⟧"  # around what no other strategy shows
 LEGEND = f"{OPENS}…{CLOSES} no other strategy shows this"
 
 Timed = tuple[Context, float]

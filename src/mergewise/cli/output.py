@@ -18,6 +18,7 @@ from mergewise.types import Answer, Citation
 if TYPE_CHECKING:
     from rich.console import Console
 
+OPENS, CLOSES = "⟦", "⟧"  # around what is meant, where colours may be missing
 TOLD_EVERY = 10.0  # seconds, where there is no terminal to draw a bar on
 
 PIPED_WIDTH = 240

@@ -12,7 +12,7 @@ import typer
 
 from mergewise.cli import last
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
-from mergewise.cli.output import say, say_json, say_styled
+from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
 from mergewise.cli.places import Places, place
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
@@ -172,7 +172,7 @@ def _say_view(view: View) -> None:
     for number, offset, text in view.lines():
         marked = _marked(view.spans, offset, text)
         sign = ">" if marked else " "
-        say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, marked))
+        say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, marked, signs=is_plain()))
 
 
 def _marked(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, int]]:
@@ -181,10 +181,14 @@ def _marked(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, in
     return [(start, end) for start, end in parts if start < end]
 
 
-def _pieces(text: str, marked: Sequence[tuple[int, int]]) -> list[tuple[str, str | None]]:
+def _pieces(text: str, marked: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
+    """The line in pieces with their styles; without colours, signs stand around what is less than the line."""
     pieces: list[tuple[str, str | None]] = []
     position = 0
     for start, end in marked:
-        pieces += [(text[position:start], None), (text[max(position, start) : end], "bold yellow")]
+        shown = text[max(position, start) : end]
+        if signs and shown.strip() != text.strip():
+            shown = f"{OPENS}{shown}{CLOSES}"
+        pieces += [(text[position:start], None), (shown, "bold yellow")]
         position = max(position, end)
     return [*pieces, (text[position:], None)]
