@@ -89,7 +89,9 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
         return {}
     known = {
         str(command.name): {
-            name: Path in (hint, *get_args(hint)) for name, hint in get_type_hints(command.callback).items()
+            name: Path in (hint, *get_args(hint))
+            for name, hint in get_type_hints(command.callback).items()
+            if name != "return"
         }
         for command in app.registered_commands
     }

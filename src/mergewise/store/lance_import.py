@@ -41,9 +41,10 @@ class DeferredPackage(ModuleType):
         absent = AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         if name.startswith("__") and name != "__all__":
             raise absent
+        # a submodule that another one imports: without the lock, which somebody may hold who waits for that other one
+        if find_spec(f"{self.__name__}.{name}") is not None:
+            return import_module(f"{self.__name__}.{name}")
         with _LOCK:
-            if not self._entered and find_spec(f"{self.__name__}.{name}") is not None:
-                return import_module(f"{self.__name__}.{name}")
             self._run()
         if name in self.__dict__:
             return self.__dict__[name]
