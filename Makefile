@@ -36,6 +36,8 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.sentences
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.alignment
+	$(BIN)/python -m benchmarks.words
+	$(BIN)/python -m benchmarks.startup
 
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py

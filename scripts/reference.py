@@ -35,7 +35,9 @@ WIDTH = 100
 OTHER_VARIABLES = {
     "OPENAI_API_KEY": "the key of OpenAI's endpoint, or of the one that `OPENAI_BASE_URL` names",
     "OPENAI_BASE_URL": "the endpoint of every `openai:MODEL`; without it, OpenAI's",
+    "FORCE_COLOR": "colours and bars also where standard output is no terminal",
     "RERANK_API_KEY": "the key of the endpoint that `--reranker http:URL` names",
+    "XDG_STATE_HOME": "the folder in which `mergewise show` finds the last answer; `~/.local/state` on Linux",
 }
 SPECS = (
     ("embedder", "--embedder", EMBEDDERS, EMBEDDER),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ DATA = Path(__file__).parents[1] / "../shared/data"
 # no test may meet the configuration of the person who runs it
 for name in [name for name in os.environ if name.startswith("MERGEWISE_") and name != "MERGEWISE_KILLS"]:
     del os.environ[name]
+# nor write into what that person's programs remember
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="mergewise-state-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

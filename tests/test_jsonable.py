@@ -54,7 +54,8 @@ def test_an_answer() -> None:
     answer = Answer("q", "text [1]", (citation,), CONTEXT, Usage(1, 10, 2), mode="fil", unsupported=0.5)
     start = (
         '{"question": "q", "answer": "text [1]", "found": true, "complete": true, "mode": "fil", "citations": [{"mark": 1, '
-        '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4}], '
+        '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4, '
+        '"line": null}], '
         '"removed_marks": 0, "unsupported": 0.5, "usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, '
     )
     assert json.dumps(answer_json(answer)) == f'{start}"cost": null}}, "trace": [], "context": {CONTEXT_JSON}}}'

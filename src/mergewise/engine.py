@@ -11,17 +11,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from mergewise import asking, generate
-from mergewise.asking import Budget, Means, Search
 from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
-from mergewise.history import Turn
-from mergewise.index import VIEWS, pipeline
-from mergewise.index.plan import plan_sync
-from mergewise.index.work import Work
-from mergewise.inputs import Source, inputs_of, matching
+from mergewise.index import VIEWS
 from mergewise.models import knows_embedder, load_chat, load_embedder, load_reranker, load_scorer, release
 from mergewise.models.cache import CachedChat
 from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
@@ -29,13 +23,20 @@ from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.rounds import rounds_or_hops
 from mergewise.store.closed import ClosedStore
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
+
+if TYPE_CHECKING:
+    from mergewise import generate
+    from mergewise.asking import Budget, Means
+    from mergewise.history import Turn
+    from mergewise.inputs import Source
+
+# What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
 log = logging.getLogger("mergewise")
 
@@ -253,6 +254,9 @@ class Index:
         Raises IndexBusy where another process writes for an hour, StoreError where it changed the views meanwhile, ModelError
         where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
+        from mergewise.index import pipeline
+        from mergewise.inputs import inputs_of
+
         left_out: Counter[str] = Counter()
         inputs = inputs_of(sources, self._root, left_out, [self.store.directory])
         report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
@@ -269,6 +273,11 @@ class Index:
 
         UsageError where a folder does not exist, or holds no file at all while the index has documents from it.
         """
+        from mergewise.index import pipeline
+        from mergewise.index.plan import plan_sync
+        from mergewise.index.work import Work
+        from mergewise.inputs import inputs_of
+
         paths = [Path(os.path.normpath(folder)) for folder in folders]
         left_out: Counter[str] = Counter()
         inputs = inputs_of(paths, self._root, left_out, [self.store.directory])
@@ -287,6 +296,8 @@ class Index:
         An id, a folder or file from which documents were read, the beginning of ids up to a slash, or a pattern of ids such
         as `docs/*.txt`, in which `*` also stands for slashes: the first of these that there is.
         """
+        from mergewise.inputs import matching
+
         reader = self.store.reader()
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known()}
         return {one: matching(one, sources) for one in wanted}
@@ -305,6 +316,8 @@ class Index:
 
         Raises UsageError where the index has the view with other settings, and what `add` raises.
         """
+        from mergewise.index import pipeline
+
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
             if standing is not None and asked is not None and standing != asked:
@@ -314,6 +327,8 @@ class Index:
             if standing is None:
                 self.store.begin_view(name, VIEWS[name].dump() if asked is None else asked)
             if name not in self.manifest.whole:
+                from mergewise.index import pipeline
+
                 pipeline.add_view(self.store, VIEWS[name], self._makers(), progress)
 
     def _makers(self) -> Makers:
@@ -348,7 +363,10 @@ class Index:
         Raises UsageError for an empty question, a budget, strategy, parameter, condition or history that cannot be, or a view
         that the index lacks; ModelError where a model fails for good; and what `embedder` raises.
         """
-        search = Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
+        from mergewise import asking
+        from mergewise.rounds import rounds_or_hops
+
+        search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
         return asking.context(question, search, self._means())
 
     def ask(
@@ -377,7 +395,10 @@ class Index:
         Raises UsageError for a mode that there is not or whose model is missing, ModelError where the chat model fails for good
         or answers nothing, and what `context` raises.
         """
-        search = Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
+        from mergewise import asking, generate
+        from mergewise.rounds import rounds_or_hops
+
+        search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
         return asking.answer(question, search, self._means(), generate.mode_for(mode, self.chat), max_tokens, show)
 
     def ask_many(
@@ -399,6 +420,8 @@ class Index:
         Where a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded
         in one call. Raises UsageError for a `concurrency` or a mode that cannot be.
         """
+        from mergewise import generate
+
         if isinstance(questions, str):
             raise UsageError("ask_many was given one text", "give a list of questions, or use ask")
         asked = list(questions)
@@ -431,6 +454,8 @@ class Index:
             return self  # one of them may be to blame: each will tell for itself
 
     def _means(self) -> Means:
+        from mergewise.asking import Means
+
         models = (self.embedder, self.chat, self.reranker, self.scorer)
         return Means(self.store.reader(), self.tokens, self.search_settings, *models)
 
@@ -441,6 +466,8 @@ class Index:
 
         Raises IndexBusy where it is to repair while another process writes for an hour, and what `embedder` raises.
         """
+        from mergewise.index import pipeline
+
         try:
             problems = self.store.check()
         except CorruptIndex as error:

@@ -58,9 +58,15 @@ def context_json(context: Context) -> dict[str, Any]:
     }
 
 
-def comparison_json(contexts: Sequence[tuple[Context, float]]) -> list[dict[str, Any]]:
-    """Contexts of several strategies, each with the seconds that it took."""
-    return [{**context_json(context), "ms": round(1000 * seconds, 1)} for context, seconds in contexts]
+def comparison_json(
+    contexts: Sequence[tuple[Context, float]], only: Sequence[Sequence[Span]] | None = None
+) -> list[dict[str, Any]]:
+    """Contexts of several strategies, each with the seconds that it took, and the spans that it alone shows if they are given."""
+    rows = [{**context_json(context), "ms": round(1000 * seconds, 1)} for context, seconds in contexts]
+    if only is not None:
+        for row, spans in zip(rows, only, strict=True):
+            row["only"] = [span_json(span) for span in spans]
+    return rows
 
 
 def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
@@ -94,6 +100,7 @@ def citation_json(citation: Citation) -> dict[str, Any]:
         "title": citation.title,
         "headings": list(citation.headings),
         "page": citation.page,
+        "line": citation.line,
     }
 
 

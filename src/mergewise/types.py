@@ -371,7 +371,10 @@ class Context(Pictured):
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """Where a quoted sentence stands. `number` is the one printed in the answer, `page` is None without pages."""
+    """Where a quoted sentence stands. `number` is the one printed in the answer, `page` is None without pages.
+
+    `line` counts from 1 in the source file; None where the text is not the file's own, as in a PDF.
+    """
 
     number: int
     text: str
@@ -379,6 +382,7 @@ class Citation:
     title: str
     headings: tuple[str, ...] = ()
     page: int | None = None
+    line: int | None = None
 
     def __repr__(self) -> str:
         return f"Citation([{self.number}] {_short(self.text)}, {self.span.doc_id}:{self.span.start}-{self.span.end})"
@@ -548,14 +552,17 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
-    """One strategy at one budget on one question set: means over the questions; `query_ms` is the median."""
+    """One strategy at one budget on one question set: means over the questions; `query_ms` is the median.
+
+    `evidence` and `all` are None where no question has marked evidence.
+    """
 
     dataset: str
     strategy: str
     budget: int
     answer: float
-    evidence: float
-    all: float
+    evidence: float | None
+    all: float | None
     density: float
     tokens: float
     query_ms: float

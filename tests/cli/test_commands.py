@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -164,3 +165,42 @@ def test_demo_of_a_folder(home: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Cats sleep sixteen hours a day." in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_command_answers_to_h_and_short_flags(home: Path) -> None:
+    for command in ("index", "ask", "context", "compare", "show", "info", "remove", "check", "eval", "demo"):
+        done = run(home, command, "-h")
+        assert done.returncode == 0 and f"mergewise {command}" in done.stdout, command
+    long = run(home, "context", "What do cats eat?", "--budget", "60", "--strategy", "topk", "--json")
+    short = run(home, "context", "What do cats eat?", "-b", "60", "-s", "topk", "-j", "-i", "mergewise.index")
+    assert short.returncode == 0, short.stderr
+    assert long.stdout == short.stdout
+    assert "docs/cats.md:" in run(home, "ask", "How long do cats sleep?", "-t").stdout.split("search: ")[1]
+    assert run(home, "-V").stdout.startswith("mergewise ")
+
+
+def test_a_context_says_where_its_passages_stand(home: Path) -> None:
+    shown = run(home, "context", "How long do cats sleep?", "-b", "60").stdout
+    passage, _, places = shown.rpartition("\n\n")
+    assert "Cats sleep sixteen hours a day." in passage
+    assert "docs/cats.md:9" in places
+
+
+def test_completion_knows_commands_and_strategies(home: Path, tmp_path: Path) -> None:
+    def completed(line: str) -> str:
+        env = {
+            **os.environ,
+            "_MERGEWISE_COMPLETE": "complete_bash",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(len(line.split())),
+        }
+        if not line.endswith(" "):
+            env["COMP_CWORD"] = str(len(line.split()) - 1)
+        (tmp_path / "mergewise.toml").write_text("half a file")  # which must not disturb
+        done = subprocess.run([COMMAND], cwd=tmp_path, capture_output=True, text=True, timeout=120, env=env)
+        assert "Traceback" not in done.stderr
+        return done.stdout
+
+    assert "compare" in completed("mergewise com")
+    assert "mergerag-sym" in completed("mergewise ask q --strategy mergerag-")
+    assert "topk,macrag" in completed("mergewise compare q -s topk,mac")

@@ -10,10 +10,11 @@ import pytest
 
 from mergewise.assemble.mergerag import MergeNode, MergeNote
 from mergewise.cli.main import configuration
-from mergewise.cli.output import citation_line, console, usage_line
+from mergewise.cli.output import Told, citation_line, console, say, usage_line
+from mergewise.cli.places import Places
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError
-from mergewise.types import Answer, Citation, Context, Span, Step, Usage
+from mergewise.types import Answer, Citation, Context, Document, Page, Span, Step, Usage
 
 CONTEXT = Context("q", "topk", 9, "text", 3, ())
 ANSWER = Answer("q", "yes", (), CONTEXT, Usage(1, 1000, 20), mode="r&b")
@@ -28,10 +29,11 @@ def test_the_usage_line_names_only_what_there_is_to_say() -> None:
     )
 
 
-def test_a_citation_line_has_the_page_where_there_is_one() -> None:
+def test_a_citation_line_has_the_line_or_the_page() -> None:
     citation = Citation(2, "Cats.", Span("a.pdf", 5, 10), "Animals", ("Cats",))
-    assert citation_line(citation) == "[2] Animals › Cats  (a.pdf:5-10)"
-    assert citation_line(replace(citation, page=3)) == "[2] Animals › Cats, page 3  (a.pdf:5-10)"
+    assert citation_line(citation) == "[2] Animals › Cats  (a.pdf)"
+    assert citation_line(replace(citation, page=3)) == "[2] Animals › Cats  (a.pdf p. 3)"
+    assert citation_line(replace(citation, line=7)) == "[2] Animals › Cats  (a.pdf:7)"
 
 
 def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,6 +43,48 @@ def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.Capt
     shown = capsys.readouterr().out
     assert "search: 6 leaves  score 0.500" in shown and "d:3-4 and 2 more" in shown
     assert "too long 2" in shown and "too long 3" not in shown and "2 more did not fit" in shown
+
+
+def test_a_trace_quotes_sentences_with_their_places_and_the_best_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "Cats eat fish.\nDogs eat meat.\n" + "Birds eat seeds. " * 20
+    sentences = [Span("d.md", 0, 14), Span("d.md", 15, 29), Span("d.md", 30, len(text))]
+    left = [Step("left", f"weaker {i}", (sentences[1],), score=i / 10) for i in range(7)]
+    steps = (*left, Step("take", "it says it", (sentences[0],)), Step("join", "near", (sentences[0],), sentences[2]))
+    say_trace(replace(CONTEXT, trace=steps), Places(lambda doc_id: Document(doc_id, text)))
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert lines[:2] == ["take: it says it", "    d.md:1  “Cats eat fish.”"]
+    assert lines[4].startswith("    → d.md:3  “Birds eat seeds.") and lines[4].endswith(" …”") and len(lines[4]) < 240
+    assert lines[5:7] == ["left: weaker 6  score 0.600", "    d.md:2  “Dogs eat meat.”"]
+    assert "weaker 2" in lines[13] and lines[-1] == "left: 2 more were left out"
+
+
+def test_places_of_several_spans() -> None:
+    text = "One.\nTwo.\nThree.\n"
+    documents = {
+        "a.md": Document("a.md", text),
+        "b.pdf": Document("b.pdf", text, pages=(Page(1, 0, 5), Page(2, 5, len(text)))),
+        "c.docx": Document("c.docx", text),
+    }
+    places = Places(documents.get)
+    spans = [Span(doc, start, start + 4) for doc in documents for start in (0, 5, 10)]
+    assert places.of(spans) == "a.md:1, 2, 3; b.pdf p. 1, p. 2; c.docx"
+    assert places.of([Span("gone", 0, 4)]) == "gone" and places.quote(Span("gone", 0, 4)) == ""
+
+
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    seconds = iter([0.0, 5.0, 11.0, 12.0, 31.0, 60.0])
+    told = Told("Indexing", lambda: next(seconds))
+    for done in (1, 10, 11, 50, 100):
+        told(done, 100, f"file {done}")
+    assert capsys.readouterr().err.splitlines() == [
+        "Indexing: 10 of 100 (10%), about 1:39 left; file 10",
+        "Indexing: 50 of 100 (50%), about 0:31 left; file 50",
+    ]
+
+
+def test_a_pipe_gets_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    say("[bold]:heart: [1]", style="red")
+    assert capsys.readouterr().out == "[bold]:heart: [1]\n"
 
 
 @pytest.fixture

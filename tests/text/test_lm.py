@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-import time
 from itertools import pairwise
 
 import numpy as np
@@ -65,18 +64,3 @@ def test_the_text_itself_is_the_best_anchor_and_a_related_one_the_next() -> None
 
 def test_scripts_without_spaces_have_one_word_a_character() -> None:
     assert words_of("東京 is Big") == ("東", "京", "is", "big")
-
-
-@pytest.mark.slow
-def test_fifty_chunks_of_four_hundred_tokens_take_a_moment() -> None:
-    rng = np.random.default_rng(0)
-    words = np.array([f"w{i}" for i in range(20_000)])
-    pool = [" ".join(words[np.minimum(rng.zipf(1.3, 320), 20_000) - 1]) for _ in range(50)]
-    background = background_of(pool)
-    fastest = math.inf
-    for _ in range(5):
-        words_of.cache_clear()
-        started = time.thread_time()  # whatever else the machine is doing
-        WordModel(background).nll(pool, pool)
-        fastest = min(fastest, time.thread_time() - started)
-    assert fastest < 0.05

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import os
 import sys
-import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
-import click
 import typer
 
-from mergewise.cli import demo, evaluation, manage, questions
-from mergewise.cli.output import say_error
-from mergewise.errors import MergewiseError, UsageError
-
-CONFIGURATION = Path("mergewise.toml")
+from mergewise.cli import comparison, demo, evaluation, manage, questions, show
+from mergewise.cli.configuration import find_configuration, read_configuration
+from mergewise.cli.output import say_aside, say_error
+from mergewise.errors import MergewiseError
 
 app = typer.Typer(
     name="mergewise",
     help="Assemble the densest context for a token budget, every sentence traceable to its source.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 app.command("index")(manage.index)
 app.command("ask")(questions.ask)
 app.command("context")(questions.context)
-app.command("compare")(questions.compare)
+app.command("compare")(comparison.compare)
+app.command("show")(show.show)
 app.command("info")(manage.info)
 app.command("remove")(manage.remove)
 app.command("check")(manage.check)
@@ -36,48 +36,66 @@ app.command("demo")(demo.demo)
 
 
 @app.callback(invoke_without_command=True)
-def root(version: bool = typer.Option(False, "--version", help="Print the version.")) -> None:
+def root(
+    version: bool = typer.Option(False, "--version", "-V", help="Print the version."),
+    verbose: bool = typer.Option(False, "--verbose", "-v", help="Say which configuration file was used."),
+) -> None:
     if version:
         from mergewise import __version__
 
         sys.stdout.write(f"mergewise {__version__}\n")
         raise typer.Exit
+    if verbose:
+        file = find_configuration()
+        say_aside(f"configuration: {file or 'no mergewise.toml here or above'}")
 
 
 def main() -> None:
-    """Run the command and exit with 0, 1 (the work failed) or 2 (wrong usage). An error prints one line and a hint below."""
-    logging.getLogger("mergewise").addHandler(logging.StreamHandler())  # such as: another process is writing
-    command = typer.main.get_command(app)
+    """Run the command and leave the process with its exit code.
+
+    What Python tidies up at its end (the objects of hundreds of modules) takes longer than many a command: the process ends
+    without it. Changes of an index are whole by then, and temporary folders are gone.
+    """
+    gc.set_threshold(50_000, 20, 20)  # objects that imports make live on: to look for garbage among them costs a tenth
+    code = run()
     try:
-        command(default_map=configuration())
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:  # whoever read us has gone
+        code = code or 1
+    os._exit(code)
+
+
+def run() -> int:
+    """Run the command: 0, 1 (the work failed, or nothing was found) or 2 (wrong usage). An error prints one line and a hint."""
+    logging.getLogger("mergewise").addHandler(logging.StreamHandler())  # such as: another process is writing
+    try:
+        typer.main.get_command(app)(default_map=_defaults(), prog_name="mergewise")
     except MergewiseError as error:
         say_error(error.message, error.hint)
-        sys.exit(error.exit_code)
+        return error.exit_code
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    return 0
 
 
-def configuration(path: Path = CONFIGURATION) -> dict[str, Any]:
-    """Options from `mergewise.toml`: top-level keys are for every command, a table `[ask]` for that command alone."""
-    if not path.exists():
+def _defaults() -> dict[str, Any]:
+    """The configuration; none while a shell completes a word, which must not fail for a file that is being edited."""
+    return {} if "_MERGEWISE_COMPLETE" in os.environ else configuration()
+
+
+def configuration(path: Path | None = None) -> dict[str, Any]:
+    """What the file sets, by command. Without a path the nearest one is taken; paths in a file above count from its folder."""
+    file = find_configuration() if path is None else path
+    if file is None or not file.exists():
         return {}
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
-    common = {key: value for key, value in settings.items() if not isinstance(value, dict)}
-    commands: dict[str, click.Command] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    known = {name: {parameter.name for parameter in command.params} for name, command in commands.items()}
-    chosen: dict[str, Any] = {}
-    for name, parameters in known.items():
-        table = settings.get(name)
-        given = _named({**common, **(table if isinstance(table, dict) else {})})
-        chosen[name] = {key: value for key, value in given.items() if key in parameters}
-    tables = {key for key, value in settings.items() if isinstance(value, dict)}
-    unknown = (_named(common).keys() - set().union(*known.values())) | (tables - known.keys())
-    if unknown:
-        raise UsageError(f"{path} sets {', '.join(sorted(unknown))}, which no command knows", "see docs/guide.md")
-    return chosen
-
-
-def _named(options: dict[str, Any]) -> dict[str, Any]:
-    """Options by the names of their parameters: `index` is the directory, dashes are underscores."""
-    return {{"index": "index_dir"}.get(key, key.replace("-", "_")): value for key, value in options.items()}
+    known = {
+        str(command.name): {
+            name: Path in (hint, *get_args(hint))
+            for name, hint in get_type_hints(command.callback).items()
+            if name != "return"
+        }
+        for command in app.registered_commands
+    }
+    base = file.parent if path is None and file.parent != Path.cwd() else None
+    return read_configuration(file, known, base)

@@ -10,18 +10,49 @@ import typer
 from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import UsageError
 
-IndexOption = Annotated[Path, typer.Option("--index", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+def strategy_names(incomplete: str) -> list[str]:
+    """For the shell's completion: the names of strategies, also behind a comma."""
+    from mergewise.assemble import STRATEGIES
+
+    before, comma, begun = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in STRATEGIES if name.startswith(begun)]
+
+
+QuestionArgument = Annotated[
+    str, typer.Argument(help="The question, in quotes; - for one a line from standard input.", show_default=False)
+]
+TraceOption = Annotated[
+    bool,
+    typer.Option("--trace", "-t", help="Show what was taken, merged and left out, with the sentences, and why."),
+]
+StrategiesOption = Annotated[
+    str, typer.Option("--strategies", "-s", help="Strategies, separated by commas.", autocompletion=strategy_names)
+]
+IndexOption = Annotated[Path, typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
+JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
 HtmlOption = Annotated[
     Path | None,
     typer.Option("--html", metavar="FILE", help="Write a page to look at: one HTML file that needs no network."),
 ]
 EmbedderOption = Annotated[
     str | None,
-    typer.Option(envvar="MERGEWISE_EMBEDDER", help="minilm, none, st:NAME_OR_PATH or openai:MODEL. [default: minilm]"),
+    typer.Option(
+        "--embedder",
+        "-e",
+        envvar="MERGEWISE_EMBEDDER",
+        help="minilm, none, st:NAME_OR_PATH or openai:MODEL. [default: minilm]",
+    ),
 ]
 StrategyOption = Annotated[
-    str, typer.Option(envvar="MERGEWISE_STRATEGY", help="A strategy, also with parameters: 'auto-merge(mode=never)'.")
+    str,
+    typer.Option(
+        "--strategy",
+        "-s",
+        envvar="MERGEWISE_STRATEGY",
+        help="A strategy, also with parameters: 'auto-merge(mode=never)'.",
+        autocompletion=strategy_names,
+    ),
 ]
 
 
@@ -37,6 +68,8 @@ def _budget(text: str | int) -> int | str:
 BudgetOption = Annotated[
     Any,  # int or "auto"
     typer.Option(
+        "--budget",
+        "-b",
         envvar="MERGEWISE_BUDGET",
         parser=_budget,
         metavar="TOKENS|auto",
@@ -45,7 +78,9 @@ BudgetOption = Annotated[
 ]
 WhereOption = Annotated[
     str | None,
-    typer.Option(help="SQL condition on id, title and metadata of documents: \"year > 2020 and lang = 'en'\"."),
+    typer.Option(
+        "--where", "-w", help="SQL condition on id, title and metadata of documents: \"year > 2020 and lang = 'en'\"."
+    ),
 ]
 TokenizerOption = Annotated[
     Path | None,
@@ -55,7 +90,9 @@ TokenizerOption = Annotated[
 ]
 ChatOption = Annotated[
     str,
-    typer.Option(envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences, verbatim) or openai:MODEL."),
+    typer.Option(
+        "--chat", "-c", envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences, verbatim) or openai:MODEL."
+    ),
 ]
 ScorerOption = Annotated[
     str,
@@ -70,6 +107,8 @@ ThenOption = Annotated[
 ModeOption = Annotated[
     str | None,
     typer.Option(
+        "--mode",
+        "-m",
         envvar="MERGEWISE_MODE",
         help="How to answer: extractive, or by a chat model r&b (the default with one), "
         "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book.",
@@ -78,7 +117,10 @@ ModeOption = Annotated[
 RoundsOption = Annotated[
     int | None,
     typer.Option(
-        envvar="MERGEWISE_ROUNDS", help="Rounds of search; each asks for what is missing so far. [default: 1]"
+        "--rounds",
+        "-r",
+        envvar="MERGEWISE_ROUNDS",
+        help="Rounds of search; each asks for what is missing so far. [default: 1]",
     ),
 ]
 # what --rounds was called: for one version

@@ -8,14 +8,18 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from time import monotonic
 from typing import TYPE_CHECKING
 
+from mergewise.cli.places import place
 from mergewise.text.keys import heading_path
 from mergewise.types import Answer, Citation
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+OPENS, CLOSES = "⟦", "⟧"  # around what is meant, where colours may be missing
+TOLD_EVERY = 10.0  # seconds, where there is no terminal to draw a bar on
 
 PIPED_WIDTH = 240
 
@@ -26,37 +30,80 @@ def console(*, stderr: bool = False) -> Console:
 
     # a pipe has no width: what is drawn as a tree or a table gets enough, unless COLUMNS says otherwise
     fixed = "COLUMNS" in os.environ or (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, soft_wrap=True, width=None if fixed else PIPED_WIDTH)
+    return Console(stderr=stderr, highlight=False, emoji=False, soft_wrap=True, width=None if fixed else PIPED_WIDTH)
+
+
+def is_plain(*, stderr: bool = False) -> bool:
+    """Whether nothing is drawn: a file or a pipe gets the text as it is, and rich need not be imported for it."""
+    return not ((sys.stderr if stderr else sys.stdout).isatty() or "FORCE_COLOR" in os.environ)
 
 
 def say(text: str = "", style: str | None = None) -> None:
-    console().print(text, style=style, markup=False)
+    say_styled((text, style))
+
+
+def say_styled(*pieces: tuple[str, str | None]) -> None:
+    """One line of pieces, each with its style."""
+    if is_plain():
+        sys.stdout.write("".join(text for text, _ in pieces) + "\n")
+        return
+    from rich.text import Text
+
+    console().print(Text.assemble(*((text, style or "") for text, style in pieces)))
+
+
+def say_aside(text: str) -> None:
+    """A line on standard error, beside what was asked for."""
+    _say_stderr(text, "dim")
 
 
 def say_error(message: str, hint: str = "") -> None:
-    console(stderr=True).print(f"mergewise: {message}", style="bold red", markup=False)
+    _say_stderr(f"mergewise: {message}", "bold red")
     if hint:
-        console(stderr=True).print(f"  {hint}", markup=False)
+        _say_stderr(f"  {hint}", None)
 
 
 def say_warning(message: str) -> None:
-    console(stderr=True).print(f"mergewise: {message}", style="yellow", markup=False)
+    _say_stderr(f"mergewise: {message}", "yellow")
+
+
+def _say_stderr(text: str, style: str | None) -> None:
+    if is_plain(stderr=True):
+        sys.stdout.flush()
+        sys.stderr.write(f"{text}\n")
+    else:
+        console(stderr=True).print(text, style=style, markup=False)
 
 
 def say_json(value: object) -> None:
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
 
 
+def say_json_line(value: object) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+
+
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar on a terminal; nothing where standard error is a file."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    """A bar with the time left on a terminal; a line every ten seconds where standard error is a file or a pipe."""
+    if is_plain(stderr=True):
+        yield Told(title)
+        return
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TimeRemainingColumn(compact=True),
         TextColumn("{task.fields[item]}", style="dim"),
     )
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
@@ -66,6 +113,24 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
             bar.update(task, completed=done, total=total, item=item[-60:])
 
         yield advance
+
+
+class Told:
+    """Progress in lines, one every `TOLD_EVERY` seconds."""
+
+    def __init__(self, title: str, clock: Callable[[], float] = monotonic) -> None:
+        self._title = title
+        self._clock = clock
+        self._began = self._told = clock()
+
+    def __call__(self, done: int, total: int, item: str) -> None:
+        now = self._clock()
+        if now - self._told < TOLD_EVERY or not 0 < done < total:
+            return
+        self._told = now
+        left = int((now - self._began) * (total - done) / done)
+        share = f"{done} of {total} ({100 * done // total}%)"
+        say_aside(f"{self._title}: {share}, about {left // 60}:{left % 60:02} left; {item[-60:]}")
 
 
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
@@ -87,8 +152,5 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
 
 
 def citation_line(citation: Citation) -> str:
-    """Number, heading path, page and span of the cited sentence."""
-    where = heading_path(citation.title, citation.headings)
-    page = f", page {citation.page}" if citation.page is not None else ""
-    span = citation.span
-    return f"[{citation.number}] {where}{page}  ({span.doc_id}:{span.start}-{span.end})"
+    """Number, heading path and place of the cited sentence."""
+    return f"[{citation.number}] {heading_path(citation.title, citation.headings)}  ({place(citation)})"

@@ -1,14 +1,15 @@
-"""Commands that ask: `ask`, `context`, `compare`."""
+"""Commands that ask: `ask` and `context`, one question or many."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mergewise.cli import batch, last
+from mergewise.cli.batch import STANDARD_INPUT, Asked
 from mergewise.cli.options import (
     BUDGET,
     CHAT,
@@ -28,25 +29,27 @@ from mergewise.cli.options import (
     ModeOption,
     PriceInOption,
     PriceOutOption,
+    QuestionArgument,
     RerankerOption,
     RoundsOption,
     ScorerOption,
     StrategyOption,
     ThenOption,
     TokenizerOption,
+    TraceOption,
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import citation_line, console, say, say_json, say_warning, usage_line
+from mergewise.cli.output import citation_line, say, say_aside, say_json, say_json_line, say_warning, usage_line
 from mergewise.cli.pages import write_page
+from mergewise.cli.places import Places
 from mergewise.cli.trace import say_trace
-from mergewise.jsonable import answer_json, comparison_json, context_json
+from mergewise.errors import UsageError
+from mergewise.jsonable import answer_json, context_json
 from mergewise.types import Answer, Context
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-
-QuestionArgument = Annotated[str, typer.Argument(help="The question, in quotes.", show_default=False)]
 
 
 def ask(
@@ -71,36 +74,68 @@ def ask(
     ] = None,
     reranker: RerankerOption = RERANKER,
     tokenizer: TokenizerOption = None,
+    trace: TraceOption = False,
     as_json: JsonOption = False,
     html: HtmlOption = None,
 ) -> None:
-    """Answer with citations: quoted sentences, or the words of a chat model."""
-    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
-    shown = _Shown()
+    """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
+    opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker)
+    _check_page(html, question)
+    searches = _rounds(rounds, hops)
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
-    show = shown.add if streams else None
-    answer = opened.ask(
-        question,
-        strategy=strategy,
-        budget=budget,
-        where=where,
-        mode=mode,
-        rounds=_rounds(rounds, hops),
-        then=then,
-        max_tokens=max_tokens,
-        show=show,
-    )
-    write_page(html, answer, opened)
-    if as_json:
-        say_json(answer_json(answer, price_in, price_out))
-        return
-    if shown.begun:
-        say()
-        say_citations(answer)
+
+    def answer_one(question: str, where: str | None) -> Answer:
+        shown = _Shown()
+        answer = opened.ask(
+            question,
+            strategy=strategy,
+            budget=budget,
+            where=where,
+            mode=mode,
+            rounds=searches,
+            then=then,
+            max_tokens=max_tokens,
+            show=shown.add if streams else None,
+        )
+        last.save(index_dir, last.of_answer(answer))
+        if as_json:
+            return answer
+        if shown.begun:
+            say()
+            say_citations(answer)
+        else:
+            say_answer(answer)
+        if trace:
+            say_trace(answer.context, _places(opened), [*answer.context.trace, *answer.trace])
+        if answer.mode != "extractive" or answer.usage.calls:
+            say_aside(usage_line(answer, price_in, price_out))
+        return answer
+
+    def answer_line(asked: Asked) -> bool:
+        if not as_json:
+            say(f"? {asked.question}", style="cyan")
+        answer = answer_one(asked.question, where if asked.where is None else asked.where)
+        if as_json:
+            say_json_line({**asked.key, **answer_json(answer, price_in, price_out)})
+        else:
+            say()
+        return answer.found
+
+    if question == STANDARD_INPUT:
+        found = batch.ask_all(answer_line, as_json)
     else:
-        say_answer(answer)
-    if answer.mode != "extractive" or answer.usage.calls:
-        console(stderr=True).print(usage_line(answer, price_in, price_out), style="dim", markup=False)
+        answer = answer_one(question, where)
+        write_page(html, answer, opened)
+        if as_json:
+            say_json(answer_json(answer, price_in, price_out))
+        found = answer.found
+    if not found:
+        raise typer.Exit(1)
+
+
+def _check_page(html: Path | None, question: str) -> None:
+    if html is not None and question == STANDARD_INPUT:
+        raise UsageError("--html shows one question", "give the question itself instead of -")
 
 
 class _Shown:
@@ -141,58 +176,62 @@ def context(
     window: WindowOption = None,
     cache: CacheOption = None,
     tokenizer: TokenizerOption = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show what was merged, joined and left out, and why.")] = False,
+    trace: TraceOption = False,
     as_json: JsonOption = False,
     html: HtmlOption = None,
 ) -> None:
-    """The context that a model would be given."""
-    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
-    assembled = opened.context(
-        question, strategy=strategy, budget=budget, where=where, rounds=_rounds(rounds, hops), then=then
-    )
-    write_page(html, assembled, opened)
-    if as_json:
-        say_json(context_json(assembled))
-        return
-    say(assembled.text)
+    """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
+    opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker)
+    _check_page(html, question)
+    searches = _rounds(rounds, hops)
+
+    def assemble(question: str, where: str | None) -> Context:
+        assembled = opened.context(question, strategy=strategy, budget=budget, where=where, rounds=searches, then=then)
+        last.save(index_dir, last.of_context(assembled))
+        if not as_json:
+            say_context(assembled, _places(opened), trace)
+        return assembled
+
+    def assemble_line(asked: Asked) -> bool:
+        if not as_json:
+            say(f"? {asked.question}", style="cyan")
+        assembled = assemble(asked.question, where if asked.where is None else asked.where)
+        if as_json:
+            say_json_line({**asked.key, **context_json(assembled)})
+        else:
+            say()
+        return bool(assembled.passages)
+
+    if question == STANDARD_INPUT:
+        found = batch.ask_all(assemble_line, as_json)
+    else:
+        assembled = assemble(question, where)
+        write_page(html, assembled, opened)
+        if as_json:
+            say_json(context_json(assembled))
+        found = bool(assembled.passages)
+    if not found:
+        raise typer.Exit(1)
+
+
+def say_context(assembled: Context, places: Places, trace: bool) -> None:
+    """The text, the places of its passages by their numbers, and what was done if that is asked for."""
+    if assembled.passages:
+        say(assembled.text)
+        say()
+    else:
+        say_aside("nothing was found")
+    for number, passage in enumerate(assembled.passages, 1):
+        say(f"[{number}] {places.of(passage.spans)}", style="dim")
     if trace:
-        say_trace(assembled)
-    summary = (
+        say_trace(assembled, places)
+    say_aside(
         f"{assembled.tokens} of {assembled.budget} tokens, {len(assembled.passages)} passages, {assembled.strategy}"
     )
-    console(stderr=True).print(summary, style="dim", markup=False)
 
 
-def compare(
-    question: QuestionArgument,
-    strategies: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = "weave,auto-merge,topk",
-    index_dir: IndexOption = DEFAULT_INDEX,
-    budget: BudgetOption = BUDGET,
-    where: WhereOption = None,
-    reranker: RerankerOption = RERANKER,
-    scorer: ScorerOption = SCORER,
-    chat: ChatOption = CHAT,
-    window: WindowOption = None,
-    cache: CacheOption = None,
-    tokenizer: TokenizerOption = None,
-    as_json: JsonOption = False,
-    html: HtmlOption = None,
-) -> None:
-    """The contexts of several strategies, side by side."""
-    from mergewise.assemble import split_specs
-
-    opened = _open(index_dir, tokenizer, chat, window, cache, scorer, reranker)
-    contexts: list[tuple[Context, float]] = []
-    # a first question loads what is loaded once, so that no strategy is timed with it
-    opened.context(question, strategy="weave", budget=1, where=where)
-    for spec in split_specs(strategies):
-        started = perf_counter()
-        contexts.append((opened.context(question, strategy=spec, budget=budget, where=where), perf_counter() - started))
-    write_page(html, contexts, opened)
-    if as_json:
-        say_json(comparison_json(contexts))
-        return
-    _say_table(contexts)
+def _places(opened: Index) -> Places:
+    return Places(opened.store.reader().document)
 
 
 def _rounds(rounds: int | None, hops: int | None) -> int:
@@ -202,22 +241,7 @@ def _rounds(rounds: int | None, hops: int | None) -> int:
     return next((given for given in (rounds, hops) if given is not None), 1)
 
 
-def _say_table(contexts: list[tuple[Context, float]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(show_lines=True, expand=True)
-    for context, seconds in contexts:
-        table.add_column(
-            f"{context.strategy}\n{context.tokens} tokens, {len(context.passages)} passages, {1000 * seconds:.0f} ms",
-            ratio=1,
-            overflow="fold",
-        )
-    table.add_row(*(Text(context.text) for context, _ in contexts))
-    console().print(table)
-
-
-def _open(
+def open_index(
     index_dir: Path,
     tokenizer: Path | None,
     chat: str = CHAT,
@@ -226,6 +250,7 @@ def _open(
     scorer: str = SCORER,
     reranker: str = RERANKER,
 ) -> Index:
+    """The index of a question, with the models that the options name."""
     import mergewise
     from mergewise.models import load_chat
     from mergewise.models.tokens import count_tokens, counter_from_file

@@ -1,4 +1,6 @@
-"""What a strategy did, for people: a line for each step, and merges as the tree that they make."""
+"""What a strategy did, for people: a line for each step with its sentences quoted, merges as the tree that they make, and at
+last the best of what was left out.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.cli.output import console, say
+from mergewise.cli.places import Places, place
 from mergewise.types import Context, Span, Step
 
 if TYPE_CHECKING:
@@ -13,33 +16,59 @@ if TYPE_CHECKING:
 
     from mergewise.assemble.mergerag import MergeNode, MergeNote
 
+LEFT_OUT = ("left", "skip", "drop")  # actions that took nothing
+SHOWN_LEFT = 5
 TRACED_SKIPS = 3
 SHOWN_SPANS = 4
 
 
-def say_trace(assembled: Context) -> None:
-    """Print every step, but of the candidates that did not fit only the first few."""
+def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[Step] | None = None) -> None:
+    """Print every step, but of what was left out only the first few, which are the best; with `places` texts are quoted."""
     from mergewise.assemble.mergerag import MergeNote
 
+    steps = assembled.trace if steps is None else steps
     say()
-    notes = [step.note for step in assembled.trace if isinstance(step.note, MergeNote)]
-    skipped = [step for step in assembled.trace if step.action == "skip"]
-    for step in assembled.trace:
+    notes = [step.note for step in steps if isinstance(step.note, MergeNote)]
+    for step in steps:
         if step.action == "merged" and notes:
             say_tree(step, notes)
         elif isinstance(step.note, MergeNote):
             if "model failed" in step.reason:
                 say(f"merge: {step.reason}", style="dim")
-        elif step not in skipped[TRACED_SKIPS:]:
-            _say_step(step)
-    if len(skipped) > TRACED_SKIPS:
-        say(f"skip: {len(skipped) - TRACED_SKIPS} more did not fit", style="dim")
+        elif step.action not in LEFT_OUT:
+            _say_step(step, places)
+    for action in LEFT_OUT:
+        _say_left_out(action, [step for step in steps if step.action == action], places)
 
 
-def _say_step(step: Step) -> None:
-    output = f" → {_spelled(step.output)}" if step.output else ""
+def _say_left_out(action: str, steps: Sequence[Step], places: Places | None) -> None:
+    shown = SHOWN_LEFT if action == "left" else TRACED_SKIPS
+    best_first = sorted(steps, key=lambda step: 0.0 if step.score is None else -step.score)
+    for step in best_first[:shown]:
+        _say_step(step, places)
+    if len(steps) > shown:
+        more = "more did not fit" if action == "skip" else "more were left out"
+        say(f"{action}: {len(steps) - shown} {more}", style="dim")
+
+
+def _say_step(step: Step, places: Places | None) -> None:
     score = f"  score {step.score:.3f}" if step.score is not None else ""
-    say(f"{step.action}: {step.reason}{score}\n    {_spans(step.inputs)}{output}".rstrip(), style="dim")
+    say(f"{step.action}: {step.reason}{score}", style="dim")
+    if places is None:
+        output = f" → {_spelled(step.output)}" if step.output else ""
+        if told := f"{_spans(step.inputs)}{output}":
+            say(f"    {told}", style="dim")
+        return
+    for span in step.inputs[:SHOWN_SPANS]:
+        _say_quoted(span, places)
+    if len(step.inputs) > SHOWN_SPANS:
+        say(f"    and {len(step.inputs) - SHOWN_SPANS} more", style="dim")
+    if step.output and step.output not in step.inputs:
+        _say_quoted(step.output, places, "→ ")
+
+
+def _say_quoted(span: Span, places: Places, before: str = "") -> None:
+    say(f"    {before}{place(places.located(span))}  {places.quote(span)}".rstrip(), style="dim")
 
 
 def say_tree(summary: Step, notes: Sequence[MergeNote]) -> None:

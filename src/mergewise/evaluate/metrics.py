@@ -16,11 +16,11 @@ _PUNCTUATION = re.compile(rf"[{re.escape(string.punctuation)}‘’“”–—�
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One context: `answer` and `all` are 0 or 1, `evidence` and `density` shares."""
+    """One context: `answer` and `all` are 0 or 1, `evidence` and `density` shares. None where nobody marked the evidence."""
 
     answer: float
-    evidence: float
-    all: float
+    evidence: float | None
+    all: float | None
     density: float
 
 
@@ -33,16 +33,28 @@ def normalise(text: str) -> str:
 def score_context(question: Question, context: str, context_tokens: int, count_tokens: TokenCounter) -> Score:
     """`answer`: whether the context holds a gold answer as whole words. `evidence`: the share of the gold pieces whose whole
     text it holds. `all`: whether it holds every piece. `density`: the tokens of the pieces it holds per token of the context.
+
+    A question without marked evidence has no `evidence` and `all`; its pieces are then the longest answer that the context
+    holds, so that `density` still says which of two contexts says it in fewer tokens.
     """
     text = normalise(context)
-    held = [piece for _, piece in question.evidence if normalise(piece) in text]
+    answers = [answer for answer in question.answers if normalise(answer).strip() and normalise(answer) in text]
+    gold = question.evidence
+    held = [max(answers, key=len)] if gold is None and answers else []
+    held += [piece for _, piece in gold or () if normalise(piece) in text]
     return Score(
-        answer=float(any(normalise(answer) in text for answer in question.answers if normalise(answer).strip())),
-        evidence=len(held) / len(question.evidence) if question.evidence else 0.0,
-        all=float(len(held) == len(question.evidence) > 0),
+        answer=float(bool(answers)),
+        evidence=None if gold is None else len(held) / len(gold) if gold else 0.0,
+        all=None if gold is None else float(len(held) == len(gold) > 0),
         density=sum(count_tokens(held)) / context_tokens if context_tokens and held else 0.0,
     )
 
 
 def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
+
+
+def mean_of_known(values: Sequence[float | None]) -> float | None:
+    """The mean of those that there are; None where there is none of any."""
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None

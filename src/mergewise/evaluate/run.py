@@ -7,8 +7,9 @@ from statistics import median
 from time import perf_counter
 from typing import Literal
 
+from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
-from mergewise.evaluate.metrics import mean, score_context
+from mergewise.evaluate.metrics import mean, mean_of_known, score_context
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.models.tokens import count_tokens
 from mergewise.types import EvaluationRow
@@ -35,6 +36,8 @@ def evaluate(
     """A row for each strategy and budget, as soon as it is known."""
     questions = chosen_questions(task, half, limit)
     done, total = 0, len(strategies) * len(budgets) * len(questions)
+    if questions:  # a first question loads what is loaded once, so that no strategy is timed with it
+        index.context(questions[0].text, strategy=STRATEGY, budget=1)
     for strategy in strategies:
         for budget in budgets:
             scores, tokens, times = [], [], []
@@ -52,8 +55,8 @@ def evaluate(
                 strategy=strategy,
                 budget=budget,
                 answer=mean([score.answer for score in scores]),
-                evidence=mean([score.evidence for score in scores]),
-                all=mean([score.all for score in scores]),
+                evidence=mean_of_known([score.evidence for score in scores]),
+                all=mean_of_known([score.all for score in scores]),
                 density=mean([score.density for score in scores]),
                 tokens=mean(tokens),
                 query_ms=median(times),

@@ -7,20 +7,23 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.types import Document, Span
 
+Evidence: TypeAlias = tuple[tuple[Span, str], ...]
+"""Gold spans with their texts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`evidence` holds the gold spans with their texts: what a context must hold to answer."""
+    """`evidence` is what a context must hold to answer; None where nobody marked it, so that it cannot be judged."""
 
     id: str
     text: str
     answers: tuple[str, ...]
-    evidence: tuple[tuple[Span, str], ...]
+    evidence: Evidence | None
 
 
 @dataclass(frozen=True, slots=True)

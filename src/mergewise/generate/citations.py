@@ -15,6 +15,7 @@ from functools import cache
 
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at
+from mergewise.text.lines import has_lines, line_at
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Citation, Heading, Span
@@ -115,7 +116,7 @@ class Locator:
     def citation(self, number: int, text: str, span: Span) -> Citation:
         document = self._document(span.doc_id)
         title = document.title if document else ""
-        return Citation(number, text, span, title, self._headings(span), self._page(span))
+        return Citation(number, text, span, title, self._headings(span), self._page(span), self._line(span))
 
     def _headings(self, span: Span) -> tuple[str, ...]:
         """The headings above the span itself: those of its passage may differ, since it may be merged from several sections."""
@@ -127,6 +128,11 @@ class Locator:
         document = self._document(span.doc_id)
         pages = document.pages if document else ()
         return next((page.number for page in pages if page.start <= span.start < page.end), None)
+
+    def _line(self, span: Span) -> int | None:
+        document = self._document(span.doc_id)
+        lined = document is not None and not document.pages and has_lines(document.id)
+        return line_at(document.text, span.start) if document is not None and lined else None
 
 
 def _marks(text: str) -> list[re.Match[str]]:

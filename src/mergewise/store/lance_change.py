@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mergewise.store import documents as d
+from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
@@ -54,7 +55,7 @@ class Change:
         return self._tables[name]
 
     def _open_for_writing(self, name: str) -> LanceTable:
-        database = _connect(self.directory)
+        database = connect(self.directory)
         named = self.manifest.tables.get(name)
         if named is None:
             schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
@@ -273,12 +274,6 @@ class Change:
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
         write_manifest(self.directory, committed)
         self.manifest = committed
-
-
-def _connect(directory: Path) -> Any:
-    import lancedb
-
-    return lancedb.connect(directory)
 
 
 def _scan(

@@ -21,6 +21,7 @@ from mergewise.concurrency import Background
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
+from mergewise.store.lance_import import open_table
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
 from mergewise.store.tables import NUMBER, Table, form, rows_from, unit_vectors
@@ -403,10 +404,7 @@ async def _nothing() -> Ranking:
 
 
 async def _opened(directory: Path, name: str, version: int) -> AsyncTable:
-    import lancedb
-
-    database = await lancedb.connect_async(directory)
-    table = await database.open_table(name)
+    table = await open_table(directory, name)
     await table.checkout(version)
     return table
 

@@ -8,6 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -196,7 +197,7 @@ class MemoryStore:
         if where is None:
             return frozenset(number for number, _, _ in self._documents.values())
         columns = ["id", "title", *self._kinds]
-        with sqlite3.connect(":memory:") as database:
+        with closing(sqlite3.connect(":memory:")) as database:
             database.execute(f"create table documents (_number, {', '.join(f'`{name}`' for name in columns)})")
             for number, _, rows in self._documents.values():
                 values = {"id": rows.document.id, "title": rows.document.title, **rows.document.metadata}

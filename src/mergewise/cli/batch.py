@@ -1,0 +1,86 @@
+"""Many questions from standard input: a line each, or a JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from mergewise.cli.output import say_error, say_json_line
+from mergewise.errors import MergewiseError, UsageError
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that holds no question."""
+
+    line: int
+    error: UsageError
+
+    @property
+    def key(self) -> dict[str, Any]:
+        return {"line": self.line}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question with its line; `id` and `where` come from a JSON object."""
+
+    line: int
+    question: str
+    id: object = None
+    where: str | None = None
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """By what a reader of the output knows the question again."""
+        return {"line": self.line, **({} if self.id is None else {"id": self.id})}
+
+
+def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[Asked | BadLine]:
+    """The questions in their order, and the lines that hold none. Empty lines are passed over."""
+    for number, raw in enumerate(stream, 1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+            if line:
+                yield _question(number, line)
+        except ValueError as error:
+            hint = "write one question, or one JSON object, a line"
+            yield BadLine(number, UsageError(f"line {number} is no question: {error}", hint))
+
+
+def _question(number: int, line: str) -> Asked:
+    if not line.startswith("{"):
+        return Asked(number, line)
+    row = json.loads(line)
+    question, where = row.get("question"), row.get("where")
+    if not isinstance(question, str) or not question.strip():
+        raise ValueError('it has no text "question"')
+    if where is not None and not isinstance(where, str):
+        raise ValueError('its "where" is no text')
+    return Asked(number, question, row.get("id"), where)
+
+
+def ask_all(answer: Callable[[Asked], bool], as_json: bool) -> bool:
+    """Answer every question of standard input. Whether each line was one, and any found something."""
+    found = failed = asked = False
+    for entry in questions(sys.stdin.buffer):
+        asked = True
+        try:
+            if isinstance(entry, BadLine):
+                raise entry.error
+            found |= answer(entry)
+        except MergewiseError as error:
+            failed = True
+            if as_json:
+                question = {"question": entry.question} if isinstance(entry, Asked) else {}
+                say_json_line({**entry.key, **question, "error": error.message, "hint": error.hint})
+            say_error(error.message, error.hint)
+        sys.stdout.flush()
+    if not asked:
+        raise UsageError("there is no question on standard input", "write one a line")
+    return found and not failed

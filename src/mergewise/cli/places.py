@@ -1,0 +1,55 @@
+"""Where a span stands, as people write it: `path:line`, the page of a paginated document, or the document alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from mergewise.types import Citation, Document, Span
+
+if TYPE_CHECKING:
+    from mergewise.generate.sources import DocumentLookup
+
+LONGEST_QUOTE = 200  # characters
+
+
+def place(citation: Citation) -> str:
+    """`docs/cats.md:7`, `report.pdf p. 3`, or the id of a document that has neither lines nor pages."""
+    if citation.page is not None:
+        return f"{citation.span.doc_id} p. {citation.page}"
+    return citation.span.doc_id if citation.line is None else f"{citation.span.doc_id}:{citation.line}"
+
+
+class Places:
+    """Places and texts of spans. Each document is read once."""
+
+    def __init__(self, document: DocumentLookup) -> None:
+        from mergewise.generate.citations import Locator
+
+        self._documents: dict[str, Document | None] = {}
+        self._lookup = document
+        self._locator = Locator(self.document)
+
+    def document(self, doc_id: str) -> Document | None:
+        if doc_id not in self._documents:
+            self._documents[doc_id] = self._lookup(doc_id)
+        return self._documents[doc_id]
+
+    def located(self, span: Span, number: int = 0) -> Citation:
+        return self._locator.citation(number, "", span)
+
+    def of(self, spans: Sequence[Span]) -> str:
+        """The places of several spans, each document once: `cats.md:7, 12; report.pdf p. 3`."""
+        named = []
+        for doc_id, group in groupby(spans, key=lambda span: span.doc_id):
+            places = list(dict.fromkeys(place(self.located(span)) for span in group))
+            more = "".join(f", {spelled.removeprefix(doc_id).lstrip(': ')}" for spelled in places[1:])
+            named.append(places[0] + more)
+        return "; ".join(named)
+
+    def quote(self, span: Span, most: int = LONGEST_QUOTE) -> str:
+        """The text of the span on one line, cut at a word where it is long; "" for a document that is gone."""
+        document = self.document(span.doc_id)
+        text = " ".join(document.text[span.start : span.end].split()) if document else ""
+        return f"“{text if len(text) <= most else text[:most].rsplit(' ', 1)[0] + ' …'}”" if text else ""

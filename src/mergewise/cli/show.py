@@ -1,0 +1,194 @@
+"""`show`: a citation in its surroundings, or a document."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mergewise.cli import last
+from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
+from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
+from mergewise.cli.places import Places, place
+from mergewise.errors import UsageError
+from mergewise.jsonable import citation_json
+from mergewise.text.keys import heading_path
+from mergewise.text.lines import line_at, line_starts
+from mergewise.types import Citation, Document, Span
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+
+AROUND = 3
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Lines `first` to `last` of a document, counted from 1, with the spans that are meant in it; without spans, just lines."""
+
+    document: Document
+    citation: Citation
+    spans: tuple[Span, ...]
+    first: int
+    last: int
+
+    def lines(self) -> list[tuple[int, int, str]]:
+        """Number, offset and text of each line."""
+        starts = line_starts(self.document.text)
+        shown = range(self.first, min(self.last, len(starts)) + 1)
+        ends = [*(start - 1 for start in starts[1:]), len(self.document.text)]
+        return [(n, starts[n - 1], self.document.text[starts[n - 1] : ends[n - 1]]) for n in shown]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **{key: value for key, value in citation_json(self.citation).items() if key not in ("mark", "text")},
+            "first_line": self.first,
+            "last_line": self.last,
+            "text": "\n".join(text for _, _, text in self.lines()),
+            "spans": [{"start": span.start, "end": span.end, "text": self._text(span)} for span in self.spans],
+        }
+
+    def _text(self, span: Span) -> str:
+        return self.document.text[span.start : span.end]
+
+
+def show(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="N|ID[:LINE[-LINE]]",
+            help="The number of a citation or passage of the last answer, or the id of a document, also with lines.",
+            show_default=False,
+        ),
+    ],
+    index_dir: IndexOption = DEFAULT_INDEX,
+    around: Annotated[int, typer.Option("--around", "-a", min=0, help="Lines to show before and after.")] = AROUND,
+    as_json: JsonOption = False,
+) -> None:
+    """Open a citation of the last answer in its surroundings, or a document."""
+    import mergewise
+
+    opened = mergewise.open(index_dir, create=False)
+    places = Places(opened.store.reader().document)
+    number = _number(what)
+    remembered = last.load(index_dir) if number is not None else None
+    if number is not None and remembered is not None and number in remembered.numbers:
+        _demand_unchanged(remembered, number, places)
+        views = _views(places, [span for span, _ in remembered.numbers[number]], around)
+    else:
+        views = [_document_view(opened, places, what, around, remembered)]
+    if as_json:
+        question = None if remembered is None else remembered.question
+        say_json({"number": number, "question": question, "places": [view.as_dict() for view in views]})
+        return
+    for i, view in enumerate(views):
+        if i:
+            say()
+        _say_view(view)
+
+
+def _number(what: str) -> int | None:
+    bare = what.strip("[] ")
+    return int(bare) if bare.isascii() and bare.isdigit() else None
+
+
+def _demand_unchanged(remembered: last.Last, number: int, places: Places) -> None:
+    for span, check in remembered.numbers[number]:
+        document = places.document(span.doc_id)
+        if document is None or (check is not None and check != last.checksum(document.text[span.start : span.end])):
+            raise UsageError(f"{span.doc_id} has changed since the last answer", "ask again, or give the document's id")
+
+
+def _views(places: Places, spans: Sequence[Span], around: int) -> list[View]:
+    """One view for spans of a document that are near to each other."""
+    views: list[View] = []
+    for span in sorted(set(spans)):
+        document = places.document(span.doc_id)
+        if document is None:
+            continue
+        first = max(1, line_at(document.text, span.start) - around)
+        end = line_at(document.text, max(span.start, span.end - 1)) + around
+        before = views[-1] if views else None
+        if before is not None and before.document.id == document.id and first <= before.last + 1:
+            merged = max(before.last, end)
+            views[-1] = View(document, before.citation, (*before.spans, span), before.first, merged)
+        else:
+            views.append(View(document, places.located(span), (span,), first, end))
+    return [_within(view) for view in views]
+
+
+def _within(view: View) -> View:
+    lines = len(line_starts(view.document.text))
+    return View(view.document, view.citation, view.spans, view.first, min(view.last, lines))
+
+
+def _document_view(opened: Index, places: Places, what: str, around: int, remembered: last.Last | None) -> View:
+    """A whole document, or the lines of it that `ID:LINE` or `ID:START-END` names."""
+    document = places.document(what)
+    if document is not None:
+        return _within(View(document, places.located(Span(what, 0, len(document.text))), (), 1, 10**9))
+    doc_id, colon, lines = what.rpartition(":")
+    document = places.document(doc_id) if colon else None
+    named = _lines(lines)
+    if document is None or named is None:
+        raise _unknown(opened, what, remembered)
+    starts = line_starts(document.text)
+    first, end = named
+    if first > len(starts):
+        raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
+    meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
+    return _within(View(document, places.located(meant), (meant,), max(1, first - around), end + around))
+
+
+def _lines(text: str) -> tuple[int, int] | None:
+    """5 and 5-9 as line numbers; None for anything else."""
+    first, dash, end = text.partition("-")
+    if not (first.isdigit() and (end.isdigit() if dash else not end)) or int(first) < 1:
+        return None
+    return int(first), max(int(first), int(end or first))
+
+
+def _unknown(opened: Index, what: str, remembered: last.Last | None) -> UsageError:
+    if _number(what) is not None:
+        if remembered is None:
+            return UsageError("no answer of this index is remembered", "ask first, or give the id of a document")
+        numbers = ", ".join(str(number) for number in sorted(remembered.numbers)) or "none"
+        return UsageError(f"the last answer has no number {what}", f"it has: {numbers} ({remembered.question})")
+    ids = [info.id for info in opened.documents()]
+    name = what.rpartition(":")[0] or what
+    near = [doc_id for doc_id in ids if Path(doc_id).name == Path(name).name] or get_close_matches(name, ids)
+    hint = f"did you mean {', '.join(near[:3])}?" if near else "`mergewise info --documents` lists them"
+    return UsageError(f"no document has the id {what!r}", hint)
+
+
+def _say_view(view: View) -> None:
+    path = heading_path(view.citation.title, view.citation.headings) if view.spans else view.citation.title
+    say(f"{place(view.citation) if view.spans else view.document.id}  {path}".rstrip(), style="cyan")
+    width = len(str(view.last))
+    for number, offset, text in view.lines():
+        marked = _marked(view.spans, offset, text)
+        sign = ">" if marked else " "
+        say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, marked, signs=is_plain()))
+
+
+def _marked(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, int]]:
+    """The parts of a line that the spans cover, as (start, end) in the line."""
+    parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in spans]
+    return [(start, end) for start, end in parts if start < end]
+
+
+def _pieces(text: str, marked: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
+    """The line in pieces with their styles; without colours, signs stand around what is less than the line."""
+    pieces: list[tuple[str, str | None]] = []
+    position = 0
+    for start, end in marked:
+        shown = text[max(position, start) : end]
+        if signs and shown.strip() != text.strip():
+            shown = f"{OPENS}{shown}{CLOSES}"
+        pieces += [(text[position:start], None), (shown, "bold yellow")]
+        position = max(position, end)
+    return [*pieces, (text[position:], None)]

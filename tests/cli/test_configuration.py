@@ -1,0 +1,123 @@
+"""Where `mergewise.toml` is looked for, and what its paths mean."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from mergewise.cli import configuration
+from mergewise.cli.configuration import find_configuration
+from mergewise.cli.main import configuration as configured
+from mergewise.errors import UsageError
+
+COMMAND = Path(sys.executable).parent / "mergewise"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Path:
+    """home/project/docs/deep, with nothing in them."""
+    (tmp_path / "home/project/docs/deep").mkdir(parents=True)
+    return tmp_path.resolve()
+
+
+def write(folder: Path, text: str = "budget = 50\n") -> Path:
+    (folder / "mergewise.toml").write_text(text)
+    return folder / "mergewise.toml"
+
+
+def found(folders: Path, start: str) -> Path | None:
+    return find_configuration(folders / start, folders / "home")
+
+
+def test_the_nearest_file_upward_is_taken(folders: Path) -> None:
+    assert found(folders, "home/project/docs/deep") is None
+    at_home = write(folders / "home")
+    assert found(folders, "home/project/docs/deep") == at_home
+    nearer = write(folders / "home/project")
+    assert found(folders, "home/project/docs/deep") == found(folders, "home/project") == nearer
+
+
+def test_the_search_ends_at_home_and_at_the_top_of_a_repository(folders: Path) -> None:
+    write(folders)
+    assert found(folders, "home/project") is None
+    write(folders / "home")
+    (folders / "home/project/.git").mkdir()
+    assert found(folders, "home/project/docs") is None
+    own = write(folders / "home/project")
+    assert found(folders, "home/project/docs") == own
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners are those of POSIX")
+@pytest.mark.parametrize("foreign", ["folder", "file"])
+def test_what_belongs_to_somebody_else_is_not_read_from_below(
+    folders: Path, monkeypatch: pytest.MonkeyPatch, foreign: str
+) -> None:
+    project = folders / "home/project"
+    file = write(project)
+    stranger = project if foreign == "folder" else file
+    real = Path.stat
+
+    def stat(path: Path, **options: Any) -> Any:
+        done = real(path, **options)
+        own = path == stranger
+        return SimpleNamespace(st_dev=done.st_dev, st_mode=done.st_mode, st_uid=done.st_uid + 1) if own else done
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert found(folders, "home/project/docs") is None
+    assert found(folders, "home/project") == file  # as ever: who works there chose to
+
+
+def test_another_file_system_ends_the_search(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folders / "home/project")
+    real = Path.stat
+
+    def stat(path: Path, **options: Any) -> Any:
+        done = real(path, **options)
+        inside = path.name in ("docs", "deep")
+        return SimpleNamespace(st_dev=done.st_dev + inside, st_mode=done.st_mode, st_uid=done.st_uid)
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert found(folders, "home/project/docs/deep") is None
+
+
+def test_paths_of_a_file_above_count_from_its_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "_home", lambda: folders / "home")
+    project = folders / "home/project"
+    write(project, 'index = "my.index"\nbudget = 70\n[ask]\ncache = "/var/cache"\nchat = "extractive"\n')
+    monkeypatch.chdir(project / "docs")
+    options = configured()
+    assert options["ask"]["index_dir"] == str(project / "my.index")
+    assert (options["ask"]["cache"], options["ask"]["chat"]) == ("/var/cache", "extractive")
+    assert options["context"] == {"index_dir": str(project / "my.index"), "budget": 70}
+    monkeypatch.chdir(project)
+    assert configured()["ask"]["index_dir"] == "my.index"
+
+
+def test_an_error_names_the_file(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration, "_home", lambda: folders / "home")
+    file = write(folders / "home/project", "bugdet = 1\n")
+    monkeypatch.chdir(folders / "home/project/docs")
+    with pytest.raises(UsageError, match=str(file)):
+        configured()
+
+
+def test_verbose_says_which_file_was_used(folders: Path) -> None:
+    project = folders / "home/project"
+    (project / "cats.md").write_text("Cats eat fish.\n")
+    write(project, 'index = "my.index"\nembedder = "none"\n')
+    env = {**os.environ, "HOME": str(folders / "home")}
+
+    def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([COMMAND, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+
+    assert run(project, "index", "cats.md").returncode == 0
+    done = run(project / "docs", "-v", "context", "What do cats eat?")
+    assert done.returncode == 0, done.stderr
+    assert "Cats eat fish." in done.stdout and f"configuration: {project / 'mergewise.toml'}" in done.stderr
+    assert "no mergewise.toml" in run(folders, "-v", "info").stderr

@@ -1,0 +1,123 @@
+"""Question sets that people write, and `eval` over them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mergewise
+from mergewise.errors import UsageError
+from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.run import evaluate
+from mergewise.evaluate.tables import load_table
+from mergewise.evaluate.tasks import Question
+from mergewise.models.tokens import count_tokens
+
+COMMAND = Path(sys.executable).parent / "mergewise"
+
+
+def table(tmp_path: Path, name: str, text: str) -> Path:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path / name
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.csv", 'Question,Answer\n"How long, if at all, do cats sleep?",sixteen hours|16 hours\nWhat?,"[""a"", ""b""]"\n'),
+        ("q.csv", "\ufeffQuestion;Answer\nHow long, if at all, do cats sleep?;sixteen hours | 16 hours\n\nWhat?;a|b\n"),
+        ("q.tsv", "id\tquestion\tanswers\n\tHow long, if at all, do cats sleep?\tsixteen hours|16 hours\n\tWhat?\ta|b\n"),
+        ("q.jsonl", '{"question": "How long, if at all, do cats sleep?", "answer": "sixteen hours|16 hours"}\n'
+                    '\n{"question": "What?", "answers": ["a", "b"]}\n'),
+    ],
+)  # fmt: skip
+def test_tables_are_read(tmp_path: Path, name: str, text: str) -> None:
+    task = load_table(table(tmp_path, name, text))
+    assert (task.name, task.documents) == ("q", ())
+    first, second = task.questions
+    assert (first.text, first.answers) == ("How long, if at all, do cats sleep?", ("sixteen hours", "16 hours"))
+    assert (second.text, second.answers, second.evidence) == ("What?", ("a", "b"), None)
+
+
+def test_evidence_may_be_marked(tmp_path: Path) -> None:
+    rows = [
+        {"question": "1", "answer": "x", "evidence": "One; with | in it."},
+        {"question": "2", "answer": 16, "evidence": [{"doc": "d", "start": 0, "end": 4, "text": "Two."}, "Three."]},
+        {"question": "3", "answer": "x", "evidence": []},
+    ]
+    task = load_table(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    texts = [q.evidence and [text for _, text in q.evidence] for q in task.questions]
+    assert texts == [["One; with | in it."], ["Two.", "Three."], None]
+    assert task.questions[1].answers == ("16",)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("q.csv", "frage,antwort\na,b\n", "lacks the columns question and answer"),
+        ("q.csv", "", "lacks the columns"),
+        ("q.csv", "question,answer\n", "has no questions"),
+        ("q.csv", "question,answer\na,b\nc,\n", "line 3 has no answer"),
+        ("q.csv", "question,answer\n,b\n", "line 2 has no question"),
+        ("q.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2 is no JSON object"),
+        ("q.jsonl", "{broken\n", "line 1"),
+        ("q.jsonl", '{"question": "a", "answer": []}\n', "line 1 has no answer"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        load_table(table(tmp_path, name, text))
+
+
+def test_a_file_in_another_encoding_is_told(tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_bytes("question,answer\nWie heißt er?,Jörg\n".encode("latin-1"))
+    with pytest.raises(UsageError, match="cannot be read"):
+        load_table(tmp_path / "q.csv")
+
+
+def test_scores_without_marked_evidence() -> None:
+    question = Question("1", "q", ("sixteen", "sixteen hours"), None)
+    score = score_context(question, "Cats sleep sixteen hours.", 10, count_tokens)
+    assert (score.answer, score.evidence, score.all) == (1.0, None, None)
+    assert score.density == pytest.approx(count_tokens(["sixteen hours"])[0] / 10)
+    assert score_context(question, "Nothing.", 10, count_tokens).density == 0.0
+    assert mean_of_known([None, 1.0, None, 0.0]) == 0.5 and mean_of_known([None]) is None
+
+
+def test_a_run_without_documents_or_evidence(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path / "index", embedder="none")
+    index.add(mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish."))
+    text = "question,answer,evidence\nHow long do cats sleep?,16 hours|sixteen hours,\nWhat do cats eat?,meat,They eat fish.\n"
+    (row,) = evaluate(index, load_table(table(tmp_path, "q.csv", text)), ["topk"], [100])
+    assert (row.answer, row.evidence, row.all) == (0.5, 1.0, 1.0)  # evidence: of the one question that has some
+
+
+def test_the_command(tmp_path: Path) -> None:
+    mergewise.open(tmp_path / "mine", embedder="none").add(
+        mergewise.Document(id="d", text="Cats sleep sixteen hours a day. They eat fish.")
+    )
+    table(
+        tmp_path, "q.csv", "question,answer\nHow long do cats sleep?,16 hours|sixteen hours\nWhat do cats eat?,meat\n"
+    )
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([COMMAND, "eval", *words], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    done = run("q.csv", "-i", "mine", "-s", "topk,weave", "-b", "60,120", "--json", "rows.json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())
+    assert [(row["dataset"], row["strategy"], row["budget"]) for row in rows] == [
+        ("q", "topk", 60), ("q", "topk", 120), ("q", "weave", 60), ("q", "weave", 120),
+    ]  # fmt: skip
+    assert all((row["answer"], row["evidence"], row["all"]) == (0.5, None, None) for row in rows)
+    assert all(row["density"] > 0 and row["query_ms"] > 0 for row in rows)
+    assert done.stdout.splitlines()[1].split()[3:6] == ["0.500", "-", "-"]
+    limited = run("q.csv", "-i", "mine", "-s", "topk", "-b", "60", "-n", "1")
+    assert limited.stdout.splitlines()[1].split()[3] == "1.000"
+    absent = run("q.csv")
+    assert absent.returncode == 2 and "there is no index at mergewise.index" in absent.stderr
+    assert not (tmp_path / "mergewise.index").exists()

@@ -1,0 +1,84 @@
+"""LanceDB is entered without the half that nobody here needs, and is whole for anybody else who asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mergewise
+
+NEEDLESS = {"lancedb.db", "lancedb.remote.db", "lancedb.namespace", "lance_namespace", "urllib3"}
+
+
+def in_a_process(code: str) -> list[object]:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: list[object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_reading_an_index_leaves_the_clients_of_clouds_out(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path / "index", embedder="none")
+    index.add(mergewise.Document(id="d", text="Cats eat fish."))
+    code = f"""
+import json, sys, mergewise
+index = mergewise.open({str(tmp_path / "index")!r})
+assert index.context("What do cats eat?").passages
+print(json.dumps(sorted(sys.modules)))
+"""
+    loaded = set(in_a_process(code))
+    assert "lancedb.table" in loaded and not loaded & NEEDLESS
+
+
+def test_the_package_is_whole_for_whoever_asks_for_a_name() -> None:
+    code = """
+import json
+from mergewise.store import lance_import
+lance_import.prepare()
+import lancedb
+import lance_namespace_urllib3_client as client
+from lancedb.table import AsyncTable
+deferred = [type(module).__name__ for module in (lancedb, client)]
+from lancedb import connect, Table, AsyncTable as same
+missing = [name for name in lancedb.__all__ if not hasattr(lancedb, name)]
+assert AsyncTable is same and callable(connect) and client.ApiClient.__module__.startswith(client.__name__)
+print(json.dumps([deferred, missing, hasattr(lancedb, "no_such_name"), lancedb.__version__, "connect" in dir(lancedb)]))
+"""
+    deferred, missing, absent, version, listed = in_a_process(code)
+    assert deferred == ["DeferredPackage", "DeferredPackage"]
+    assert (missing, absent, listed) == ([], False, True)
+    assert str(version)[0].isdigit()
+
+
+def test_who_imported_it_before_keeps_it() -> None:
+    code = """
+import json, lancedb
+from mergewise.store import lance_import
+lance_import.prepare()
+import lancedb as again
+print(json.dumps([type(again).__name__, again is lancedb, callable(lancedb.connect)]))
+"""
+    assert in_a_process(code) == ["module", True, True]
+
+
+def test_many_threads_may_ask_at_once(tmp_path: Path) -> None:
+    code = f"""
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from mergewise.store import lance_import
+lance_import.prepare()
+def ask(i):
+    if i % 3 == 0:
+        from lancedb.table import AsyncTable
+        return 0
+    if i % 2:
+        return len(lance_import.connect(Path({str(tmp_path)!r})).table_names())
+    import lancedb
+    return len(lancedb.__all__) and 0
+with ThreadPoolExecutor(8) as pool:
+    print(json.dumps(list(pool.map(ask, range(16)))))
+"""
+    assert in_a_process(code) == [0] * 16
