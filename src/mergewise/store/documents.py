@@ -31,11 +31,20 @@ SCHEMA = pa.schema(
         pa.field("_source", pa.string()),
         pa.field("_bytes", pa.int64()),
         pa.field("_modified", pa.int64()),
+        pa.field("_units", pa.string()),
     ]
 )
-LATER = {"_content": "md5(_text)", "_source": pa.string(), "_bytes": pa.int64(), "_modified": pa.int64()}
+LATER = {
+    "_content": "md5(_text)",
+    "_source": pa.string(),
+    "_bytes": pa.int64(),
+    "_modified": pa.int64(),
+    "_units": pa.string(),
+}
 """Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
-UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content"})  # what a list of documents does not read
+UNLISTED = frozenset(
+    {"_text", "_outline", "_pages", "_digest", "_content", "_units"}
+)  # what a list of documents does not read
 _METADATA_TYPES: dict[type, pa.DataType] = {
     str: pa.string(),
     bool: pa.bool_(),
@@ -64,6 +73,7 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
         "_digest": rows.digest,
         "_outline": None if outline is None else json.dumps([[h.level, h.title, h.start, h.end] for h in outline]),
         "_pages": json.dumps([[p.number, p.start, p.end] for p in document.pages]),
+        "_units": json.dumps(document.units) if document.units else None,
         "_first_id": first_id,
         "_leaves": leaves,
         "_content": content_of(document.text),
@@ -107,6 +117,7 @@ def document_from(row: Mapping[str, Any]) -> Document:
         metadata=metadata_from(row),
         outline=None if outline is None else tuple(Heading(*heading) for heading in json.loads(outline)),
         pages=tuple(Page(*page) for page in json.loads(row["_pages"])),
+        units=tuple((start, end) for start, end in json.loads(row.get("_units") or "[]")),
     )
 
 

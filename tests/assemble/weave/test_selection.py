@@ -10,7 +10,7 @@ import pytest
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.weave.evidence import Asked, Candidates
 from mergewise.assemble.weave.parameters import Weave
-from mergewise.assemble.weave.selection import HALF, LENGTH_POWER, SURE, Prices, objective_of, select
+from mergewise.assemble.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import GAP, Document, Step
@@ -66,7 +66,7 @@ def test_stored_tokens_are_used_where_they_are_those_of_the_counter() -> None:
 
 def test_worth_is_relevance_times_a_power_of_the_length() -> None:
     candidates = candidates_of("q", FILMS)
-    objective = objective_of(candidates, [0, 1], np.array([16, 1], np.float32), Weave())
+    objective = objective_of(candidates, [0, 1], candidates.relevance[[0, 1]], np.array([16, 1], np.float32), Weave())
     assert objective.worth.tolist() == pytest.approx([0.5 * 16**LENGTH_POWER, 0.5])
     assert objective.similarity.tolist() == np.eye(2).tolist()  # no vectors, so nothing is alike
 
@@ -76,7 +76,9 @@ def test_aspects_are_the_questions_terms(question: str, half: float) -> None:
     candidates = candidates_of(question, FILMS)
     chosen = at(candidates, "Silent Rain is", "Loud Snow is", "The budget")
     candidates.relevance[chosen[1]] = SURE / 4
-    objective = objective_of(candidates, chosen, np.ones(3, np.float32), Weave(coverage=0.3))
+    objective = objective_of(
+        candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
+    )
     rows = dict(zip(sorted(candidates.asked.terms), objective.aspects.tolist(), strict=True))
     assert rows["silent"] == pytest.approx([half, 0, 0])
     assert rows["direct"] == pytest.approx([half, half / 4, 0])
@@ -93,7 +95,9 @@ def test_both_sides_of_a_comparison_are_aspects_of_their_own() -> None:
         ("x", ()): "y",
     }
     chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
-    objective = objective_of(candidates, chosen, np.ones(3, np.float32), Weave(coverage=0.3))
+    objective = objective_of(
+        candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
+    )
     terms = len(candidates.asked.terms)
     assert objective.aspects[terms:].tolist() == [[0.5, 0.5, 0], [0, 0, 0.5]]
     assert objective.weights[terms:].tolist() == pytest.approx([0.3 * 1.5 / 2] * 2)
@@ -103,11 +107,11 @@ def test_what_a_more_relevant_candidate_says_covers_nothing_anew() -> None:
     copies = [Document(id=f"d{i}", title="", text="The knurled ring of the valve is turned.") for i in range(2)]
     candidates = candidates_of("knurled ring", *copies, embedder=HashEmbedder())
     tokens: FloatArray = np.ones(2, np.float32)
-    objective = objective_of(candidates, [0, 1], tokens, Weave())
+    objective = objective_of(candidates, [0, 1], candidates.relevance[[0, 1]], tokens, Weave())
     assert objective.similarity.tolist() == pytest.approx(np.ones((2, 2)), abs=1e-3)
     assert objective.aspects[:, 0].tolist() == pytest.approx([HALF, HALF])
     assert objective.aspects[:, 1].tolist() == pytest.approx([0, 0], abs=1e-3)
-    apart = objective_of(candidates, [0, 1], tokens, Weave(redundancy=False))
+    apart = objective_of(candidates, [0, 1], candidates.relevance[[0, 1]], tokens, Weave(redundancy=False))
     assert apart.similarity.tolist() == np.eye(2).tolist() and apart.aspects[:, 1].tolist() == [HALF, HALF]
 
 
@@ -134,7 +138,27 @@ def test_the_trace_says_why_and_what_was_left_out() -> None:
     trace: list[Step] = []
     chosen, _ = select(candidates, 500, Models(count_tokens), Weave(stop=0.9), trace)
     assert chosen == [shot]
-    taken, stopped = trace
+    taken, stopped, *left = trace
     assert (taken.action, taken.inputs) == ("take", (candidates.sentences[shot].span,))
     assert taken.reason == "the question names “silent rain”; it holds shot"
     assert stopped.action == "stop" and f"{len(candidates) - 1} sentences were left out" in stopped.reason
+    assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates) - 1)
+    assert not {span for step in left for span in step.inputs} & set(taken.inputs)
+
+
+def test_a_small_section_goes_in_whole_where_its_sentences_score_together() -> None:
+    """`with_neighbours`, compared with a literal transcription."""
+    candidates = candidates_of("q", FILMS)
+    rng = np.random.default_rng(3)
+    candidates.relevance = rng.random(len(candidates)).astype(np.float32)
+    sections = [sentence.section for sentence in candidates.sentences]
+    sizes = {s: sum(x.tokens for x in candidates.sentences if x.section == s) for s in sections}
+    for most in (0, min(sizes.values()), max(sizes.values())):
+        expected = []
+        for i, section in enumerate(sections):
+            around = [(j, abs(i - j)) for j in range(len(sections)) if abs(i - j) <= 2 and sections[j] == section]
+            share = 0.4 if sizes[section] <= most else 0.0
+            expected.append(
+                max([candidates.relevance[i], *(share**d * candidates.relevance[j] for j, d in around if d)])
+            )
+        assert candidates.with_neighbours(0.4, most).tolist() == pytest.approx(expected)

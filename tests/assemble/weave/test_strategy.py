@@ -80,7 +80,9 @@ def test_selection_ends_where_nothing_more_is_gained() -> None:
 
 def test_a_near_duplicate_gains_nothing() -> None:
     sentence = "The knurled ring of the relief valve is turned by hand."
-    copies = [Document(id=f"d{i}", title="", text=sentence) for i in range(3)]
+    copies = [
+        Document(id=f"d{i}", title="", text=f"{sentence}\n\n# Part {i}\n\nIt is part {i} of it.") for i in range(3)
+    ]
     embedder = HashEmbedder()
     reader = reader_of(*copies, MANUAL, embedder=embedder)
     found = assemble("weave", "How is the knurled ring of the relief valve turned?", reader, 60, MODELS)

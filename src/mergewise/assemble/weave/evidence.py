@@ -31,8 +31,6 @@ FEATURES = (
     "document",  # the search's scores of all candidates in this document, over those of the best document
     "elsewhere",  # the same, without the sentence's own section
     "first",  # the sentence opens its section
-    "section",  # the best of cosine and terms in its section, less the best of all
-    "beside",  # the better of its two neighbours in the section by cosine and terms, less the best of all
     "named",  # the best sentence of a section that the question names
     "length",  # tokens / 50, at most 2
     "offers",  # it holds a number, time or place, where the question wants one
@@ -49,8 +47,6 @@ WEIGHTS: Mapping[str, float] = {
     "document": 0.64,
     "elsewhere": 0.75,
     "first": 1.44,
-    "section": 0.0,
-    "beside": 0.0,
     "named": 2.07,
     "length": 0.55,
     "offers": 0.58,
@@ -278,6 +274,22 @@ class Candidates:
         z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
         self.relevance = 1 / (1 + np.exp(-z))
 
+    def with_neighbours(self, share: float, most: float) -> FloatArray:
+        """`relevance`, but in sections of up to `most` tokens at least `share` of the neighbour's, and of the next one's squared.
+
+        Shape (candidates,). Neighbours are the sentences before and after, as far as they are known.
+        """
+        raised = self.relevance.copy()
+        sections = np.array(self._sections)
+        sizes = np.bincount(sections, [sentence.tokens for sentence in self.sentences])[sections]
+        for distance in (1, 2):
+            near = (sections[distance:] == sections[:-distance]) & (sizes[distance:] <= most)
+            after, before = raised[distance:], raised[:-distance]
+            factor = np.float32(share**distance) * near
+            np.maximum(after, factor * self.relevance[:-distance], out=after)
+            np.maximum(before, factor * self.relevance[distance:], out=before)
+        return raised
+
     def features(self) -> FloatArray:
         """Shape (candidates, features)."""
         if not self.sentences:
@@ -294,7 +306,6 @@ class Candidates:
             "document": document,
             "elsewhere": elsewhere,
             "first": first,
-            **self._around(terms + cosine),
             "named": self._best_of_named(terms + cosine),
             "length": length,
             "offers": offered,
@@ -319,17 +330,6 @@ class Candidates:
         whole = np.bincount(self._documents, leaf)[self._documents].astype(np.float32)
         elsewhere = whole - np.bincount(self._sections, leaf)[self._sections].astype(np.float32)
         return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
-
-    def _around(self, scores: FloatArray) -> dict[str, FloatArray]:
-        """The features "section" and "beside": how well what stands around a candidate matches the question."""
-        best = np.full(len(self._numbers), -np.inf, np.float32)
-        sections = np.array(self._sections)
-        np.maximum.at(best, sections, scores)
-        beside = np.full(len(self), scores.min(), np.float32)
-        together = sections[1:] == sections[:-1]
-        beside[1:][together] = scores[:-1][together]
-        beside[:-1][together] = np.maximum(beside[:-1], scores[1:])[together]
-        return {"section": best[sections] - scores.max(), "beside": beside - scores.max()}
 
     def _best_of_named(self, scores: FloatArray) -> FloatArray:
         """1 for the best candidate of each section that the question names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -22,7 +22,9 @@ CONSIDERED = 100  # candidates that are selected from, the most relevant ones
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
 ALIKE = 0.95  # above this cosine two sentences begin to count as saying the same
 HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
-LEFT_OUT = 8  # sentences that are named where selection stopped by itself
+LEFT_OUT = 8  # sentences that are named as the best of those that were left out
+GRAIN = 0.4  # relevance of a sentence, as a share of its neighbour's, at least: in a small section, which then goes in whole
+SECTION_SHARE = 1 / 3  # of the budget: a section is small up to here
 TILE = 6  # rows of a matrix product that stays too small for BLAS to wake its threads, which would spin
 SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
 
@@ -31,16 +33,20 @@ def select(
     candidates: Candidates, budget: int, models: Models, parameters: Weave, trace: list[Step]
 ) -> tuple[list[int], dict[str, int]]:
     """Candidates in the order in which they were taken, and the tokens of their texts and heading lines."""
-    best = np.argsort(-candidates.relevance, kind="stable")[:CONSIDERED].tolist()
+    relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
+    best = np.argsort(-relevance, kind="stable")[:CONSIDERED].tolist()
     needed = _needed(candidates, best, parameters.previous)
     considered = list(needed)
     prices = Prices([candidates.sentences[i] for i in considered], models)
     at = {i: position for position, i in enumerate(considered)}
     bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
-    objective = objective_of(candidates, considered, prices.tokens, parameters)
+    objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
     selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop)
     chosen = [considered[position] for position in selection.order]
-    _tell(candidates, chosen, selection, trace)
+    companions = {
+        other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
+    }
+    _tell(candidates, chosen, companions, selection, trace)
     return chosen, prices.counts
 
 
@@ -59,10 +65,11 @@ def _needed(candidates: Candidates, best: Sequence[int], previous: bool) -> dict
     return known
 
 
-def objective_of(candidates: Candidates, considered: Sequence[int], tokens: FloatArray, parameters: Weave) -> Objective:
+def objective_of(
+    candidates: Candidates, considered: Sequence[int], relevance: FloatArray, tokens: FloatArray, parameters: Weave
+) -> Objective:
     """Relevance by length, near-duplicates, and the aspects: the question's terms and the things that it names."""
     count = len(considered)
-    relevance = candidates.relevance[considered]
     worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
     similarity = _alike(candidates, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
     # a candidate covers no aspect as far as a more relevant one says the same
@@ -127,15 +134,24 @@ class Prices:
         return self._members[self._sections[at]]
 
 
-def _tell(candidates: Candidates, chosen: Sequence[int], selection: Selection, trace: list[Step]) -> None:
-    relevance = candidates.relevance
+def _tell(
+    candidates: Candidates,
+    chosen: Sequence[int],
+    companions: Collection[int],
+    selection: Selection,
+    trace: list[Step],
+) -> None:
+    def step(action: str, reason: str, i: int) -> Step:
+        return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]))
+
     for i in chosen:
-        trace.append(Step("take", _why(candidates, i), (candidates.sentences[i].span,), score=float(relevance[i])))
+        why = _why(candidates, i)
+        trace.append(step("take", f"a neighbour that the evidence needs; {why}" if i in companions else why, i))
+    taken = set(chosen)
+    out = [i for i in np.argsort(-candidates.relevance, kind="stable").tolist() if i not in taken]
     if selection.stopped:
-        out = [i for i in np.argsort(-relevance, kind="stable").tolist() if i not in set(chosen)]
-        reason = f"a further token gains little; {len(out)} sentences were left out, the most relevant first"
-        spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
-        trace.append(Step("stop", reason, spans, score=float(relevance[out[0]])))
+        trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out"))
+    trace.extend(step("left", _why(candidates, i), i) for i in out[:LEFT_OUT])
 
 
 def _why(candidates: Candidates, candidate: int) -> str:
