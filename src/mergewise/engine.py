@@ -271,7 +271,8 @@ class Index:
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
         step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports.
 
-        UsageError where a folder does not exist, or holds no file at all while the index has documents from it.
+        Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
+        what `add` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.plan import plan_sync
@@ -316,8 +317,6 @@ class Index:
 
         Raises UsageError where the index has the view with other settings, and what `add` raises.
         """
-        from mergewise.index import pipeline
-
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
             if standing is not None and asked is not None and standing != asked:

@@ -76,6 +76,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         "question": answer.question,
         "answer": answer.text,
         "found": answer.found,
+        "sure": answer.sure,
         "complete": answer.complete,
         "mode": answer.mode,
         "citations": [citation_json(citation) for citation in answer.citations],

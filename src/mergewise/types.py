@@ -396,7 +396,8 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Pictured):
-    """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so.
+    """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so. Where `sure` is False,
+    nothing was found that answers outright, and the quotations, if any, are the closest places.
 
     `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.
     `removed_marks` counts the numbers that a model cited and that no source has. `unsupported` is a share of the sentences
@@ -413,6 +414,7 @@ class Answer(Pictured):
     complete: bool = True  # False where the model stopped at its limit of tokens
     removed_marks: int = 0
     unsupported: float | None = None
+    sure: bool = True
     trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
 
     def __repr__(self) -> str:

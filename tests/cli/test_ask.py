@@ -70,7 +70,7 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--mode", "r&l", "--json")
     answer = json.loads(done.stdout)
     assert answer.keys() == {
-        "question", "answer", "found", "complete", "mode", "citations", "removed_marks", "unsupported", "usage",
+        "question", "answer", "found", "sure", "complete", "mode", "citations", "removed_marks", "unsupported", "usage",
         "trace", "context",
     }  # fmt: skip
     assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, None)

@@ -1,12 +1,18 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
-from mergewise.assemble import Models, assemble
-from mergewise.generate.extractive import NOT_FOUND, SENTENCES, answer
+from mergewise.assemble import Models, assemble, evidence_in
+from mergewise.generate import extractive
+from mergewise.generate.extractive import CLOSEST, NOT_FOUND, QUOTE, SENTENCES, answer, probability, quotes_of
 from mergewise.generate.mode import Request
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Answer, Document, Page
+from mergewise.types import Answer, Document, Evidence, Page, Span
 
 TEXT = """## Timeouts
 
@@ -23,38 +29,122 @@ client(retries=0)
 DOCUMENT = Document(id="m", title="Manual", text=TEXT, pages=(Page(1, 0, 80), Page(2, 80, len(TEXT))))
 
 
-def ask(question: str, embedder: HashEmbedder | None = None) -> Answer:
-    store = memory_store([DOCUMENT], embedder)
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored(["m"])[0]["leaf"]})
-    context = assemble("topk", question, reader, 300, Models(count_tokens))
+def ask(
+    question: str, embedder: HashEmbedder | None = None, document: Document = DOCUMENT, strategy: str = "weave"
+) -> Answer:
+    store = memory_store([document], embedder)
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored([document.id])[0]["leaf"]})
+    context = assemble(strategy, question, reader, 300, Models(count_tokens))
+    if context.evidence is None:
+        context = replace(context, evidence=evidence_in(context, reader))
     return answer(Request(context, store.document, count_tokens, embedder))
 
 
-def test_the_best_sentence_is_quoted_and_cited() -> None:
+@pytest.mark.parametrize("strategy", ["weave", "topk", "auto-merge"])
+def test_the_best_sentence_is_quoted_and_cited(strategy: str) -> None:
     for embedder in (None, HashEmbedder()):
-        found = ask("What is the default timeout?", embedder)
+        found = ask("What is the default timeout?", embedder, strategy=strategy)
         assert found.found
         first = found.citations[0]
-        assert first.text == "The default timeout is five seconds."
+        assert first.text.startswith("The default timeout is five seconds.")
         assert TEXT[first.span.start : first.span.end] == first.text
         assert (first.title, first.headings, first.page) == ("Manual", ("Timeouts",), 1)
-        assert f"“{first.text}” [{first.number}]" in found.text
-        assert found.context.passages[first.number - 1].headings == ("Timeouts",)
+        line = next(line for line in found.text.splitlines() if line.startswith("“"))
+        assert line == f"“{first.text}” [{first.number}]"
+        assert found.context.passages[first.number - 1].headings == (() if strategy == "auto-merge" else ("Timeouts",))
         assert 1 <= len(found.citations) <= SENTENCES
 
 
+def test_each_quotation_has_a_line_of_its_own() -> None:
+    found = ask("What is the default timeout, and how often is a request tried again?")
+    lines = [line for line in found.text.splitlines() if line != CLOSEST]
+    assert [line.startswith("“") for line in lines] == [True, True, False]  # code keeps its lines
+    assert lines[0].endswith("[1]") and lines[2].endswith("[2]")
+
+
 def test_what_a_sentence_announces_is_quoted_with_it() -> None:
-    quoted = ask("How do I turn retries off?").citations
-    assert any("To turn retries off:" in c.text and "client(retries=0)" in c.text for c in quoted)
-    assert quoted[0].page == 2
+    found = ask("How do I turn retries off?")
+    assert any("To turn retries off:" in c.text and "client(retries=0)" in c.text for c in found.citations)
+    assert found.citations[0].page == 2
+    assert "\nclient(retries=0)" in found.text and "```" not in found.text  # code keeps its lines, without its fences
+
+
+def test_a_row_is_quoted_with_its_header() -> None:
+    rows = "\n".join(f"| opt{i} | {i} | a setting that few people ever need to change, number {i} |" for i in range(12))
+    table = Document(id="t", title="Options", text=f"| name | default | about |\n|---|---|---|\n{rows}")
+    found = ask("What is the default of opt7?", document=table)
+    row = next(citation for citation in found.citations if "opt7" in citation.text)
+    assert "| name | default | about |" in found.citations[0].text
+    assert found.text.index("name | default") < found.text.index("opt7") and row.number == found.citations[0].number
+
+
+def test_markup_is_not_shown_in_quotations_but_stands_in_citations() -> None:
+    text = "The **default** timeout is [five seconds](https://example.org/timeouts)."
+    found = ask("What is the default timeout?", document=Document(id="d", title="", text=text))
+    assert "“The default timeout is five seconds .”" in found.text.replace("seconds.", "seconds .")
+    assert found.citations[0].text == text
 
 
 def test_nothing_relevant_is_said_plainly() -> None:
-    found = ask("Who painted the ceiling of the chapel?")
-    assert (found.found, found.text, found.citations) == (False, NOT_FOUND, ())
+    for embedder in (None, HashEmbedder()):
+        found = ask("Who painted the ceiling of the chapel?", embedder)
+        assert (found.found, found.sure, found.text, found.citations) == (False, False, NOT_FOUND, ())
 
 
 def test_an_empty_context_finds_nothing() -> None:
     store = memory_store([DOCUMENT])
     context = assemble("topk", "q", ScriptedReader(store, {}), 300, Models(count_tokens))
     assert not answer(Request(context, store.document, count_tokens)).found
+
+
+def evidence(span: tuple[int, int], relevance: float, terms: float, cosine: float | None = 0.5) -> Evidence:
+    at = Span("m", *span)
+    return Evidence(at, TEXT[at.start : at.end], (at,), relevance, cosine, terms, terms)
+
+
+def with_evidence(*given: Evidence) -> Answer:
+    store = memory_store([DOCUMENT])
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored(["m"])[0]["leaf"]})
+    context = assemble("topk", "What is the default timeout?", reader, 300, Models(count_tokens))
+    return answer(Request(replace(context, evidence=given), store.document, count_tokens))
+
+
+TIMEOUT = (TEXT.index("The default"), TEXT.index(" It applies"))
+APPLIES = (TEXT.index("It applies"), TEXT.index("\n\n## Retries"))
+
+
+def test_what_is_not_sure_is_offered_as_the_closest_place_with_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = [evidence(TIMEOUT, 0.05, 0.2), evidence(APPLIES, 0.0001, 0)]
+    p = quotes_of(with_evidence(*given).context)[0].probability
+    monkeypatch.setattr(extractive, "LEAST", p - 0.01)
+    monkeypatch.setattr(extractive, "SURE", p + 0.01)
+    found = with_evidence(*given)
+    assert found.found and not found.sure and found.text.startswith(CLOSEST)
+    assert [c.text for c in found.citations] == ["The default timeout is five seconds. It applies to every request."]
+    monkeypatch.setattr(extractive, "SURE", p - 0.01)
+    assert with_evidence(*given).sure and CLOSEST not in with_evidence(*given).text
+    monkeypatch.setattr(extractive, "LEAST", p + 0.01)
+    assert not with_evidence(*given).found
+
+
+def test_a_sure_sentence_is_quoted_alone() -> None:
+    found = with_evidence(evidence(TIMEOUT, 0.999, 1.0, 0.9), evidence(APPLIES, 0.0001, 0))
+    assert [c.text for c in found.citations] == ["The default timeout is five seconds."]
+    assert len(found.citations[0].text) < QUOTE
+
+
+def test_evidence_outside_of_the_context_is_not_quoted() -> None:
+    outside = Evidence(Span("other", 0, 5), "Other", (Span("other", 0, 5),), 0.999, 0.9, 1.0, 1.0)
+    assert [c.span.doc_id for c in with_evidence(outside, evidence(TIMEOUT, 0.9, 1.0)).citations] == ["m"]
+    assert not with_evidence(outside).found
+
+
+@given(st.floats(0, 1), st.floats(-1, 1), st.floats(0, 1), st.floats(0, 1))
+def test_a_more_relevant_sentence_answers_more_probably(
+    relevance: float, cosine: float, terms: float, more: float
+) -> None:
+    def p(relevance: float, terms: float) -> float:
+        known = extractive.features(evidence(TIMEOUT, relevance, terms, cosine), frozenset({"default"}), None)
+        return probability(known)
+
+    assert 0 <= p(relevance, terms) <= p(max(relevance, more), max(terms, more)) <= 1

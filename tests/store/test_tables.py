@@ -123,7 +123,7 @@ def test_a_form_reads_only_the_columns_that_it_needs() -> None:
     assert set(wanted.columns) == set(NOTE.schema(4).names) - {NUMBER, "blob", "vector"}
     assert form(NOTE, Note) is wanted
     assert form(LEAF, LeafSentences).columns == (
-        "id", "doc", "doc_id", "start", "body", "key", "sentences", "sentence_vectors",
+        "id", "doc", "doc_id", "start", "body", "key", "sentences", "leads", "sentence_vectors",
     )  # fmt: skip
 
 

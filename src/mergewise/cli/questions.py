@@ -150,7 +150,7 @@ class _Shown:
 
 
 def say_answer(answer: Answer) -> None:
-    say(answer.text, style="bold" if answer.found else "yellow")
+    say(answer.text, style="bold" if answer.sure else "yellow")
     say_citations(answer)
 
 

@@ -59,6 +59,6 @@ def answer(name: str, request: Request) -> Answer:
     """The answer in the mode of this name. Where a mode reads the context and it has no passages, no model is asked."""
     mode, context = MODES[name], request.context
     if mode.reads_context and not context.passages:
-        return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, mode=name)
+        return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, sure=False, mode=name)
     made = mode.answer(request)
     return replace(run(made) if isinstance(made, Coroutine) else made, mode=name)

@@ -2,14 +2,16 @@
 
 It reads what weave knows of the sentences (`Context.evidence`), and embeds nothing. A sentence answers with a probability,
 the logistic function of a few features. The best one is quoted first, with what it needs before it; where even the best one
-hardly answers, nothing was found.
+hardly answers, nothing was found. Between the two, the quotations are offered as the places that come closest.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import islice
 from math import exp, log
 
 from mergewise.generate.citations import Locator
@@ -23,12 +25,24 @@ from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Context, Evidence, Span
 
 SENTENCES = 3
-NEAR_BEST = 0.6  # a further sentence must answer with this share of the best one's probability
+NEAR_BEST = 0.2  # a further sentence must answer with this share of the best one's probability
+QUOTE = 500  # characters up to which a quotation grows by the sentences beside it, where no sentence answers for sure
 LONGEST_QUOTE = 800  # characters of a sentence with what it needs; a longer one is quoted alone
-# Fitted by `benchmarks/answers.py`; docs/evaluation.md has the errors on both sides of LEAST.
-WITH_VECTORS: Mapping[str, float] = {"bias": -3.0, "relevance": 0.6, "cosine": 3.0, "terms": 1.0, "path_terms": 1.0}
-WITHOUT_VECTORS: Mapping[str, float] = {"bias": -3.0, "relevance": 0.6, "terms": 2.0, "path_terms": 1.0}
-LEAST = 0.2  # the best sentence's probability below which nothing was found
+# Fitted by `benchmarks/answers.py`; docs/evaluation.md has the errors on both sides of LEAST and SURE.
+WITH_VECTORS: Mapping[str, float] = {
+    "bias": -1.24,
+    "relevance": 0.76,
+    "cosine": 1.55,
+    "terms": 1.70,
+    "path_terms": -0.49,
+    "new": -0.46,
+    "asks": -0.55,
+}
+WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
+LEAST = 0.06  # the best sentence's probability below which nothing was found
+LEAST_WITHOUT_VECTORS = 0.02
+SURE = 0.3  # and below which the quotations are only said to come closest
+CLOSEST = "No sentence answers this outright. These come closest:"
 
 _KEPT_LINES = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\||`{3}|~{3}| {4}\S)", re.MULTILINE)
 
@@ -46,20 +60,32 @@ def answer(request: Request) -> Answer:
     """The sentences that answer the question, best first; `Answer.found` is False where none does."""
     context = request.context
     quotes = quotes_of(context)
-    if not quotes or quotes[0].probability < LEAST:
-        return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False)
-    locator = Locator(request.document)
-    lines: list[str] = []
+    if not quotes or quotes[0].probability < least_of(quotes[0].evidence):
+        return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, sure=False)
+    sure = quotes[0].probability >= SURE
+    document = cache(request.document)
+    locator = Locator(document)
+    lines = [] if sure else [CLOSEST]
     citations: list[Citation] = []
-    for quote in quotes:
-        if len(lines) == SENTENCES or quote.probability < NEAR_BEST * quotes[0].probability:
-            break
-        if any(quote.evidence.span.overlaps(citation.span) for citation in citations):
-            continue
-        cited = [locator.citation(quote.number, text, span) for span, text in _parts(quote.evidence, request.document)]
-        lines.append(f"“{' … '.join(_shown(citation.text) for citation in cited)}” [{quote.number}]")
+    for number, spans in islice(_quotations(quotes, document), SENTENCES):
+        cited = [locator.citation(number, _text(span, document), span) for span in spans]
+        lines.append(f"“{' … '.join(_shown(citation.text) for citation in cited)}” [{number}]")
         citations += cited
-    return Answer(context.question, "\n".join(lines), tuple(citations), context, context.usage)
+    return Answer(context.question, "\n".join(lines), tuple(citations), context, context.usage, sure=sure)
+
+
+def _quotations(quotes: Sequence[Quote], document: DocumentLookup) -> Iterator[tuple[int, list[Span]]]:
+    """A passage's number and the spans to quote of it, the best first; no text is quoted twice."""
+    best = quotes[0].probability
+    quoted: list[Span] = []
+    for quote in quotes:
+        if quote.probability < NEAR_BEST * best or any(quote.evidence.span.overlaps(span) for span in quoted):
+            continue
+        spans = _needed(quote.evidence, document)
+        if quote.probability < SURE:
+            spans = _grown(spans, [other.evidence.span for other in quotes], quoted, document)
+        yield quote.number, spans
+        quoted += spans
 
 
 def quotes_of(context: Context) -> list[Quote]:
@@ -94,6 +120,11 @@ def probability(known: Mapping[str, float]) -> float:
     return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))  # "bias" counts as 1
 
 
+def least_of(evidence: Evidence) -> float:
+    """The probability from which this sentence is quoted at all."""
+    return LEAST_WITHOUT_VECTORS if evidence.cosine is None else LEAST
+
+
 def _passage(span: Span, context: Context) -> int | None:
     """The number of the verbatim passage that holds this span."""
     for number, passage in enumerate(context.passages, 1):
@@ -102,14 +133,40 @@ def _passage(span: Span, context: Context) -> int | None:
     return None
 
 
-def _parts(evidence: Evidence, document: DocumentLookup) -> Iterator[tuple[Span, str]]:
-    """The sentence with what it needs, as spans with their texts; what touches is one."""
-    source = document(evidence.span.doc_id)
-    if source is None or sum(map(len, evidence.needed)) > LONGEST_QUOTE:
-        yield evidence.span, evidence.text
-        return
-    for start, end in union(((span.start, span.end) for span in evidence.needed), source.text):
-        yield Span(source.id, start, end), source.text[start:end]
+def _needed(evidence: Evidence, document: DocumentLookup) -> list[Span]:
+    """The sentence with what it needs; what touches is one span."""
+    if sum(map(len, evidence.needed)) > LONGEST_QUOTE:
+        return [evidence.span]
+    return _joined(evidence.needed, document)
+
+
+def _grown(spans: list[Span], others: Sequence[Span], quoted: Sequence[Span], document: DocumentLookup) -> list[Span]:
+    """The spans with sentences of the context that stand right beside them, after before before, up to QUOTE characters."""
+    free = [span for span in others if not any(span.overlaps(taken) for taken in (*spans, *quoted))]
+    while True:
+        for span in sorted(free, key=lambda span: span.start < spans[-1].start):
+            wider = _joined([*spans, span], document)
+            if len(wider) == len(spans) and sum(map(len, wider)) <= QUOTE:
+                spans = wider
+                free.remove(span)
+                break
+        else:
+            return spans
+
+
+def _joined(spans: Sequence[Span], document: DocumentLookup) -> list[Span]:
+    """Spans of one document in its order, those made one between which only white space stands."""
+    doc_id = spans[0].doc_id
+    source = document(doc_id)
+    text = None if source is None else source.text
+    return [
+        Span(doc_id, start, end) for start, end in union(((s.start, s.end) for s in spans if s.doc_id == doc_id), text)
+    ]
+
+
+def _text(span: Span, document: DocumentLookup) -> str:
+    source = document(span.doc_id)
+    return "" if source is None else source.text[span.start : span.end]
 
 
 def _shown(text: str) -> str:

@@ -53,9 +53,9 @@ def add(
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
     work = Work(progress)
-    report = carry_out(plan(inputs, store.reader(), work.look_at), store, registry, makers, work)
+    report = replace(carry_out(plan(inputs, store.reader(), work.look_at), store, registry, makers, work), changes=())
     log.info("added: %s, %.1f s", report, perf_counter() - began)
-    return replace(report, changes=())
+    return report
 
 
 def carry_out(planned: Plan, store: Store, registry: Registry, makers: Makers, work: Work) -> AddReport:
@@ -104,6 +104,7 @@ class _Writer:
         try:
             read = _Read(task.given.document(task.id), task.digest, task.given.origin(), was)
         except ReadError as error:
+            log.debug("%s was not read: %s", task.given.name, error.message)
             self.report += AddReport(failed=(Failure(task.given.name, error.message),))
             self.work.read(task.given.size, 0)
         else:

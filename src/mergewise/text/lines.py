@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 # Formats whose text is made from the file: a line of it is no line of the file.
 CONVERTED = frozenset(
-    ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .nxml .odt .pdf .pptx .tsv .xhtml .xlsx .xml".split()
+    ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsx .xml".split()
 )
 
 

@@ -150,7 +150,8 @@ def _tell(
     taken = set(chosen)
     out = [i for i in np.argsort(-candidates.relevance, kind="stable").tolist() if i not in taken]
     if selection.stopped:
-        trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out"))
+        spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
+        trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
     trace.extend(step("left", _why(candidates, i), i) for i in out[:LEFT_OUT])
 
 
