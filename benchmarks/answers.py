@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 import mergewise
 from benchmarks import manuals
 from benchmarks.corpus import bench_folder
+from benchmarks.fitting import Array, logistic
 from benchmarks.manuals import Asked
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import normalise
@@ -33,7 +33,6 @@ from mergewise.types import Answer, Span
 
 SETS = ("manuals", "squad", "covidqa")
 THRESHOLDS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
-Array = npt.NDArray[np.float64]
 
 
 def asked_of(name: str, cache: Path, embedder: str, half: str, limit: int) -> tuple[Index, list[Asked]]:
@@ -57,22 +56,9 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
         text = one.question.text
         for evidence in index.context(text).evidence or ():
             known = extractive.features(evidence, content_terms(text), wanted_by(text))
-            features.append([1.0, *(known[name] for name in names)])
+            features.append([known[name] for name in names])
             answers.append(any(_held([evidence.span], gold) >= 0.5 for gold in one.golds))
     return np.array(features), np.array(answers, float)
-
-
-def logistic(sets: Sequence[tuple[Array, Array, int]], ridge: float = 1e-3) -> Array:
-    """Weights by Newton's method; every set counts the same, whatever its number of questions."""
-    x = np.concatenate([features for features, _, _ in sets])
-    y = np.concatenate([answers for _, answers, _ in sets])
-    share = np.concatenate([np.full(len(answers), 1 / questions) for _, answers, questions in sets])
-    weights = np.zeros(x.shape[1])
-    for _ in range(30):
-        p = 1 / (1 + np.exp(-x @ weights))
-        hessian = (x * (share * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(weights))
-        weights -= np.linalg.solve(hessian, x.T @ (share * (p - y)) + ridge * weights)
-    return weights
 
 
 def fit(cache: Path, limit: int) -> None:

@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 import mergewise
 from benchmarks.corpus import bench_folder
+from benchmarks.fitting import Array, logistic
 from benchmarks.scale import measure_queries
 from mergewise.assemble import STRATEGIES, Models, weave
 from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Candidates
@@ -37,7 +37,6 @@ from mergewise.types import EvaluationRow, LeafSentences
 SETS = "hotpotqa-long,musique-long,2wiki,squad,covidqa"
 BUDGETS = (128, 384, 640)
 MODELS = Models(count_tokens, stored_tokens=True)
-Array = npt.NDArray[np.float64]
 
 
 def opened(name: str, cache: Path) -> tuple[Task, Index]:
@@ -76,18 +75,8 @@ def _mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
     return span.doc_id == gold.doc_id and 2 * shared > len(span)
 
 
-def logistic(sets: Sequence[Sequence[Case]], ridge: float = 1e-3) -> Array:
-    """Weights of FEATURES and a bias in front, by Newton's method; every set counts the same."""
-    rows = [np.column_stack([np.ones(len(case.gold)), case.features]) for cases in sets for case in cases]
-    x, y = np.concatenate(rows), np.concatenate([case.gold for cases in sets for case in cases])
-    share = np.concatenate([np.full(len(case.gold), 1 / len(cases)) for cases in sets for case in cases])
-    weights = np.zeros(x.shape[1])
-    for _ in range(30):
-        p = 1 / (1 + np.exp(-x @ weights))
-        gradient = x.T @ (share * (p - y)) + ridge * weights
-        hessian = (x * (share * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(weights))
-        weights -= np.linalg.solve(hessian, gradient)
-    return weights
+def _rows(cases: Sequence[Case]) -> tuple[Array, Array, int]:
+    return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
 
 
 def held(sets: Sequence[Sequence[Case]], weights: Array) -> float:
@@ -118,7 +107,7 @@ def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
     cases_of_sets = [list(cases_of(*opened(name, cache), limit)) for name in sets]
     standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
     print(f"the weights as they stand: {held(cases_of_sets, standing):.4f}", flush=True)
-    weights = logistic(cases_of_sets)
+    weights = logistic([_rows(cases) for cases in cases_of_sets])
     best = held(cases_of_sets, weights)
     print(f"logistic regression: {best:.4f}", flush=True)
     for i, name in enumerate(FEATURES, 1):
