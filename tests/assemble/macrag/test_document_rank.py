@@ -25,6 +25,9 @@ def ranked(answer: str) -> list[str]:
         ('{"ranking": [9, 2, 0, -1, 2, true, "1"]}', "bacd"),
         ('{"order": [3]}', "abcd"),
         ("I cannot say.", "abcd"),
+        ("[" * 3000, "abcd"),
+        ('{"ranking": ' * 3000, "abcd"),
+        ('{"ranking": [' + "[" * 3000 + "]" * 3000 + "]}", "abcd"),
     ],
 )
 def test_named_documents_come_first_and_the_others_keep_their_order(answer: str, order: str) -> None:

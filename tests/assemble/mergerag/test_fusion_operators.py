@@ -146,7 +146,8 @@ def test_none_is_an_answer(answer: str) -> None:
     "answer",
     ["", " ", "two", '{"keep":"0"}', '{"keep":[4]}', '{"keep":["2"]}', '{"keep":[2.0]}', '{"keep":[true]}', "true", "2.5",
      '{"keep":"2","answer":"fish"}', '{"drop":"2"}', '{"keep":[2', "Sure! 2", '{"keep":[-1]}', "null", '{"keep":"1-4"}',
-     '{"keep":"1-99999999"}', '{"keep":"1-2-3"}', '{"keep":"1 and 2"}', "[" * 5000, "I keep [2] and [3]."],
+     '{"keep":"1-99999999"}', '{"keep":"1-2-3"}', '{"keep":"1 and 2"}', "[" * 5000, "I keep [2] and [3].",
+     '{"keep":"3-1"}', '{"keep":"1 3-2"}', '{"keep":' * 5000],
 )  # fmt: skip
 def test_forms_that_are_not(answer: str) -> None:
     assert isinstance(prompts.numbers_in(answer, 3), str)
@@ -165,6 +166,26 @@ def test_a_bad_answer_is_repaired_once() -> None:
     assert texts(found.kept) == ["Cats eat fish."] and found.usage.calls == 2 and found.how == "point"
     repair = operator.chat.asked[1].messages  # type: ignore[attr-defined]
     assert repair[-2].text == "I keep the fish." and "it is no list of numbers" in repair[-1].text
+
+
+def test_a_range_that_runs_backwards_is_asked_for_again() -> None:
+    pair = make()
+    operator = modelled(['{"keep":"3-1"}', '{"keep":"1-3"}'], pair)
+    (found,) = operator([pair])
+    assert texts(found.kept) == ["Cats eat fish.", "The cat is a mammal.", "It purrs."] and found.usage.calls == 2
+    assert "3-1 runs backwards" in operator.chat.asked[1].messages[-1].text  # type: ignore[attr-defined]
+
+
+def test_an_answer_that_was_cut_off_is_asked_for_again() -> None:
+    """What is left of the first answer would be read as a choice of four sentences."""
+    pair = make()
+    long = '{"keep":"1 2 3 5"}' + " " * 400 + "because " * 400
+    operator = modelled([long, '{"keep":[1]}'], pair)
+    (found,) = operator([pair])
+    assert texts(found.kept) == ["Cats eat fish."] and (found.how, found.usage.calls) == ("point", 2)
+    assert "it was cut off" in operator.chat.asked[1].messages[-1].text  # type: ignore[attr-defined]
+    (found,) = modelled([long], pair)([pair])
+    assert found.how == "extractive" and "it was cut off" in found.problem
 
 
 def test_an_answer_that_stays_bad_leaves_it_to_the_extractive_operator() -> None:
@@ -220,6 +241,12 @@ def test_copied_sentences_are_those_of_the_pair() -> None:
 def test_what_stands_in_neither_is_dropped_and_counted() -> None:
     kept, unsupported, how = copied("Cats eat fish. Cats also love strawberries with cream. In 1999 they ate 12 tons.")
     assert (kept, unsupported, how) == (["Cats eat fish."], 2, "copy")
+
+
+def test_half_of_the_words_are_no_copy() -> None:
+    """Five of eight words and four of seven pairs are those of a sentence: a support of 0.6."""
+    kept, unsupported, _ = copied("Cats eat fish. Mice are food for cats and small dogs.")
+    assert (kept, unsupported) == (["Cats eat fish."], 1)
 
 
 def test_an_answer_instead_of_a_copy_leaves_it_to_the_extractive_operator() -> None:

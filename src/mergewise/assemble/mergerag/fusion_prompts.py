@@ -112,6 +112,9 @@ def numbers_in(answer: str, count: int) -> list[int] | str:
     pairs = _ranges(value)
     if pairs is None:
         return "it is no list of numbers"
+    backwards = [f"{first}-{last}" for first, last in pairs if first > last]
+    if backwards:
+        return f"{backwards[0]} runs backwards"
     wrong = [n for pair in pairs for n in pair if not 1 <= n <= count]
     if wrong:
         return f"there is no sentence {wrong[0]}"
