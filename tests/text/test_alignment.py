@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mergewise.text import alignment
 from mergewise.text.alignment import SUPPORTED, Aligner, SourceSentence, sentences_at, words
 from mergewise.types import Span
 
@@ -63,6 +64,22 @@ def test_sentences_have_their_offsets_in_the_document() -> None:
     sentences = sentences_at(text[11:], Span("d", 11, len(text)))
     assert [s.text for s in sentences] == ["Second one.", "Far away."]
     assert all(text[s.span.start : s.span.end] == s.text for s in sentences)
+
+
+def test_sources_are_read_once_however_alike_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand sentences that share all words but the figure: each is as good as the next, and none has it."""
+    read: list[str] = []
+
+    def counted(text: str) -> list[str]:
+        read.append(text)
+        return words(text)
+
+    monkeypatch.setattr(alignment, "words", counted)
+    texts = [f"The timeout of server {i} is five seconds." for i in range(1000)]
+    aligner = Aligner([SourceSentence(text, Span("d", 100 * i, 100 * i + len(text))) for i, text in enumerate(texts)])
+    assert len(read) == 1000
+    found = aligner.align("The timeout of server 5000 is five seconds.")
+    assert (found.supported, len(read)) == (False, 1001)
 
 
 some_words = st.lists(st.sampled_from("a b c d 7 8 not Zed".split()), min_size=1, max_size=8).map(" ".join)

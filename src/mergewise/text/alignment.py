@@ -28,7 +28,7 @@ from mergewise.types import Span
 SUPPORTED = 0.6
 
 _WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
-_NEGATIONS = frozenset("no not never none nor neither without cannot".split())
+NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,13 @@ class Aligner:
     def __init__(self, sources: Sequence[SourceSentence]) -> None:
         self._candidates = [*((source,) for source in sources), *_neighbours(sources)]
         self._postings: dict[_Term, list[tuple[int, int]]] = defaultdict(list)
-        self._vocabulary = {word for source in sources for word in words(source.text)}
+        self._turning: list[frozenset[str]] = []  # of each candidate the words that can turn a sentence around
+        read = {id(source): words(source.text) for source in sources}
+        self._vocabulary = {word for said in read.values() for word in said}
         for number, candidate in enumerate(self._candidates):
-            for term, count in _terms([word for source in candidate for word in words(source.text)]).items():
+            said = [word for source in candidate for word in read[id(source)]]
+            self._turning.append(frozenset(filter(_turns, said)))
+            for term, count in _terms(said).items():
                 self._postings[term].append((number, count))
 
     def align(self, sentence: str) -> Alignment:
@@ -84,10 +88,10 @@ class Aligner:
         for number, share in self._shares(said):
             if share <= support:
                 break  # the shares come in falling order, and halving only lowers them
-            lacking = turning and not self._words(number).issuperset(turning)
+            lacking = turning and not self._turning[number].issuperset(turning)
             if (halved := share / 2 if lacking else share) > support:
                 best, support = number, halved
-        if not _names(sentence) <= self._vocabulary:
+        if not names(sentence) <= self._vocabulary:
             support /= 2
         return Alignment(() if best is None else self._candidates[best], support)
 
@@ -104,9 +108,6 @@ class Aligner:
         shares = ((n, (count / len(said) + pairs[n] / (len(said) - 1)) / 2) for n, count in singles.items())
         return sorted(shares, key=lambda pair: (-pair[1], pair[0]))
 
-    def _words(self, number: int) -> set[str]:
-        return {word for source in self._candidates[number] for word in words(source.text)}
-
 
 _Term = str | tuple[str, str]
 
@@ -116,7 +117,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def _names(sentence: str) -> set[str]:
+def names(sentence: str) -> set[str]:
     """The capitalised words, without the first word, which begins with a capital anyway."""
     later = _WORD.findall(unicodedata.normalize("NFKC", sentence))[1:]
     return {word.casefold() for word in later if word[0].isupper()}
@@ -128,7 +129,7 @@ def _terms(said: Sequence[str]) -> Counter[_Term]:
 
 
 def _turns(word: str) -> bool:
-    return word in _NEGATIONS or any(character.isdigit() for character in word)
+    return word in NEGATIONS or any(character.isdigit() for character in word)
 
 
 def _neighbours(sources: Sequence[SourceSentence]) -> Iterator[tuple[SourceSentence, SourceSentence]]:
