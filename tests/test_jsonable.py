@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from mergewise.jsonable import (
     answer_json,
@@ -52,11 +53,14 @@ def test_a_context() -> None:
 def test_an_answer() -> None:
     citation = Citation(1, "text", SPAN, "Title", ("One",), 4)
     answer = Answer("q", "text [1]", (citation,), CONTEXT, Usage(1, 10, 2), mode="fil", unsupported=0.5)
+    answer = replace(answer, unverified=("text",), unsupported_extract=0.25)
     start = (
-        '{"question": "q", "answer": "text [1]", "found": true, "complete": true, "mode": "fil", "citations": [{"mark": 1, '
+        '{"question": "q", "answer": "text [1]", "found": true, "sure": true, "complete": true, "mode": "fil", '
+        '"citations": [{"mark": 1, '
         '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4, '
         '"line": null}], '
-        '"removed_marks": 0, "unsupported": 0.5, "usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, '
+        '"removed_marks": 0, "unsupported": 0.5, "unverified": ["text"], "unsupported_extract": 0.25, '
+        '"usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, '
     )
     assert json.dumps(answer_json(answer)) == f'{start}"cost": null}}, "trace": [], "context": {CONTEXT_JSON}}}'
     assert answer_json(answer, 100_000.0, 0.0)["usage"]["cost"] == 1.0

@@ -82,6 +82,8 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         "citations": [citation_json(citation) for citation in answer.citations],
         "removed_marks": answer.removed_marks,
         "unsupported": answer.unsupported,
+        "unverified": list(answer.unverified),
+        "unsupported_extract": answer.unsupported_extract,
         "usage": {
             "calls": usage.calls,
             "input_tokens": usage.input_tokens,

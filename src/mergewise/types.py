@@ -400,8 +400,10 @@ class Answer(Pictured):
     nothing was found that answers outright, and the quotations, if any, are the closest places.
 
     `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.
-    `removed_marks` counts the numbers that a model cited and that no source has. `unsupported` is a share of the sentences
-    that a model extracted: those that no source supports; None where nothing was extracted.
+    `removed_marks` counts the numbers that a model cited and that no source has. `unverified` are the sentences of a model's
+    answer that the sources they cite do not support, by their words, and `unsupported` is their share of its sentences; None
+    where there are no sources to hold them to. `unsupported_extract` is the same share of the sentences that a model extracted
+    on the way; None where nothing was extracted.
     """
 
     question: str
@@ -416,6 +418,8 @@ class Answer(Pictured):
     unsupported: float | None = None
     sure: bool = True
     trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
+    unverified: tuple[str, ...] = ()
+    unsupported_extract: float | None = None
 
     def __repr__(self) -> str:
         found = f"{len(self.citations)} citations" if self.found else "nothing found"

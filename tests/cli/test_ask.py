@@ -70,14 +70,23 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--mode", "r&l", "--json")
     answer = json.loads(done.stdout)
     assert answer.keys() == {
-        "question", "answer", "found", "sure", "complete", "mode", "citations", "removed_marks", "unsupported", "usage",
-        "trace", "context",
+        "question", "answer", "found", "sure", "complete", "mode", "citations", "removed_marks", "unsupported",
+        "unverified", "unsupported_extract", "usage", "trace", "context",
     }  # fmt: skip
-    assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, None)
+    assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, 0.0)
+    assert (answer["unverified"], answer["unsupported_extract"]) == ([], None)
     assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "cost"}
     assert answer["usage"]["calls"] == 1 and answer["usage"]["cost"] is None
     # two words support no sentence clearly, so that the mark stands for all that was shown under it
     assert answer["citations"][0]["text"] == (home / "docs/cats.md").read_text().strip()
+
+
+def test_an_invented_answer_is_marked_as_such(home: Path) -> None:
+    with ChatServer(["Cats sleep ninety hours, said Napoleon [1]."]) as server:
+        done = run(home, server, "ask", QUESTION, "--chat", "openai:m")
+        told = json.loads(run(home, server, "ask", QUESTION, "--chat", "openai:m", "--json").stdout)
+    assert "100% of the answer unsupported: “Cats sleep ninety hours, said Napoleon.”" in " ".join(done.stderr.split())
+    assert (told["unsupported"], told["unverified"]) == (1.0, ["Cats sleep ninety hours, said Napoleon."])
 
 
 def test_an_answer_that_is_cut_says_so(home: Path, server: ChatServer) -> None:

@@ -22,11 +22,17 @@ ANSWER = Answer("q", "yes", (), CONTEXT, Usage(1, 1000, 20), mode="r&b")
 
 def test_the_usage_line_names_only_what_there_is_to_say() -> None:
     assert usage_line(ANSWER, 0, 0) == "r&b: 1 call; 1000 tokens read, 20 written"
-    told = replace(ANSWER, usage=Usage(2, 1000, 20), removed_marks=3, unsupported=0.25, complete=False)
+    told = replace(ANSWER, usage=Usage(2, 1000, 20), removed_marks=3, unsupported_extract=0.25, complete=False)
     assert usage_line(told, 500.0, 1000.0) == (
         "r&b: 2 calls; 1000 tokens read, 20 written; cost 0.520000; 3 marks that named nothing removed; "
         "25% of the extract unsupported; cut at the limit of tokens"
     )
+
+
+def test_the_usage_line_names_what_the_sources_do_not_support() -> None:
+    assert usage_line(replace(ANSWER, unsupported=0.0), 0, 0) == usage_line(ANSWER, 0, 0)
+    told = replace(ANSWER, unsupported=0.5, unverified=("Per built\nit.", "Napoleon sold it."))
+    assert usage_line(told, 0, 0).endswith("; 50% of the answer unsupported: “Per built it.” “Napoleon sold it.”")
 
 
 def test_a_citation_line_has_the_line_or_the_page() -> None:

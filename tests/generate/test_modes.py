@@ -159,9 +159,9 @@ def test_what_each_mode_sends(ask: Ask, mode: str) -> None:
         assert "[4] The Quonset lamp was invented by Ada Brix." in last.text
         assert "[5] Ada Brix was born in the city of Delft." in last.text
         assert "- She loved zebras." in last.text and "] She loved" not in last.text
-        assert answer.unsupported == pytest.approx(1 / 3)
+        assert answer.unsupported_extract == pytest.approx(1 / 3)
     else:
-        assert "Ada Brix was born" not in last.text and answer.unsupported is None
+        assert "Ada Brix was born" not in last.text and answer.unsupported_extract is None
     for judged in made.get("judge", []):
         assert len(passages_in(judged, answer)) == 1
         assert "First the inventor of the lamp" in judged.text
@@ -170,6 +170,7 @@ def test_what_each_mode_sends(ask: Ask, mode: str) -> None:
         assert sorted(passages_in(judged, answer) for judged in made["judge"]) == [[1], [2], [3]]
         assert passages_in(made["think"][0], answer) == [1, 2, 3]
     assert answer.mode == mode and answer.found and answer.complete
+    assert (answer.unsupported, answer.unverified) == (0.0, ())
     assert answer.usage.calls == len(server.asked)
     assert answer.usage.output_tokens > 0 and answer.usage.input_tokens > answer.context.tokens
 
@@ -247,6 +248,46 @@ def test_marks_lead_to_sentences_and_those_that_name_nothing_are_counted(ask: As
             assert text[citation.span.start : citation.span.end] == citation.text
 
 
+@pytest.mark.parametrize("mode", EXPECTED)
+def test_what_the_sources_do_not_say_is_named_and_counted_in_every_mode_that_cites(ask: Ask, mode: str) -> None:
+    invented = '"The Quonset lamp was invented by Napoleon in 1815"'
+
+    def invent(messages: Sequence[Message]) -> Turn:
+        source = messages[-1].text
+        told = f"{invented} [{number_of(source, INVENTION)}]. Ada Brix was born in Delft [{number_of(source, BIRTH)}]."
+        return Turn(told) if kind(messages) == "answer" else play(messages)
+
+    answer, _ = ask(mode, invent)
+    assert answer.found and invented in answer.text
+    assert (answer.unverified, answer.unsupported) == ((f"{invented}.",), 0.5)
+
+
+def test_nothing_is_held_to_sources_where_there_are_none(ask: Ask) -> None:
+    answer, _ = ask("closed-book", ["Napoleon built it in 1815 [1][2]."])
+    assert (answer.unsupported, answer.unverified, answer.removed_marks) == (None, (), 2)
+
+
+def test_marks_that_hold_each_other_do_not_end_the_answer(ask: Ask) -> None:
+    answer, _ = ask("r&b", ["Ada Brix built it [98[99]]."])
+    assert (answer.text, answer.removed_marks, answer.citations) == ("Ada Brix built it.", 2, ())
+
+
+def test_a_mark_alone_leads_to_its_source(ask: Ask) -> None:
+    answer, _ = ask("r&b", ["[1]"])
+    assert answer.text == "[1]" and [citation.number for citation in answer.citations] == [1]
+    assert (answer.unsupported, answer.unverified) == (None, ())
+    with pytest.raises(ModelError, match="answered with nothing"):
+        ask("r&b", ["[99]"])
+
+
+def test_a_judgement_of_brackets_keeps_its_passage(ask: Ask) -> None:
+    def nest(messages: Sequence[Message]) -> Turn:
+        return Turn("[" * 3000) if kind(messages) == "judge" else play(messages)
+
+    answer, server = ask("fil", nest)
+    assert passages_in(calls(server)["answer"][0], answer) == [1, 2, 3]
+
+
 def test_a_mark_of_a_note_leads_to_the_sentence_that_it_was_taken_from(ask: Ask) -> None:
     def cite_note(messages: Sequence[Message]) -> Turn:
         return Turn("Delft [5].") if kind(messages) == "answer" else play(messages)
@@ -272,7 +313,7 @@ def test_an_extract_of_nothing_adds_nothing(ask: Ask) -> None:
 
     answer, server = ask("r&b-ext", find_nothing)
     assert "notes" not in calls(server)["answer"][0].messages[-1].text
-    assert answer.unsupported is None
+    assert answer.unsupported_extract is None
 
 
 def test_a_window_too_small_for_all_leaves_out_whole_passages_by_rank(ask: Ask) -> None:
@@ -332,8 +373,20 @@ def test_a_failing_call_ends_the_answer(ask: Ask) -> None:
 
 
 def test_not_found_is_said_in_one_form(ask: Ask) -> None:
-    answer, _ = ask("r&b", [f"{NOT_FOUND} Sorry [1]."])
-    assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
+    for said in (f"{NOT_FOUND} Sorry [1].", NOT_FOUND.lower(), f"**{NOT_FOUND}**", f"I am sorry. {NOT_FOUND}"):
+        answer, _ = ask("r&b", [said])
+        assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
+        assert (answer.unsupported, answer.unverified) == (None, ())
+
+
+def test_an_answer_that_begins_like_a_refusal_is_not_lost(ask: Ask) -> None:
+    def hesitate(messages: Sequence[Message]) -> Turn:
+        number = number_of(messages[-1].text, BIRTH)
+        return Turn(f"{NOT_FOUND[:-1]} about the lamp, but Ada Brix was born in Delft [{number}].")
+
+    answer, _ = ask("r&b", hesitate)
+    assert answer.found and "but Ada Brix was born in Delft" in answer.text
+    assert [citation.text for citation in answer.citations] == [BIRTH]
 
 
 def test_pieces_arrive_as_they_come_and_make_up_the_answer(ask: Ask) -> None:

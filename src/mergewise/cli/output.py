@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from time import monotonic
@@ -144,11 +144,17 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
         parts.append(f"cost {usage.cost(price_in, price_out):.6f}")
     if answer.removed_marks:
         parts.append(f"{answer.removed_marks} marks that named nothing removed")
-    if answer.unsupported is not None:
-        parts.append(f"{answer.unsupported:.0%} of the extract unsupported")
+    if answer.unsupported_extract is not None:
+        parts.append(f"{answer.unsupported_extract:.0%} of the extract unsupported")
+    if answer.unverified:
+        parts.append(f"{answer.unsupported or 0:.0%} of the answer unsupported: {_quoted(answer.unverified)}")
     if not answer.complete:
         parts.append("cut at the limit of tokens")
     return "; ".join(parts)
+
+
+def _quoted(sentences: Sequence[str]) -> str:
+    return " ".join(f"“{' '.join(sentence.split())}”" for sentence in sentences)
 
 
 def citation_line(citation: Citation) -> str:

@@ -8,11 +8,13 @@ are years: `x[0]` and [1984] are no marks.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from mergewise.generate.claims import Claims, quotations_in
+from mergewise.generate.marks import Piece, read_marks
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at
 from mergewise.text.lines import has_lines, line_at
@@ -20,80 +22,84 @@ from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Citation, Heading, Span
 
-# [3] and [1, 2], with the white space before it, which goes when the mark goes
-_MARK = re.compile(r"(?P<space>[ \t]*)\[(?P<numbers>\d{1,3}(?:\s*[,;]\s*\d{1,3})*)\]")
 _CLEAR = 0.25  # support from which a sentence is cited alone
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_OPEN_MARK = re.compile(r"[ \t]*(?:\[[\d,; \t]{0,40})?\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence of an answer without its marks, the sources that it cites, and whether they support it.
+
+    `supported` is None where nothing can be judged: there are no sources, or the sentence says nothing.
+    """
+
+    text: str
+    numbers: tuple[int, ...] = ()
+    supported: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A text whose marks all name sources, its citations, and how many numbers were removed because no source has them."""
+    """A text whose marks all name sources, its citations and sentences, and how many numbers no source has."""
 
     text: str
     citations: tuple[Citation, ...]
     removed: int
+    statements: tuple[Statement, ...] = ()
+
+    @property
+    def unverified(self) -> tuple[str, ...]:
+        """The sentences without support."""
+        return tuple(statement.text for statement in self.statements if statement.supported is False)
+
+    @property
+    def unsupported(self) -> float | None:
+        """Their share of the sentences that could be judged; None where there are none."""
+        judged = sum(statement.supported is not None for statement in self.statements)
+        return len(self.unverified) / judged if judged else None
 
 
 def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
     """Resolve the marks of an answer. Citations come in the order of the marks, each sentence of a source once."""
     known = {source.number: source for source in sources}
-    kept, removed = without_unknown(text, known.keys())
+    pieces = read_marks(text, known.keys())
     locator = Locator(document)
     aligners = cache(lambda n: Aligner([s for span, part in known[n].parts for s in sentences_at(part, span)]))
+    statements = _statements(pieces, Claims(sources))
     citations: dict[tuple[int, Span], Citation] = {}
-    for statement, numbers in _statements(kept):
-        for number in numbers:
-            for span, sentence in _support(statement, known[number], aligners(number)):
+    for statement in statements:
+        for number in statement.numbers:
+            for span, sentence in _support(statement.text, known[number], aligners(number)):
                 citations.setdefault((number, span), locator.citation(number, sentence, span))
-    return Cited(kept, tuple(citations.values()), removed)
+    kept = "".join(piece.text for piece in pieces)
+    removed = sum(piece.removed for piece in pieces)
+    return Cited(kept, tuple(citations.values()), removed, tuple(statements))
 
 
-def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
-    """The text without the numbers in its marks that are not `known`, and how many these were."""
-    kept: list[str] = []
-    position = removed = 0
-    for match in _marks(text):
-        numbers = _numbers(match)
-        named = [n for n in numbers if n in known]
-        removed += len(numbers) - len(named)
-        kept.append(text[position : match.start()])
-        kept.append((match["space"] if named else "") + "".join(f"[{n}]" for n in named))
-        position = match.end()
-    return "".join(kept) + text[position:], removed
+def _statements(pieces: Sequence[Piece], claims: Claims) -> list[Statement]:
+    """The sentences; a mark belongs to the one that it stands in or after. Marks without any sentence are one that is empty."""
+    plain = "".join(piece.text for piece in pieces if not piece.numbers)
+    sentences = split_sentences(plain) or [(0, 0)]
+    starts = [start for start, _ in sentences]
+    cited: list[dict[int, None]] = [{} for _ in sentences]
+    offset = 0
+    for piece in pieces:
+        if piece.numbers:
+            cited[max(0, bisect_left(starts, offset) - 1)] |= dict.fromkeys(piece.numbers)
+        else:
+            offset += len(piece.text)
+    quoted = list(quotations_in(plain))
+    return [
+        Statement(
+            plain[start:end], tuple(numbers), claims.supported(plain[start:end], numbers, _within(quoted, start, end))
+        )
+        for (start, end), numbers in zip(sentences, cited, strict=True)
+        if start < end or numbers
+    ]
 
 
-class MarkFilter:
-    """`without_unknown` for a text that arrives in pieces: the end of the text is held back while it may become a mark."""
-
-    def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
-        self._known = known
-        self._show = show
-        self._arrived = ""
-        self._shown = 0
-
-    def add(self, piece: str) -> None:
-        self._arrived += piece
-        self._show_upto(_settled(self._arrived))
-
-    def end(self) -> None:
-        self._show_upto(len(self._arrived))
-
-    def _show_upto(self, end: int) -> None:
-        cleaned = without_unknown(self._arrived[:end], self._known)[0].lstrip()
-        if len(cleaned) > self._shown:
-            self._show(cleaned[self._shown :])
-            self._shown = len(cleaned)
-
-
-def _settled(text: str) -> int:
-    """The offset up to which a text can be shown, whatever follows: a mark or code may still be open at its end."""
-    line = text.rfind("\n") + 1
-    if _CODE.sub("", text[line:]).count("`"):
-        return line + text[line:].index("`")
-    open_mark = _OPEN_MARK.search(text)
-    return open_mark.start() if open_mark else len(text)
+def _within(quoted: Sequence[tuple[int, int, str]], start: int, end: int) -> list[str]:
+    """The quotations of which a part stands between these offsets."""
+    return [text for first, last, text in quoted if first < end and start < last]
 
 
 class Locator:
@@ -135,33 +141,9 @@ class Locator:
         return line_at(document.text, span.start) if document is not None and lined else None
 
 
-def _marks(text: str) -> list[re.Match[str]]:
-    code = [match.span() for match in _CODE.finditer(text)]
-    return [m for m in _MARK.finditer(text) if not any(start < m.end() and m.start() < end for start, end in code)]
-
-
-def _numbers(mark: re.Match[str]) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", mark["numbers"])]
-
-
-def _statements(text: str) -> Iterator[tuple[str, list[int]]]:
-    """For each mark, the sentence that it stands in or after, and its numbers."""
-    plain, position = "", 0
-    marks: list[tuple[int, list[int]]] = []  # the offset of each in `plain`, and its numbers
-    for match in _marks(text):
-        plain += text[position : match.start()]
-        marks.append((len(plain), _numbers(match)))
-        position = match.end()
-    plain += text[position:]
-    sentences = split_sentences(plain)
-    for offset, numbers in marks:
-        before = [plain[start:end] for start, end in sentences if start < offset]
-        yield (before or [plain])[-1], numbers
-
-
 def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:
     """The sentences that the statement rests on."""
     alignment = aligner.align(statement)
-    if alignment.support < _CLEAR:
+    if alignment.support < _CLEAR or not alignment.sources:
         return list(source.parts)
     return [(sentence.span, sentence.text) for sentence in alignment.sources]

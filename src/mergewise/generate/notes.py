@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mergewise.generate.marks import without_unknown
 from mergewise.generate.prompts import NOTHING
 from mergewise.generate.sources import Source
 from mergewise.protocols import TokenCounter
@@ -53,12 +54,11 @@ def take_notes(
 
 
 _BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")
-_BRACKETED = re.compile(r"\s*\[\d[\d,;\s]*\]")
 
 
 def extracted(reply: str) -> list[str]:
     """The sentences of an extract, without bullets and marks. An extract that says NONE has none."""
-    lines = [_BRACKETED.sub("", _BULLET.sub("", line)).strip() for line in reply.splitlines()]
+    lines = [without_unknown(_BULLET.sub("", line), ())[0].strip() for line in reply.splitlines()]
     lines = [line for line in lines if line and line.strip("*_.` ").upper() != NOTHING]
     return [line[start:end] for line in lines for start, end in split_sentences(line)]
 

@@ -8,9 +8,12 @@ from operator import add
 
 from mergewise.errors import ModelError
 from mergewise.generate import prompts
-from mergewise.generate.citations import MarkFilter, cite
+from mergewise.generate.citations import cite
+from mergewise.generate.claims import Claims
+from mergewise.generate.marks import MarkFilter
 from mergewise.generate.mode import Request
 from mergewise.generate.notes import Notes
+from mergewise.generate.refusals import refuses
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Message, Reply, Step, Usage
@@ -51,22 +54,25 @@ class Writer:
         citable = [*sources, *notes.sources]
         reply = await self._last(messages, frozenset(source.number for source in citable))
         cited = cite(reply.text.strip(), citable, self.document)
-        if not cited.text:
+        text = cited.text.strip()
+        if not text:
             raise ModelError(
                 f"{self.chat.spec} answered with nothing",
                 "a model that thinks first may need more tokens: raise --max-tokens",
             )
-        answered = not cited.text.startswith(prompts.NOT_FOUND.rstrip("."))
+        answered = not refuses(cited.statements, Claims(citable))
         return Answer(
             question=self.question,
-            text=cited.text if answered else prompts.NOT_FOUND,
+            text=text if answered else prompts.NOT_FOUND,
             citations=cited.citations if answered else (),
             context=self.context,
             usage=reduce(add, self._usages),
             found=answered,
             complete=reply.complete,
             removed_marks=cited.removed,
-            unsupported=notes.unsupported,
+            unsupported=cited.unsupported if answered else None,
+            unverified=cited.unverified if answered else (),
+            unsupported_extract=notes.unsupported,
             trace=tuple(steps),
         )
 
