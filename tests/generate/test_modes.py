@@ -307,6 +307,22 @@ def test_a_filter_that_would_keep_nothing_keeps_everything(ask: Ask) -> None:
     assert any("keeps everything" in step.reason for step in answer.trace)
 
 
+def test_a_passage_too_long_to_judge_is_kept_unasked() -> None:
+    texts = ["Cats eat fish. " * 200, "Cats sleep.", "Dogs bark."]
+    spans = [Span(str(i), 0, len(text)) for i, text in enumerate(texts)]
+    passages = tuple(Passage(text, 1.0, (span,)) for text, span in zip(texts, spans, strict=True))
+
+    def helps(messages: Sequence[Message]) -> Turn:
+        relevant = "Dogs" not in messages[-1].text
+        return Turn(json.dumps({"relevant": relevant}) if kind(messages) == "judge" else "Cats sleep [2].")
+
+    chat = ScriptedChat(helps, window=600)
+    context = Context("What do cats do?", "topk", 999, "\n\n".join(texts), 700, passages)
+    found = answer("fil", Request(context, lambda doc_id: None, count_tokens, chat=chat, max_tokens=64))
+    assert [kind(asked) for asked in chat.asked] == ["think", "judge", "judge", "answer"]
+    assert [(step.action, step.inputs) for step in found.trace] == [("filter", (spans[2],)), ("leave out", (spans[0],))]
+
+
 def test_an_extract_of_nothing_adds_nothing(ask: Ask) -> None:
     def find_nothing(messages: Sequence[Message]) -> Turn:
         return Turn("NONE.") if kind(messages) == "extract" else play(messages)

@@ -70,6 +70,21 @@ def test_a_failure_is_not_kept_and_a_limit_is_remembered(tmp_path: Path) -> None
         assert (reply.text, reply.complete) == ("one two ", False)
 
 
+@pytest.mark.parametrize("nothing", ["", " \n"])
+def test_an_empty_answer_is_not_kept(tmp_path: Path, nothing: str) -> None:
+    chat = ScriptedChat([nothing, nothing, "fish", "milk"])
+    cached = CachedChat(chat, tmp_path)
+
+    async def stream() -> Reply:
+        reply = [piece async for piece in cached.stream(QUESTION)][-1]
+        assert isinstance(reply, Reply)
+        return reply
+
+    assert [run(cached.complete(QUESTION)).text, run(stream()).text] == [nothing, nothing]
+    assert [run(cached.complete(QUESTION)).text for _ in range(2)] == ["fish", "fish"]
+    assert len(chat.asked) == 3
+
+
 WRITER = """
 import sys
 from mergewise.concurrency import run

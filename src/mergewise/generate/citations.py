@@ -1,9 +1,8 @@
 """Citations from the marks of an answer: which sentence of which document each statement rests on.
 
-A mark is what an answer prints: [3], or [1, 2]. It holds the numbers of sources. A statement with the mark [n] cites the
-sentence of source n that supports it best. Where none supports it clearly, because the statement uses other words, the whole
-source is cited. A number that no source has is taken out of the answer and counted. Brackets in code are left alone, and so
-are years: `x[0]` and [1984] are no marks.
+A statement with the mark [n] cites the sentence of source n that comes closest to it. Where none is close, because the
+statement uses other words, the whole source is cited. Whether the sources support it is another question (see `claims`).
+What a mark is, and what becomes of one that names nothing, stands in `marks`.
 """
 
 from __future__ import annotations
