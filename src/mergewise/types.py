@@ -402,8 +402,8 @@ class Answer(Pictured):
     `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.
     `removed_marks` counts the numbers that a model cited and that no source has. `unverified` are the sentences of a model's
     answer that the sources they cite do not support, by their words, and `unsupported` is their share of its sentences; None
-    where there are no sources to hold them to. `unsupported_extract` is the same share of the sentences that a model extracted
-    on the way; None where nothing was extracted.
+    where no model wrote, or there are no sources to hold it to. `unsupported_extract` is the same share of the sentences that a
+    model extracted on the way; None where nothing was extracted.
     """
 
     question: str

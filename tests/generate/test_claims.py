@@ -40,6 +40,9 @@ def unverified(answer: str, sources: Collection[Source] = tuple(SOURCES)) -> tup
         "1850 [1].",
         "The mason Ella Stone [1].",
         "It has 2 wheels [1].",
+        "- **Wheels:** Two [1]",
+        "Answer: Built by Ella Stone [1].",
+        "Summary: Use the wheels, which are 2 [1].",
         "Ella Stone, whose brother Per kept the books, built it [1].",
         "Ella Stone built the mill [1], and the Nid is 31 km long [2].",
         "The mill, built in 1850 by Ella Stone, was not sold [1].",
@@ -74,6 +77,9 @@ def test_what_the_cited_sources_say_is_supported(answer: str) -> None:
         "Zebras gallop over wide plains.",
         "Grinding flour pays well nowadays [1].",
         "It has 7 wheels [1].",
+        "It has seven wheels and five stones and was built by a mason [1].",
+        "Builder of the mill: Napoleon [1].",
+        "The mill was built by E. Napoleon, a mason [1].",
     ],
 )
 def test_what_they_do_not_say_is_not(answer: str) -> None:

@@ -1,10 +1,10 @@
 """Whether the sources of a statement support it, judged by words.
 
 A statement is supported where up to `SENTENCES` sentences of the sources that it cites, with the titles and headings above
-them, hold at least half of its content words, all of its figures and all of its names. Its first word has a capital anyway: it
-must stand somewhere in these sources, unless sentences often begin with it. Where the statement says no, one of the sentences
-must say no too. What it quotes, in three words or more, must stand in such a source word for word. A statement without a mark
-is held to all sources.
+them, hold at least half of its content words, all of its figures and all of its names. A word that opens it, or what follows a
+colon in it, has a capital anyway: it must stand somewhere in these sources, unless sentences often begin with it. Where the
+statement says no, one of the sentences must say no too. What it quotes, in three words or more, must stand in such a source
+word for word. A statement without a mark is held to all sources.
 
 That is less than understanding: the words of a source in an order that says something else pass, and a statement that is true
 but shares few words with its source, or is in another language, does not.
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from mergewise.generate.sources import Source
-from mergewise.text.alignment import NEGATIONS, names, sentences_at, words
+from mergewise.text.alignment import NEGATIONS, sentences_at, words
 from mergewise.text.markup import readable
 from mergewise.text.terms import content_terms
 
@@ -28,15 +28,14 @@ FEW_WORDS = 3  # fewer are no quotation to look up
 
 _QUOTED = re.compile(r"“([^“”\n]+)”|„([^„“”\n]+)[“”]|«([^«»\n]+)»|「([^「」\n]+)」|(?<![^\W_])\"(?=\S)([^\"\n]+)\"")
 _LEFT_OUT = re.compile(r"…|\.\.\.|\[[^\]\n]{0,40}\]")
-_FIRST = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_CAPITALISED = re.compile(r"(?P<opens>(?:\A|[.:!?\n])[\W_]{0,12})?(?<![^\W_])(?P<word>[^\W_]+)")
 _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
-_SPELLED = dict(
-    zip("one two three four five six seven eight nine ten eleven twelve".split(), map(str, range(1, 13)), strict=True)
-)
+# numbers that are their own stems
+_SPELLED = dict(zip("one two three four five six seven eight nine ten".split(), map(str, range(1, 11)), strict=True))
 _OPENERS = frozenset(
-    "yes according additionally although based because currently finally first firstly furthermore generally given hence however "
-    "instead like moreover otherwise overall second secondly since specifically therefore thus together typically unlike use "
-    "usually while".split()
+    "yes according additionally although answer based because currently finally first firstly furthermore generally given hence "
+    "however instead like moreover note otherwise overall second secondly since specifically summary therefore thus together "
+    "typically unlike use usually while".split()
 )
 
 
@@ -66,15 +65,16 @@ class Claims:
 
     def supported(self, statement: str, numbers: Collection[int], quotations: Sequence[str] = ()) -> bool | None:
         """Whether the sources support the statement, and hold the quotations; None where there is nothing to judge."""
-        terms = content_terms(statement)
+        terms = _terms(statement)
         if not self._sources or not terms:
             return None
         left, negated = self._cover(terms, numbers)
+        names, openers = _capitalised(statement)
         return (
             len(left) <= (1 - ENOUGH) * len(terms)
-            and left.isdisjoint(_figures_and_names(statement))
+            and left.isdisjoint(names | _figures(statement))
             and (negated or not _negates(statement))
-            and _subject(statement) <= self._vocabulary(numbers)
+            and openers <= self._vocabulary(numbers)
             and all(self._holds(quotation, numbers) for quotation in quotations)
         )
 
@@ -86,7 +86,7 @@ class Claims:
 
     def related(self, text: str, numbers: Collection[int]) -> bool:
         """Whether the sources hold two content words of the text, or half of them."""
-        terms = content_terms(text)
+        terms = _terms(text)
         found = len(terms) - len(self._cover(terms, numbers)[0])
         return found > 0 and (found > 1 or found >= ENOUGH * len(terms))
 
@@ -122,28 +122,30 @@ def _known(source: Source) -> _Known:
     said = [s.text for span, part in source.parts for s in sentences_at(part, span)]
     texts = [source.path, *(form for _, part in source.parts for form in dict.fromkeys((part, readable(part))))]
     return _Known(
-        tuple(_Said(_terms_of_source(text), _negates(text)) for text in said),
-        content_terms(source.path),
+        tuple(_Said(_terms(text), _negates(text)) for text in said),
+        _terms(source.path),
         tuple(_in_order(words(text)) for text in texts),
     )
 
 
-def _terms_of_source(text: str) -> frozenset[str]:
-    """Its content words; small numbers that are spelled out also as figures."""
-    return content_terms(text) | {_SPELLED[word] for word in words(text) if word in _SPELLED}
+def _terms(text: str) -> frozenset[str]:
+    """The content terms; small numbers as figures, however they are written."""
+    return frozenset(_SPELLED.get(term, term) for term in content_terms(text))
 
 
-def _figures_and_names(statement: str) -> frozenset[str]:
-    figures = (word for word in words(statement) if any(map(str.isdigit, word)))
-    return content_terms(" ".join([*figures, *names(statement)]))
+def _figures(statement: str) -> frozenset[str]:
+    """What is written in digits or spelled out; "one" is seldom a number."""
+    return _terms(" ".join(w for w in words(statement) if any(map(str.isdigit, w)) or (w in _SPELLED and w != "one")))
 
 
-def _subject(statement: str) -> frozenset[str]:
-    """The first word where it may be a name."""
-    first = _FIRST.search(statement)
-    return (
-        content_terms(first[0]) if first and first[0][0].isupper() and first[0].lower() not in _OPENERS else frozenset()
-    )
+def _capitalised(statement: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The terms with a capital: names, and words that open a sentence, a line or what follows a colon, which may be names."""
+    names: list[str] = []
+    openers: list[str] = []
+    for match in _CAPITALISED.finditer(statement):
+        if match["word"][0].isupper():
+            (names if match["opens"] is None else openers).append(match["word"])
+    return _terms(" ".join(names)), _terms(" ".join(word for word in openers if word.lower() not in _OPENERS))
 
 
 def _negates(text: str) -> bool:

@@ -91,7 +91,7 @@ class Aligner:
             lacking = turning and not self._turning[number].issuperset(turning)
             if (halved := share / 2 if lacking else share) > support:
                 best, support = number, halved
-        if not names(sentence) <= self._vocabulary:
+        if not _names(sentence) <= self._vocabulary:
             support /= 2
         return Alignment(() if best is None else self._candidates[best], support)
 
@@ -117,7 +117,7 @@ def words(text: str) -> list[str]:
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
-def names(sentence: str) -> set[str]:
+def _names(sentence: str) -> set[str]:
     """The capitalised words, without the first word, which begins with a capital anyway."""
     later = _WORD.findall(unicodedata.normalize("NFKC", sentence))[1:]
     return {word.casefold() for word in later if word[0].isupper()}
