@@ -76,6 +76,7 @@ def test_what_the_cited_sources_say_is_supported(answer: str) -> None:
         "The mill wasn't built by Ella Stone, a mason [1].",
         "Zebras gallop over wide plains.",
         "Grinding flour pays well nowadays [1].",
+        "The mason kept fine white flour there [1].",  # two of five words
         "It has 7 wheels [1].",
         "It has seven wheels and five stones and was built by a mason [1].",
         "Builder of the mill: Napoleon [1].",
@@ -98,6 +99,18 @@ def test_a_quotation_of_several_sentences_must_stand_there_as_a_whole() -> None:
     assert unverified('"It has two wheels and five stones. It was never sold." [1]') == ()
     invented = '"It has two wheels. It was sold to Per Stone in May."'
     assert unverified(f"{invented} [1]") == (invented,)
+
+
+def test_a_quotation_counts_in_its_own_sentence_alone() -> None:
+    assert unverified('They say "all was built by Per" [1]. It has two wheels [1].') == (
+        'They say "all was built by Per".',
+    )
+
+
+def test_a_quotation_leaves_out_the_mark_up_of_its_source() -> None:
+    linked = source(1, "Guide", "See the [retry guide](https://example.org/retries) for **more** on it.")
+    assert unverified("“See the retry guide for more on it” [1].", [linked]) == ()
+    assert unverified("“See the [retry guide](https://example.org/retries) for **more**” [1].", [linked]) == ()
 
 
 def test_what_says_nothing_or_has_no_sources_is_not_judged() -> None:
@@ -139,6 +152,7 @@ REFUSAL = "Nothing relevant was found in the indexed documents"
         ("Nothing relevant was found.", True),
         (f"{REFUSAL}. Sorry [1].", True), (f"{REFUSAL} about Ella Stone.", True), (f"I am sorry. {REFUSAL}.", True),
         (f"{REFUSAL} about the year, but Ella Stone built it [1].", False),
+        (f"{REFUSAL} about the owner of the bridge, its price and its age, but Ella Stone built it [1].", False),
         (f"{REFUSAL}. However, the mill was built by Ella Stone.", False),
         (f"Ella Stone built the mill [1]. {REFUSAL} about the year.", False),
         (f"The mill was built by Ella Stone. {REFUSAL} about her age.", False),
