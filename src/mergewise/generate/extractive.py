@@ -41,9 +41,10 @@ WITH_VECTORS: Mapping[str, float] = {
 WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
 LEAST = 0.06  # the best sentence's probability below which nothing was found
 LEAST_WITHOUT_VECTORS = 0.02
-SURE = 0.3  # and below which the quotations are only said to come closest
+SURE = 0.4  # and below which the quotations are only said to come closest
 CLOSEST = "No sentence answers this outright. These come closest:"
 
+_GAPS = re.compile(r"(?<=\S)[ ]{2,}")  # what blanked mark-up leaves inside a line
 _KEPT_LINES = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\||`{3}|~{3}| {4}\S)", re.MULTILINE)
 
 
@@ -172,5 +173,5 @@ def _text(span: Span, document: DocumentLookup) -> str:
 def _shown(text: str) -> str:
     """A quotation without mark-up: on one line, but for lists, tables and code, which keep their lines."""
     if _KEPT_LINES.search(text):
-        return "\n".join(line.rstrip() for line in readable(text).split("\n") if line.strip())
+        return "\n".join(_GAPS.sub(" ", line.rstrip()) for line in readable(text).split("\n") if line.strip())
     return " ".join(readable(text).split())
