@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+_SEPARATORS = re.compile(r"[\W_]+")
+_SUFFIX = re.compile(r"\.\w{1,8}$")
 PATH_MARK = " › "
 
 
 def heading_path(title: str, headings: Sequence[str]) -> str:
     """Title and headings as one line for people and models, the outermost first; empty ones are left out."""
     return PATH_MARK.join(part for part in (title, *headings) if part)
+
+
+def place_of(doc_id: str) -> str:
+    """The words in the names of a file and of the two folders that it lies in: they often say what it is about."""
+    names = _SUFFIX.sub("", doc_id).split("/")[-3:]
+    return " ".join(word for name in names if (word := _SEPARATORS.sub(" ", name).strip()))
 
 
 def search_key(title: str, headings: Sequence[str], text: str) -> str:

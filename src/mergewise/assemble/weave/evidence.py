@@ -16,6 +16,7 @@ import numpy as np
 from mergewise.assemble.shared.fragments import SectionKey
 from mergewise.assemble.shared.sentences import SentenceInLeaf, inverse_frequency
 from mergewise.protocols import FloatArray
+from mergewise.text.keys import place_of
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
 from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, wanted_by
@@ -27,7 +28,7 @@ FEATURES = (
     "cosine",  # of the sentence's vector with the question's, less the best sentence's
     "leaf",  # the leaf's score in the hybrid search
     "terms",  # share of the question's terms in the sentence, by their weights, over the best sentence's share
-    "path_terms",  # the same share, of sentence, headings and title together
+    "path_terms",  # the same share, of sentence, headings, title and the file's place together
     "document",  # the search's scores of all candidates in this document, over those of the best document
     "elsewhere",  # the same, without the sentence's own section
     "first",  # the sentence opens its section
@@ -147,7 +148,7 @@ class Candidates:
         section = leaf.doc_id, leaf.headings
         self.leaves[leaf.id] = section
         if section not in self._path_terms:
-            self._path_terms[section] = self._finder.find(" ".join((leaf.title, *leaf.headings)))
+            self._path_terms[section] = self._finder.find(" ".join((place_of(leaf.doc_id), leaf.title, *leaf.headings)))
         if leaf.vectors is not None:
             self._vectors.append(leaf.vectors)
         members = self.members.setdefault(section, [])
@@ -266,7 +267,7 @@ class Candidates:
         return fsum(map(self._term_weights.__getitem__, terms))
 
     def covered(self, candidate: int) -> frozenset[str]:
-        """The question's terms in the sentence and in the headings above it."""
+        """The question's terms in the sentence, in the headings above it, and in the names of its file and folders."""
         return self.terms[candidate] | self._path_terms[self.sentences[candidate].section]
 
     def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
