@@ -12,7 +12,7 @@ MOST_HOPS = 3
 class Weave:
     """What each one means is told beside it: docs/reference.md is made from these lines."""
 
-    k: Annotated[int, "leaves from the search"] = 100
+    k: Annotated[int, "leaves from the search"] = 60
     slices: Annotated[int, "slices from the search, in an index with the slice view"] = 0
     hops: Annotated[int, "how often the evidence leads on to further sections, 0 to 3"] = 2
     beam: Annotated[int, "candidates whose names are followed"] = 12
