@@ -39,7 +39,7 @@ WITH_VECTORS: Mapping[str, float] = {
     "asks": -0.55,
 }
 WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
-LEAST, SURE = 0.06, 0.4
+LEAST, SURE = 0.06, 0.3
 """The best sentence's probability below which nothing was found, and below which the places are only said to come closest."""
 LEAST_WITHOUT_VECTORS, SURE_WITHOUT_VECTORS = 0.02, 0.25
 CLOSEST = "No sentence answers this outright. These come closest:"
