@@ -279,7 +279,7 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, t
     alike = cosines >= pairs.min() + parameters.similarity * (pairs.max() - pairs.min())
     free = set(range(len(hits)))
     clusters: list[Candidate] = []
-    for i, hit in enumerate(hits):
+    for i in range(len(hits)):
         if i not in free:
             continue
         members = [j for j in sorted(free) if j == i or alike[i, j]]
