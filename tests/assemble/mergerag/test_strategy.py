@@ -108,6 +108,27 @@ def test_the_trace_holds_the_tree_and_its_bounds(spec: str) -> None:
     assert all(note.result.tokens <= note.source.tokens + note.host.tokens for note in tree)
 
 
+@pytest.mark.parametrize("spec", SPECS)
+def test_chunks_can_be_ranked_by_the_score_that_the_search_gave(spec: str) -> None:
+    """The paper's S(c; q); a fused chunk has the best score among the chunks that it holds a sentence of."""
+    found = {hit.row.span: hit.score for hit in reader().search(QUESTION, 50)}
+
+    def searched(spans: Sequence[Span]) -> float:
+        inside = [score for leaf, score in found.items() if any(leaf.overlaps(span) for span in spans)]
+        return max(inside, default=0.0)
+
+    tree = merges(run(f"{spec}(scores=chunk, guard=off)", 40))
+    first = [node for note in tree for node in (note.source, note.host) if node.number < len(found)]
+    assert first and all(node.score == pytest.approx(searched(node.spans)) for node in first)
+    assert all(note.result.score == pytest.approx(searched(note.result.spans)) for note in tree)
+    weakest = sorted(found.values())[:2]
+    sources = [note.source.score for note in tree if note.round == 1]
+    assert min(sources) == pytest.approx(weakest[0])
+    by_sentence = merges(run(f"{spec}(guard=off)", 40))
+    assert [n.source.number for n in by_sentence] != [n.source.number for n in tree]
+    assert run(f"{spec}(scores=sentence)", 40).text == run(spec, 40).text
+
+
 def test_everything_fits_nothing_is_merged() -> None:
     context = run("mergerag-sym", 1000)
     assert merges(context) == []
@@ -205,6 +226,21 @@ def test_with_a_chat_model_pointing_is_the_default_and_calls_are_counted() -> No
     assert len(chat.asked) == context.usage.calls == sum(note.calls for note in notes) == len(notes) > 0
     assert {note.how for note in notes} == {"point"}
     assert run("mergerag-asym(fusion=extractive)", 60, chat=ScriptedChat(["never"])).usage.calls == 0
+
+
+def test_repairs_are_calls_beyond_one_a_fusion_and_are_told() -> None:
+    """Each pair is put to the model in one message, and again with two more where the answer could not be read."""
+    chat = ScriptedChat(lambda messages: keep_all(messages) if len(messages) > 2 else "I would keep all of them.")
+    context = run("mergerag-sym(guard=off, schedule=sequential)", 60, chat=chat)
+    (summary,) = [step.reason for step in context.trace if step.action == "merged"]
+    n, m = map(int, re.findall(r"(\d+) chunks to (\d+)", summary)[0])
+    fusions = len(merges(context))
+    assert fusions == n - m and context.usage.calls == len(chat.asked) == 2 * fusions
+    assert summary.endswith(
+        f"{fusions} fusions in {n - m} batches, {2 * fusions} calls of a model, {fusions} of them repairs"
+    )
+    plain = run("mergerag-sym(guard=off, schedule=sequential)", 60, chat=ScriptedChat(keep_all))
+    assert [s.reason for s in plain.trace if s.action == "merged"][0].endswith(f"{fusions} calls of a model")
 
 
 def test_at_most_so_many_merges_are_under_way() -> None:
