@@ -240,13 +240,30 @@ def test_repairs_are_calls_beyond_one_a_fusion_and_are_told() -> None:
         f"{fusions} fusions in {n - m} batches, {2 * fusions} calls of a model, {fusions} of them repairs"
     )
     plain = run("mergerag-sym(guard=off, schedule=sequential)", 60, chat=ScriptedChat(keep_all))
-    assert [s.reason for s in plain.trace if s.action == "merged"][0].endswith(f"{fusions} calls of a model")
+    (summary,) = [step.reason for step in plain.trace if step.action == "merged"]
+    assert summary.endswith(f"{fusions} calls of a model")
 
 
 def test_at_most_so_many_merges_are_under_way() -> None:
     chat = ScriptedChat(lambda messages: Turn(keep_all(messages), pause=0.02))
     run("mergerag-sym(at_once=2)", 20, chat=chat)
     assert chat.transcript.most_at_once == 2
+
+
+def test_what_a_model_left_out_stays_out_and_the_budget_is_not_filled_up() -> None:
+    """The rest of the budget is for the extractive operator, which left sentences out for want of room."""
+    chat = ScriptedChat(lambda messages: '{"keep":[1]}')
+    context = run("mergerag-sym(guard=off)", 60, chat=chat)
+    hold(context)
+    gone = {number for note in merges(context) for number in (note.source.number, note.host.number)}
+    kept = [note.result for note in merges(context) if note.result.number not in gone]
+    assert sum(len(node.spans) for node in kept) == len([s for p in context.passages for s in p.spans])
+    shown = [span for passage in context.passages for span in passage.spans]
+    standing = [span for node in kept for span in node.spans]
+    assert all(
+        any(own.doc_id == s.doc_id and own.start <= s.start and s.end <= own.end for own in standing) for s in shown
+    )
+    assert context.tokens < run("mergerag-sym(guard=off)", 60).tokens
 
 
 def test_a_model_that_keeps_nothing_gets_a_context_of_what_the_index_found() -> None:

@@ -6,6 +6,9 @@ reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from th
 named. l(c) counts what a chunk costs in the context, heading lines included.
 
 Where we differ from the paper, and why:
+- the paper's S(c; q) is the score that the search gave, and is worked out anew for a fused chunk. No search has seen that
+  one, so that `scores=chunk` can only say what its best part was worth. The relevance of the best sentence says what is left
+  of it, and is the default. With the extractive fusion both held the same evidence in every cell that was measured;
 - a chunk here is a leaf of the index (47 tokens on average), or neighbouring leaves up to `chunk_tokens`;
 - without a model nobody says which sentences the question does not need, so the extractive operator prunes down to what the
   budget can hold (`relevance.Floors`);
