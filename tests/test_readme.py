@@ -42,7 +42,7 @@ def test_the_python_runs(home: Path) -> None:
 def test_the_commands_run(home: Path) -> None:
     commands = [line.split("  #")[0] for block in blocks("sh") for line in block.splitlines()]
     commands = [command for command in commands if command.startswith("mergewise ")]
-    assert len(commands) == 6
+    assert len(commands) == 9
     for command in commands:
         words = [str(Path(sys.executable).parent / "mergewise"), *shlex.split(command)[1:]]
         done = subprocess.run(words, cwd=home, capture_output=True, text=True)

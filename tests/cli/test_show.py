@@ -87,8 +87,8 @@ def test_a_part_of_a_line_stands_between_signs(home: Path) -> None:
     assert answered.returncode == 0, answered.stdout
     (home / "long.md").write_text("Birds eat seeds. Fish drink water. Snails carry houses.\n")
     assert run(home, "index", "long.md").returncode == 0
-    answer = json.loads(run(home, "ask", "What do fish drink?", "--where", "id = 'long.md'", "-j").stdout)
-    shown = run(home, "show", str(answer["citations"][0]["mark"]), "-a", "0")
+    assert run(home, "context", "What do fish drink?", "--where", "id = 'long.md'", "-b", "12").returncode == 0
+    shown = run(home, "show", "1", "-a", "0")
     assert "│ Birds eat seeds. ⟦Fish drink water.⟧ Snails carry houses." in shown.stdout
 
 

@@ -39,11 +39,12 @@ WITH_VECTORS: Mapping[str, float] = {
     "asks": -0.55,
 }
 WITHOUT_VECTORS: Mapping[str, float] = {"bias": -2.97, "relevance": 0.63, "terms": 2.47, "path_terms": 0.33}
-LEAST = 0.06  # the best sentence's probability below which nothing was found
-LEAST_WITHOUT_VECTORS = 0.02
-SURE = 0.3  # and below which the quotations are only said to come closest
+LEAST, SURE = 0.06, 0.4
+"""The best sentence's probability below which nothing was found, and below which the places are only said to come closest."""
+LEAST_WITHOUT_VECTORS, SURE_WITHOUT_VECTORS = 0.02, 0.25
 CLOSEST = "No sentence answers this outright. These come closest:"
 
+_GAPS = re.compile(r"(?<=\S)[ ]{2,}")  # what blanked mark-up leaves inside a line
 _KEPT_LINES = re.compile(r"^\s*(?:[-*+•]|\d+[.)]|\||`{3}|~{3}| {4}\S)", re.MULTILINE)
 
 
@@ -60,21 +61,24 @@ def answer(request: Request) -> Answer:
     """The sentences that answer the question, best first; `Answer.found` is False where none does."""
     context = request.context
     quotes = quotes_of(context)
-    if not quotes or quotes[0].probability < least_of(quotes[0].evidence):
+    least, sure_from = _thresholds(context)
+    if not quotes or quotes[0].probability < least:
         return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, sure=False)
-    sure = quotes[0].probability >= SURE
+    sure = quotes[0].probability >= sure_from
     document = cache(request.document)
     locator = Locator(document)
     lines = [] if sure else [CLOSEST]
     citations: list[Citation] = []
-    for number, spans in islice(_quotations(quotes, document), SENTENCES):
+    for number, spans in islice(_quotations(quotes, sure_from, document), SENTENCES):
         cited = [locator.citation(number, _text(span, document), span) for span in spans]
         lines.append(f"“{' … '.join(_shown(citation.text) for citation in cited)}” [{number}]")
         citations += cited
     return Answer(context.question, "\n".join(lines), tuple(citations), context, context.usage, sure=sure)
 
 
-def _quotations(quotes: Sequence[Quote], document: DocumentLookup) -> Iterator[tuple[int, list[Span]]]:
+def _quotations(
+    quotes: Sequence[Quote], sure_from: float, document: DocumentLookup
+) -> Iterator[tuple[int, list[Span]]]:
     """A passage's number and the spans to quote of it, the best first; no text is quoted twice."""
     best = quotes[0].probability
     quoted: list[Span] = []
@@ -82,7 +86,7 @@ def _quotations(quotes: Sequence[Quote], document: DocumentLookup) -> Iterator[t
         if quote.probability < NEAR_BEST * best or any(quote.evidence.span.overlaps(span) for span in quoted):
             continue
         spans = _needed(quote.evidence, document)
-        if quote.probability < SURE:
+        if quote.probability < sure_from:
             spans = _grown(spans, [other.evidence.span for other in quotes], quoted, document)
         yield quote.number, spans
         quoted += spans
@@ -120,9 +124,10 @@ def probability(known: Mapping[str, float]) -> float:
     return 1 / (1 + exp(-sum(weight * known.get(name, 1.0) for name, weight in weights.items())))  # "bias" counts as 1
 
 
-def least_of(evidence: Evidence) -> float:
-    """The probability from which this sentence is quoted at all."""
-    return LEAST_WITHOUT_VECTORS if evidence.cosine is None else LEAST
+def _thresholds(context: Context) -> tuple[float, float]:
+    if any(evidence.cosine is None for evidence in context.evidence or ()):
+        return LEAST_WITHOUT_VECTORS, SURE_WITHOUT_VECTORS
+    return LEAST, SURE
 
 
 def _passage(span: Span, context: Context) -> int | None:
@@ -172,5 +177,5 @@ def _text(span: Span, document: DocumentLookup) -> str:
 def _shown(text: str) -> str:
     """A quotation without mark-up: on one line, but for lists, tables and code, which keep their lines."""
     if _KEPT_LINES.search(text):
-        return "\n".join(line.rstrip() for line in readable(text).split("\n") if line.strip())
+        return "\n".join(_GAPS.sub(" ", line.rstrip()) for line in readable(text).split("\n") if line.strip())
     return " ".join(readable(text).split())

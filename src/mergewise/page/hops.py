@@ -10,6 +10,7 @@ from unicodedata import east_asian_width
 from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.places import Places
+from mergewise.text.markup import readable
 from mergewise.types import Context, Span, Step
 
 _NAME = re.compile(r"“(.+)”", re.DOTALL)
@@ -113,7 +114,7 @@ def _tree(context: Context, hops: Sequence[Hop], places: Places) -> Node:
     for hop in sorted(hops, key=lambda hop: hop.number):
         node = evidence.get(hop.evidence)
         if node is None:
-            label = _text(hop.evidence, context, places) or places.spelled(hop.evidence)
+            label = readable(_text(hop.evidence, context, places) or "").strip("| \n") or places.spelled(hop.evidence)
             node = evidence[hop.evidence] = Node(EVIDENCE, label, _link(hop.evidence, context))
             above = (n for h, n in sections if h.number < hop.number and _same_section(h.target, hop.evidence, context))
             next(above, root).children.append(node)
