@@ -195,6 +195,12 @@ def test_of_three_sentences_a_summary_leaves_none_out(count: int) -> None:
     assert (said_of(text, SliceSettings(chunk=chunk, overlap=20)) == text) == (count <= 3)
 
 
+def test_headings_are_none_of_the_three_sentences() -> None:
+    text = "## Towns\n\nOne town is old. Two towns are new. Six towns are big."
+    assert 0.6 * 24 < count_tokens([text])[0] <= 24
+    assert said_of(text, SliceSettings(chunk=24, overlap=5)) == " ".join(text.split())
+
+
 def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:
     asked: list[str] = []
 

@@ -109,24 +109,40 @@ def test_the_trace_holds_the_tree_and_its_bounds(spec: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS)
-def test_chunks_can_be_ranked_by_the_score_that_the_search_gave(spec: str) -> None:
+@pytest.mark.parametrize("marks", [(0.9, 0.8, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.8, 0.9)])
+def test_chunks_can_be_ranked_by_the_score_that_the_search_gave(spec: str, marks: Sequence[float]) -> None:
     """The paper's S(c; q); a fused chunk has the best score among the chunks that it holds a sentence of."""
-    found = {hit.row.span: hit.score for hit in reader().search(QUESTION, 50)}
+    own = reader(scores=marks)
+    found = {hit.row.span: hit.score for hit in own.search(QUESTION, 50)}
 
     def searched(spans: Sequence[Span]) -> float:
         inside = [score for leaf, score in found.items() if any(leaf.overlaps(span) for span in spans)]
         return max(inside, default=0.0)
 
-    tree = merges(run(f"{spec}(scores=chunk, guard=off)", 40))
+    def tree_of(parameters: str, budget: int = 40) -> list[Any]:
+        return merges(assemble(f"{spec}({parameters})", QUESTION, own, budget, Models(count_tokens)))
+
+    tree = tree_of("scores=chunk, guard=off, keep=0.9")
     first = [node for note in tree for node in (note.source, note.host) if node.number < len(found)]
     assert first and all(node.score == pytest.approx(searched(node.spans)) for node in first)
     assert all(note.result.score == pytest.approx(searched(note.result.spans)) for note in tree)
-    weakest = sorted(found.values())[:2]
-    sources = [note.source.score for note in tree if note.round == 1]
-    assert min(sources) == pytest.approx(weakest[0])
-    by_sentence = merges(run(f"{spec}(guard=off)", 40))
-    assert [n.source.number for n in by_sentence] != [n.source.number for n in tree]
-    assert run(f"{spec}(scores=sentence)", 40).text == run(spec, 40).text
+    assert min(note.source.score for note in tree if note.round == 1) == pytest.approx(min(found.values()))
+    by_sentence = tree_of("guard=off, keep=0.9")
+    assert [note.source.number for note in by_sentence] != [note.source.number for note in tree]
+    assert by_sentence == tree_of("scores=sentence, guard=off, keep=0.9")
+
+
+def test_empty_chunks_need_no_call_and_count_as_no_repair() -> None:
+    context = run("mergerag-sym(guard=off, schedule=sequential)", 10, chat=ScriptedChat(['{"keep":[]}']))
+    calls = [note.calls for note in merges(context)]
+    assert 0 in calls and max(calls) == 1
+    (summary,) = [step.reason for step in context.trace if step.action == "merged"]
+    assert summary.endswith(f"{sum(calls)} calls of a model")
+    chat = ScriptedChat(lambda messages: '{"keep":[]}' if len(messages) > 2 else "none of them")
+    context = run("mergerag-sym(guard=off, schedule=sequential)", 10, chat=chat)
+    asked = sum(note.calls > 0 for note in merges(context))
+    (summary,) = [step.reason for step in context.trace if step.action == "merged"]
+    assert summary.endswith(f"{2 * asked} calls of a model, {asked} of them repairs")
 
 
 def test_everything_fits_nothing_is_merged() -> None:
