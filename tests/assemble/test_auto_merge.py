@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.auto_merge import AutoMerge, _item, assemble, merge
+from mergewise.assemble.auto_merge import AutoMerge, _item, assemble, join_neighbours, merge
 from mergewise.assemble.shared.budget import Models
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
@@ -55,6 +56,7 @@ parameters = st.builds(
     merge_threshold=st.floats(0.0, 1.1),
     min_score=st.floats(0.0, 1.0),
     fill_gaps=st.integers(0, 3),
+    join=st.sampled_from(["strong", "all"]),
     similarity=st.floats(0.0, 1.0),
     merged_score=st.sampled_from(["mean", "max"]),
     order=st.sampled_from(["document", "score"]),
@@ -67,15 +69,26 @@ def literal_merge(scores: dict[int, float], p: AutoMerge, budget: int) -> set[in
     standing = dict(scores)
     floor = p.min_score * max(scores.values())
     parent = {leaf.id: leaf.parent for leaf in LEAVES} | {s.id: s.parent for s in SECTIONS.values()}
+
+    def below(node: int, section: int) -> bool:
+        while node in parent and parent[node] is not None:
+            if parent[node] == section:
+                return True
+            node = parent[node]
+        return False
+
     while True:
         for section in sorted(SECTIONS.values(), key=lambda s: -s.depth):
             family = [node for node in standing if parent[node] == section.id]
             if not family or (len(family) == 1 and section.children > 1):
                 continue
             average = sum(standing[node] for node in family) / len(family)
+            inside = [standing[node] for node in standing if below(node, section.id)]
             if len(family) / section.children >= p.merge_threshold and average >= floor and section.tokens <= budget:
-                score = average if p.merged_score == "mean" else max(standing[node] for node in family)
-                standing = {node: s for node, s in standing.items() if node not in family} | {section.id: score}
+                score = sum(inside) / len(inside) if p.merged_score == "mean" else max(inside)
+                standing = {node: s for node, s in standing.items() if not below(node, section.id)} | {
+                    section.id: score
+                }
                 break
         else:
             return set(standing)
@@ -138,6 +151,68 @@ def test_neighbours_join_across_rank() -> None:
     scores = {LEAVES[1].id: 0.9, LEAVES[9].id: 0.8, LEAVES[2].id: 0.1}
     context = run(ScriptedReader(STORE, scores), replace(PLAIN, merge_threshold=0.9))
     assert [step.inputs for step in context.trace if step.action == "join"] == [(LEAVES[1].span, LEAVES[2].span)]
+
+
+def literal_adjacency(scores: dict[int, float]) -> list[tuple[int, ...]]:
+    """The design of record: of the leaves of one parent, sorted by position, a difference of at most 1 goes on with a group."""
+    groups: list[list[int]] = []
+    parent = {leaf.id: leaf.parent for leaf in LEAVES}
+    for leaf in sorted(scores):
+        if groups and leaf - groups[-1][-1] <= 1 and parent[leaf] == parent[groups[-1][-1]]:
+            groups[-1].append(leaf)
+        else:
+            groups.append([leaf])
+    return [tuple(group) for group in groups]
+
+
+@given(scored_leaves)
+def test_all_neighbours_join_as_in_the_design_of_record(scores: dict[int, float]) -> None:
+    leaves = {leaf.id: leaf for leaf in LEAVES}
+    items = [_item(Hit(leaves[i], score)) for i, score in scores.items()]
+    joined = join_neighbours(items, 0.0, AutoMerge(), [])
+    assert [tuple(range(item.first, item.last + 1)) for item in joined] == literal_adjacency(scores)
+
+
+@pytest.mark.parametrize("merged_score", ["mean", "max"])
+@pytest.mark.parametrize(("weaker", "joins"), [(0.75, True), (0.74, False)])
+def test_strong_neighbours_alone_join_by_default(
+    weaker: float, joins: bool, merged_score: Literal["mean", "max"]
+) -> None:
+    """The floor is three quarters of the best hit's score, 1, wherever that hit is, and both have to reach it."""
+    best = LEAVES[8:12]  # one whole section, which merges
+    for pair in ((0.9, weaker), (weaker, 0.9)):
+        scores = {leaf.id: score for leaf, score in zip(best, (1.0, 0.8, 0.8, 0.8), strict=True)}
+        scores |= {LEAVES[i].id: score for i, score in enumerate(pair)}
+        for join, expected in (("strong", joins), ("all", True)):
+            p = AutoMerge(min_score=0.75, join=join, merged_score=merged_score)  # type: ignore[arg-type]
+            context = run(ScriptedReader(STORE, scores), p)
+            inputs = [step.inputs for step in context.trace if step.action == "join"]
+            assert inputs == ([(LEAVES[0].span, LEAVES[1].span)] if expected else [])
+            assert "merge" in actions(context)
+
+
+def test_a_hit_deeper_inside_a_merged_section_becomes_part_of_it_and_neighbours_join() -> None:
+    """Section 0 merges by its own leaves; the hit in its subsection is no child of it, and stands between it and section 1."""
+    text = (
+        "## A\n\n" + "\n\n".join(SENTENCES[:5]) + "\n\n### A1\n\n" + "\n\n".join(SENTENCES[5:9]) + "\n\n## B\n\n"
+        + "\n\n".join(SENTENCES[9:13]) + "\n\n## C\n\n" + "\n\n".join(SENTENCES[13:33]) + "\n"
+    )  # fmt: skip
+    store = memory_store([Document(id="d", text=text)])
+    (rows,) = store.stored(["d"])
+    leaves, sections = rows["leaf"], {s.headings: s for s in rows["section"]}
+    a, b = sections["A",], sections["B",]
+    own = [leaf for leaf in leaves if leaf.parent == a.id]
+    deeper = [leaf for leaf in leaves if leaf.headings == ("A", "A1")]
+    scores = {leaf.id: 0.5 for leaf in (*own, *(leaf for leaf in leaves if leaf.parent == b.id))}
+    for best in (0.4, 0.9):
+        context = run(
+            ScriptedReader(store, scores | {deeper[1].id: best}),
+            replace(PLAIN, merge_threshold=0.7, merged_score="max"),
+        )
+        (join,) = [step for step in context.trace if step.action == "join"]
+        assert join.inputs == (a.span, b.span) and join.score == max(0.5, best)
+        merged = next(step for step in context.trace if step.action == "merge" and step.output == a.span)
+        assert deeper[1].span in merged.inputs
 
 
 def test_half_of_two_children_is_a_share_that_reaches_one_half() -> None:
@@ -227,6 +302,24 @@ def test_semantic_gathers_what_is_alike() -> None:
     )
     clusters = [step.inputs for step in context.trace if step.action == "cluster"]
     assert clusters == [(leaves[0].span, leaves[2].span), (leaves[1].span, leaves[3].span)]
+
+
+@pytest.mark.parametrize(("how", "wanted"), [("mean", [0.7, 0.8]), ("max", [1.0, 0.8])])
+def test_a_cluster_has_the_score_that_was_asked_for_and_its_place_by_the_best(how: str, wanted: list[float]) -> None:
+    texts = [
+        "cats purr and sleep a lot",
+        "stocks rose in trading",
+        "cats purr and eat a lot",
+        "cats purr and run a lot",
+    ]
+    store = memory_store([Document(id=f"d{i}", text=f"{t}.") for i, t in enumerate(texts)], HashEmbedder())
+    leaves = [rows["leaf"][0].id for i in range(4) for rows in store.stored([f"d{i}"])]
+    given_scores = dict(zip(leaves, (1.0, 0.8, 0.6, 0.5), strict=True))
+    p = AutoMerge(mode="semantic", merged_score=how, order="score")  # type: ignore[arg-type]
+    context = run(ScriptedReader(store, given_scores), p)
+    clusters = [step for step in context.trace if step.action == "cluster"]
+    assert [step.score for step in clusters] == [pytest.approx(wanted[0])]
+    assert sorted({passage.score for passage in context.passages}) == pytest.approx(sorted(wanted))
 
 
 def test_semantic_without_vectors_says_what_to_do() -> None:

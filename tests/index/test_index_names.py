@@ -36,3 +36,12 @@ def test_a_document_without_headings_is_one_place_under_its_title() -> None:
     (tree,) = build_trees([document], count_tokens)
     (title, *_) = (name for name in names_of(document, tree) if name.name == "ada lovelace")
     assert (title.first_leaf, title.leaf_count) == (0, len(tree.leaves)) and len(tree.leaves) > 1
+
+
+def test_the_title_is_a_name_of_the_place_where_the_document_begins_and_of_no_other() -> None:
+    text = "# Handbook\n\nWelcome to all of it.\n\n## Volumes\n\nVolumes hold data.\n"
+    document = Document(id="d", title="Blue Heron Server", text=text)
+    (tree,) = build_trees([document], count_tokens)
+    names = {name.name: name.first_leaf for name in names_of(document, tree)}
+    assert names["blue heron server"] == names["handbook"] == 0 < names["volumes"]
+    assert sum(name.name == "blue heron server" for name in names_of(document, tree)) == 1

@@ -49,6 +49,15 @@ def test_an_empty_answer_is_asked_for_once_more() -> None:
     assert summaries(["good", "bad"], ScriptedChat(answer), count_tokens) == ["Short.", None]
 
 
+def test_a_summary_that_was_cut_off_is_asked_for_once_more_and_not_kept() -> None:
+    def answer(messages: object) -> Turn:
+        asked = messages[-1].text  # type: ignore[index]
+        cut = "good" not in asked or "shorter" not in asked
+        return Turn("The cat ate fish. " * MAX_TOKENS if cut else "Short.")
+
+    assert summaries(["good", "bad"], ScriptedChat(answer), count_tokens) == ["Short.", None]
+
+
 def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
     pytest.importorskip("openai")

@@ -120,6 +120,17 @@ def test_long_text_without_headings_is_divided_at_blank_lines() -> None:
     assert all(text[s.start :].startswith("Paragraph") for s in tree.sections)
 
 
+def test_a_paragraph_s_end_closes_a_leaf_that_is_half_full_and_no_other() -> None:
+    def leaves(first: str) -> list[str]:
+        text = f"{first}\n\nMore words.\n"
+        return [leaf.text.strip() for leaf in tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=20)).leaves]
+
+    half, less = "One two three four five six seven eight nine.", "One two three four."
+    assert count_tokens([half, less]) == [10, 5]
+    assert leaves(half) == [half, "More words."], "both would fit into one"
+    assert leaves(less) == [f"{less}\n\nMore words."]
+
+
 def test_what_is_announced_stays_with_the_announcement() -> None:
     text = "Some words to begin with here.\n\nDo this:\n\n```\nrun it\n```\n"
     tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=20))

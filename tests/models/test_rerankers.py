@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models import load_reranker
+from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
 from mergewise.models.scores import RememberingReranker, unit_interval
 
 pytest.importorskip("httpx2")
-from mergewise.models.rerank_http import HTTPReranker
+from mergewise.models.rerank_http import PROBE, HTTPReranker
 
 Answer = tuple[int, Any, dict[str, str]]
 QUESTION, TEXTS = "What do cats eat?", [f"Text {i} about fish." for i in range(5)]
@@ -88,7 +89,7 @@ def serve() -> Iterator[Serve]:
         endpoint = Endpoint(script)
         thread = Thread(target=endpoint.serve_forever, daemon=True)
         thread.start()
-        reranker = HTTPReranker(endpoint.url + suffix, **{"retries": 2, "pause": 0.01, **options})
+        reranker = HTTPReranker(endpoint.url + suffix, **{"retries": 2, "pause": 0.01, "scale": "shares", **options})
         open_ones.append((endpoint, thread, reranker))
         return endpoint, reranker
 
@@ -122,10 +123,51 @@ def test_logits_become_shares_in_the_same_order(serve: Serve) -> None:
             200,
             {"results": [{"index": 0, "relevance_score": -8.0}, {"index": 1, "relevance_score": 3.0}]},
             {},
-        )
+        ),
+        scale="logits",
     )
     low, high = reranker.score(QUESTION, TEXTS[:2])
     assert 0 < low < 0.01 and 0.9 < high < 1
+
+
+class Judge:
+    """An endpoint that knows the answer to the probe, and of other texts the score that their second word is."""
+
+    def __init__(self, fits: float, does_not: float) -> None:
+        self.fits, self.does_not = fits, does_not
+
+    def __call__(self, number: int, body: dict[str, Any]) -> Answer:
+        texts = body.get("documents") or body["texts"]
+        known = {PROBE[1][0]: self.fits, **dict.fromkeys(PROBE[1][1:], self.does_not)}
+        rows = [{"index": i, "relevance_score": known.get(t) or float(t.split()[1])} for i, t in enumerate(texts)]
+        return 200, {"results": rows}, {}
+
+
+def sigmoid(x: float) -> float:
+    return float(1 / (1 + np.exp(-x)))
+
+
+@pytest.mark.parametrize(
+    ("judge", "expected"),
+    [(Judge(8.1, -11.2), [sigmoid(0.2), sigmoid(0.9), sigmoid(3)]), (Judge(0.9, 1e-5), [0.2, 0.9])],
+)
+def test_the_scale_is_the_endpoint_s_and_not_the_call_s(serve: Serve, judge: Judge, expected: list[float]) -> None:
+    """0.2 and 0.9 alone look like shares; where 3 is a score too, they are not, and they are worth the same beside it."""
+    endpoint, reranker = serve(judge, scale=None)
+    texts = ["is 0.2", "is 0.9", "is 3"][: len(expected)]
+    alone = [float(reranker.score(QUESTION, [text])[0]) for text in texts]
+    assert alone == pytest.approx(expected)
+    assert reranker.score(QUESTION, texts) == pytest.approx(expected)
+    assert len(endpoint.asked) == 1 + len(texts) + 1, "the scale is found out once"
+    assert reranker.score(QUESTION, []).shape == (0,)
+
+
+def test_an_endpoint_that_changes_its_scale_is_refused(serve: Serve) -> None:
+    _, reranker = serve(Judge(0.9, 1e-5), scale=None)
+    with pytest.raises(ModelError, match="outside of") as caught:
+        reranker.score(QUESTION, ["is 0.5", "is 3"])
+    assert "normalised" in caught.value.hint
+    assert reranker.score(QUESTION, ["is 1.0001"]) == pytest.approx([1.0], abs=1e-9)
 
 
 @pytest.mark.parametrize("status", [429, 503, 0])
@@ -159,11 +201,12 @@ def test_what_does_not_pass_is_a_model_error_with_a_hint(serve: Serve, answer: A
 
 
 def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    endpoint, _ = serve(cohere)
+    endpoint, _ = serve(Judge(8.0, -8.0))
     for spec in (f"http:{endpoint.url}", endpoint.url):
         reranker = load_reranker(spec)
         assert isinstance(reranker, HTTPReranker)
         assert len(reranker.score(QUESTION, TEXTS)) == 5
+        assert endpoint.asked[-2]["query"] == PROBE[0]
         reranker.close()
     assert load_reranker("none") is None
     with pytest.raises(UsageError, match="not an address"):
@@ -179,9 +222,11 @@ def test_specs(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_scores_of_no_number_are_refused() -> None:
-    assert unit_interval([0.0, 1.0, 0.25]) == pytest.approx([0, 1, 0.25])
-    with pytest.raises(ModelError):
-        unit_interval([0.5, float("nan")])
+    assert unit_interval([0.0, 1.0, 0.25], "shares") == pytest.approx([0, 1, 0.25])
+    for scale in ("shares", "logits"):
+        for wrong in (float("nan"), float("inf")):
+            with pytest.raises(ModelError, match="no number"):
+                unit_interval([0.5, wrong], scale)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("scores", [[0.5, 3.0, 0.1], [0.2, -4.0, 0.9], [1.0, 1.0001, 0.0], [60.0, 900.0, -900.0]])
@@ -262,6 +307,41 @@ def test_an_onnx_model_from_a_folder(tmp_path: Path, labels: int) -> None:
     (tmp_path / "model.onnx").write_bytes(b"nonsense")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_reranker(f"cross-encoder:{tmp_path}")
+
+
+class Predicting:
+    """A stand-in for a CrossEncoder whose own activation function is the identity, as that of MS MARCO's models is."""
+
+    logits: ClassVar = {"little": 0.2, "some": 0.9, "much": 4.0}
+
+    def predict(
+        self, pairs: Any, batch_size: int = 1, show_progress_bar: bool = True, activation_fn: Any = None
+    ) -> Any:
+        return np.array([self.logits[text] for _, text in pairs])
+
+
+class PredictingBefore(Predicting):
+    """One of an earlier version, with two labels, and a softmax where nothing else is asked for."""
+
+    def predict(  # type: ignore[override]
+        self, pairs: Any, batch_size: int = 1, show_progress_bar: bool = True, activation_fct: Any = None
+    ) -> Any:
+        values = np.array([[1.0, 1.0 + self.logits[text]] for _, text in pairs])
+        if activation_fct is None:
+            values = np.exp(values) / np.exp(values).sum(axis=1, keepdims=True)
+        return values if activation_fct is None else activation_fct(values)
+
+
+@pytest.mark.parametrize("model", [Predicting(), PredictingBefore()])
+def test_a_cross_encoder_s_scores_do_not_depend_on_their_neighbours(
+    model: Predicting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mergewise.models.cross_encoder.load", lambda name: model)
+    reranker = SentenceTransformersCrossEncoder("any")
+    together = reranker.score("q", list(model.logits))
+    alone = [float(reranker.score("q", [text])[0]) for text in model.logits]
+    assert together.tolist() == pytest.approx(alone)
+    assert alone == pytest.approx([sigmoid(x) for x in model.logits.values()])
 
 
 def test_a_model_of_sentence_transformers(tmp_path: Path) -> None:

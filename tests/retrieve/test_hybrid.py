@@ -42,7 +42,41 @@ def test_without_an_embedder_the_text_decides() -> None:
     assert HybridReader(store, None).search("unknownword", 10) == []
 
 
-def test_a_reranker_orders_what_was_found() -> None:
+@pytest.mark.parametrize("embedder", [None, HashEmbedder()])
+def test_a_condition_holds_for_both_searches(embedder: HashEmbedder | None) -> None:
+    """By text alone all three would be found, and what one of the searches lets through would be a hit."""
+    documents = [Document(f"d{i}", f"alpha number {i}.", metadata={"year": 2000 + i}) for i in range(3)]
+    store = memory_store(documents, embedder)
+    for where, wanted in ((None, {"d0", "d1", "d2"}), ("year > 2001", {"d2"}), ("year < 1990", set())):
+        reader = HybridReader(store, embedder, where)
+        assert {hit.row.doc_id for hit in reader.search("alpha", 10)} == wanted
+        leaves = reader.leaves([leaf for leaf, _ in reader.rank("alpha", 10)])
+        assert {leaf.doc_id for leaf in leaves.values()} == wanted
+
+
+class Backwards:
+    """A reranker that wants the opposite of the search: the fewer cats, the better."""
+
+    spec = "backwards"
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return np.array([1 / (1 + text.lower().count("cats")) for text in texts], np.float32)
+
+
+def test_reranked_leaves_come_in_the_reranker_s_order() -> None:
+    documents = [Document(f"d{i}", "Cats, " * i + "cats and dogs.") for i in range(4)]
+    store = memory_store(documents)
+    plain = [hit.row.doc_id for hit in HybridReader(store, None).search("cats", 10)]
+    assert plain != sorted(plain), "the search does not put them in this order by itself"
+    reader = HybridReader(store, None, reranker=Backwards())
+    hits = reader.search("cats", 10)
+    assert [hit.row.doc_id for hit in hits] == ["d0", "d1", "d2", "d3"]
+    assert [hit.score for hit in hits] == pytest.approx([1 / 2, 1 / 3, 1 / 4, 1 / 5])
+    assert reader.rank("cats", 10) == [(hit.row.id, hit.score) for hit in hits]
+    assert HybridReader(store, None).rank("cats", 10) != reader.rank("cats", 10)
+
+
+def test_a_reranker_is_asked_about_what_was_found() -> None:
     class Longest:
         spec = "longest"
 
@@ -55,7 +89,6 @@ def test_a_reranker_orders_what_was_found() -> None:
     hits = HybridReader(store, None, reranker=longest).search("cats", 10)
     plain = HybridReader(store, None).search("cats", 10)
     assert {hit.row.id for hit in hits} == {hit.row.id for hit in plain}
-    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    assert hits[0].score == pytest.approx(max(map(len, longest.asked[1])) / 1000)
+    assert [hit.score for hit in hits] == pytest.approx(sorted((len(t) / 1000 for t in longest.asked[1]), reverse=True))
     assert longest.asked[0] == "cats" and longest.asked[1][0].startswith("T")
     assert HybridReader(store, None, reranker=longest).search("nothing", 10) == []

@@ -245,6 +245,22 @@ def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> 
     assert all(found == {"it's"} for found in found_in(store, case, "wolves howl at the moon"))
 
 
+def test_rows_of_another_version_of_a_document_are_not_written(kind: str, case: Case, tmp_path: Path) -> None:
+    """The document was replaced while its rows were made: it stays missing, and the next call makes them of what stands."""
+    store = new_store(kind, tmp_path, VIEWS, EMBEDDER, {"leaf": SMALL})
+    store.write(rows_of(DOCUMENTS, EMBEDDER))
+    store.begin_view(case.view.name, case.view.dump(case.settings))
+    older = made(case, [Document("cats", "Cats slept on the mat of old.", "Cats")], digest="0")
+    store.write_view(case.view.name, older)
+    assert store.missing(case.view.name) == ["tale", "cats", "it's"]
+    store.write_view(case.view.name, made(case, [Document("unknown", "Nobody has it.")]))
+    store.write_view(case.view.name, made(case, [CATS]))
+    assert store.missing(case.view.name) == ["tale", "it's"]
+    pipeline.add_view(store, VIEWS[case.view.name], MAKERS)
+    assert store.check() == []
+    assert all(found == {"cats"} for found in found_in(store, case, "cats eat fish"))
+
+
 def test_a_writer_that_was_killed_leaves_nothing(case: Case, tmp_path: Path) -> None:
     """Versions of tables that no manifest names are never seen, and dropped by the next writer."""
     store = empty("lance", tmp_path, case)

@@ -7,8 +7,11 @@ Where we differ from the design of record, and why:
 - a score threshold is a share of the best hit's score, and a cosine threshold lies at a share of the way from the lowest to
   the highest cosine among the hits, since absolute thresholds mean something else for every embedder;
 - a parent that the whole budget cannot hold never replaces its hits;
-- merging is repeated up to the document, and a section that was merged counts as one child of its own parent;
+- merging is repeated up to the document, and a section that was merged counts as one child of its own parent; hits deeper
+  inside a section that was merged become part of it;
 - by default a merged section has the score of its best part ("max"): with the mean, weak leaves would drag a good one down;
+- neighbours join only where both reach `min_score`, since a weak one would come in at a strong one's score; with `join=all`
+  whatever touches joins, as in the design of record;
 - which leaves are neighbours, and which gaps are filled, is decided by position and never by rank.
 """
 
@@ -18,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -43,6 +47,10 @@ class AutoMerge:
     k: Annotated[int, "leaves that are looked at"] = 48
     merge_threshold: Annotated[float, "the share of a parent's children that must be found"] = 0.6
     min_score: Annotated[float, "their mean score, as a share of the best hit's"] = 0.75
+    join: Annotated[
+        Literal["strong", "all"],
+        "which neighbours of one parent join: those that both reach `min_score`, or all",
+    ] = "strong"
     fill_gaps: Annotated[int, "leaves missing between two found neighbours that are filled in"] = 0
     similarity: Annotated[
         float,
@@ -74,8 +82,9 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         sections = _ancestors(hits, reader, trace) if parameters.mode != "never" else {}
         items = [_item(hit) for hit in hits]
         if parameters.mode == "auto":
+            floor = _floor(items, parameters) if parameters.join == "strong" else -inf
             items = merge(items, sections, parameters, budget, trace)
-            items = join_neighbours(items, parameters, trace)
+            items = join_neighbours(items, floor, parameters, trace)
         elif parameters.mode == "always":
             items = parents(items, sections, budget, trace)
         candidates = _candidates(items, hits, reader)
@@ -97,15 +106,17 @@ def merge(
             parent = sections.get(parent_id)
             if parent is None or not _should_merge(parent, family, parameters, floor, budget):
                 continue
-            merged = _merged(parent, family, parameters)
+            inside = [item for item in standing if _lies_in(item, parent)]
+            merged = _merged(parent, inside, family[0].ancestors[:-1], parameters)
             if parent.children > 1:
                 reason = f"{len(family)} of {parent.children} children found"
-                trace.append(Step("merge", reason, tuple(item.span for item in family), merged.span, merged.score))
-            standing = [item for item in standing if item not in family] + [merged]
+                trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
+            standing = [item for item in standing if item not in inside] + [merged]
     return standing
 
 
 def _floor(items: Sequence[_Item], parameters: AutoMerge) -> float:
+    """`min_score` as a share of the best hit's score."""
     return parameters.min_score * max((item.score for item in items), default=0.0)
 
 
@@ -117,28 +128,31 @@ def _should_merge(parent: Section, family: Sequence[_Item], parameters: AutoMerg
     return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
 
 
-def _merged(parent: Section, family: Sequence[_Item], parameters: AutoMerge) -> _Item:
+def _lies_in(item: _Item, parent: Section) -> bool:
+    """Whether the item is a child of this section, or a hit below a child that did not merge."""
+    return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
+
+
+def _merged(parent: Section, inside: Sequence[_Item], ancestors: tuple[int, ...], parameters: AutoMerge) -> _Item:
     return _Item(
         first=parent.first_leaf,
         last=parent.first_leaf + parent.leaf_count - 1,
-        score=_together(family, parameters),
-        ancestors=family[0].ancestors[:-1],
+        score=_together([item.score for item in inside], parameters),
+        ancestors=ancestors,
         span=parent.span,
     )
 
 
-def _together(items: Sequence[_Item], parameters: AutoMerge) -> float:
-    """The score of what several items became."""
-    scores = [item.score for item in items]
+def _together(scores: Sequence[float], parameters: AutoMerge) -> float:
+    """The score of what was merged out of parts with these scores."""
     return max(scores) if parameters.merged_score == "max" else sum(scores) / len(scores)
 
 
-def join_neighbours(items: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> list[_Item]:
+def join_neighbours(items: Sequence[_Item], floor: float, parameters: AutoMerge, trace: list[Step]) -> list[_Item]:
     """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document.
 
-    Both must reach `min_score`: a weak neighbour would come in at a strong one's score.
+    Both must have a score of `floor` or more.
     """
-    floor = _floor(items, parameters)
     runs: list[list[_Item]] = []
     for item in sorted(items, key=lambda i: i.first):
         last = runs[-1][-1] if runs else None
@@ -155,7 +169,8 @@ def join_neighbours(items: Sequence[_Item], parameters: AutoMerge, trace: list[S
 def _joined(run: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> _Item:
     first, last = run[0], run[-1]
     span = Span(first.span.doc_id, first.span.start, last.span.end)
-    joined = _Item(first.first, last.last, _together(run, parameters), first.ancestors, span)
+    score = _together([item.score for item in run], parameters)
+    joined = _Item(first.first, last.last, score, first.ancestors, span)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
     trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score))
@@ -264,15 +279,16 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, t
     alike = cosines >= pairs.min() + parameters.similarity * (pairs.max() - pairs.min())
     free = set(range(len(hits)))
     clusters: list[Candidate] = []
-    for i, hit in enumerate(hits):
+    for i in range(len(hits)):
         if i not in free:
             continue
         members = [j for j in sorted(free) if j == i or alike[i, j]]
         free.difference_update(members)
         rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
+        score = _together([hits[j].score for j in members], parameters)
         if len(rows) > 1:
-            trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=hit.score))
+            trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=score))
         fragments = (*leads.before([row.id for row in rows]), *_fragments(rows))
         singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
-        clusters.append(Candidate(fragments, hit.score, singles))
+        clusters.append(Candidate(fragments, score, singles))
     return clusters

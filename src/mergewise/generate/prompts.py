@@ -1,5 +1,8 @@
 """The prompts of the model that answers: the steps of LongRAG (answer, extract, think, judge), in our own words.
 
+What the answer is to do with chief and minor points, with several candidates, lists and yes or no, are the rules of MergeRAG's
+appendix B.
+
 Every text from a document is quoted (`mergewise.prompting.quoting`) between lines with a code that depends on the question
 and on the whole context, so that no document can know it.
 """
@@ -28,6 +31,11 @@ You answer a question from numbered sources.
 
 - Use what the sources say and nothing else. Put facts from several sources together where the question needs it.
 - Answer first and briefly, in one to three sentences, in the language of the question.
+- Where the sources tell of one chief thing and also of exceptions or side steps, give the chief thing, unless the question
+  is about the others.
+- Where several things in the sources could be meant, choose by the details of the question the one that fits all of them.
+- Where the question wants several things, name just these. Where it wants yes or no, say that word alone, with its
+  numbers as below.
 - End each statement with the numbers of the sources that it rests on, like this: [2] or [1][3].
 - If the sources do not hold the answer, write exactly this and nothing else: {not_found}
 

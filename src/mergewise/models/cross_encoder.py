@@ -1,17 +1,19 @@
 """Cross-encoders: `cross-encoder:PATH_OR_NAME`, a model that reads question and text together and says how well they fit.
 
 A folder with an ONNX file (`model.onnx`, also in `onnx/`) and its `tokenizer.json` is run by onnxruntime, which comes with
-the package. Any other folder, and any name on the hub, is given to sentence-transformers.
+the package. Any other folder, and any name on the hub, is given to sentence-transformers. Both are asked for logits, of which
+the logistic function makes scores, whatever a model's settings would make of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mergewise.errors import MissingExtra, ModelError
-from mergewise.models.scores import logistic, unit_interval
+from mergewise.models.scores import unit_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,10 +55,10 @@ class ONNXCrossEncoder:
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         import numpy as np
 
-        parts = [self._batch(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
-        return np.concatenate(parts).astype(np.float32) if parts else np.empty(0, np.float32)
+        parts = [self._logits(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
+        return unit_interval(np.concatenate(parts).tolist() if parts else [], "logits")
 
-    def _batch(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
+    def _logits(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         import numpy as np
 
         encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
@@ -73,7 +75,7 @@ class ONNXCrossEncoder:
         if answer.shape[1] > 2:
             raise ModelError(f"{self.spec} gives {answer.shape[1]} scores a pair", "a cross-encoder gives one")
         # of two labels the softmax of the second is the logistic function of the difference
-        return logistic(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
+        return np.asarray(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
 
 
 class SentenceTransformersCrossEncoder:
@@ -82,6 +84,9 @@ class SentenceTransformersCrossEncoder:
     def __init__(self, name: str) -> None:
         self.spec = f"cross-encoder:{name}"
         self._model = load(name)
+        # what the parameter is called since version 4, and what it was called before
+        named = "activation_fn" if "activation_fn" in signature(self._model.predict).parameters else "activation_fct"
+        self._options = {named: _as_it_is, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         import numpy as np
@@ -89,12 +94,17 @@ class SentenceTransformersCrossEncoder:
         if not texts:
             return np.empty(0, np.float32)
         pairs = [(question, text) for text in texts]
-        scores = np.asarray(self._model.predict(pairs, batch_size=BATCH_PAIRS, show_progress_bar=False), np.float64)
-        if scores.ndim == 2 and scores.shape[1] == 2:
-            scores = logistic(scores[:, 1] - scores[:, 0])
-        if scores.shape != (len(texts),):
+        logits = np.asarray(self._model.predict(pairs, **self._options), np.float64)
+        if logits.ndim == 2 and logits.shape[1] == 2:
+            logits = logits[:, 1] - logits[:, 0]
+        if logits.shape != (len(texts),):
             raise ModelError(f"{self.spec} gives several scores a pair", "a cross-encoder gives one")
-        return unit_interval(scores.tolist())
+        return unit_interval(logits.tolist(), "logits")
+
+
+def _as_it_is(logits: Any) -> Any:
+    """In place of a model's own activation function."""
+    return logits
 
 
 def load(name: str) -> Any:

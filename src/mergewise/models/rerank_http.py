@@ -4,6 +4,9 @@
 comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share. An endpoint that refuses it with
 400 or 422 is asked again in TEI's shape, and from then on in the shape that it accepted. After a lost connection, 408, 429 or
 5xx a request is tried again, after growing pauses or after those that the server asks for.
+
+Some endpoints give shares of 1, others logits, and none says which. The first request of a reranker is one of our own, a text
+that answers its question and texts that have nothing to do with it: logits of these do not all lie in [0, 1].
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
-from mergewise.models.scores import unit_interval
+from mergewise.models.scores import Scale, scale_of, unit_interval
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +31,15 @@ BATCH_TEXTS = 64
 RETRIES = 4
 TIMEOUT = 60.0
 _PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+PROBE = (
+    "Who wrote the novel Moby-Dick?",
+    (
+        "The novel Moby-Dick was written by Herman Melville and published in 1851.",
+        "Knead the dough for ten minutes, and let it rest in a warm place.",
+        "The committee approved the budget for the new bicycle lanes.",
+        "Granite forms when magma cools slowly below the surface.",
+    ),
+)
 _AGAIN = {408, 429, 500, 502, 503, 504}
 
 
@@ -43,6 +55,7 @@ class HTTPReranker:
         retries: int = RETRIES,
         timeout: float = TIMEOUT,
         pause: float = _PAUSE,
+        scale: Scale | None = None,
     ) -> None:
         self.spec = f"http:{url}"
         self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
@@ -52,15 +65,20 @@ class HTTPReranker:
         self._retries = retries
         self._pause = pause
         self._texts_shape = False  # TEI's
+        self._scale = scale
         key = key or os.environ.get("RERANK_API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         self._client = _package().Client(timeout=timeout, headers=headers)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        if not texts:
+            return unit_interval([], "shares")
+        if self._scale is None:
+            self._scale = scale_of(self._batch(*PROBE))
         scores: list[float] = []
         for first in range(0, len(texts), self._batch_texts):
             scores += self._batch(question, texts[first : first + self._batch_texts])
-        return unit_interval(scores)
+        return unit_interval(scores, self._scale)
 
     def close(self) -> None:
         self._client.close()

@@ -14,7 +14,7 @@ from mergewise.assemble.macrag.strategy import MacRAG, Merged, document_score, m
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank, slice_view
 from mergewise.errors import UsageError
-from mergewise.index.slices import ChunkBounds
+from mergewise.index.slices import ChunkBounds, SliceSettings
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
@@ -111,7 +111,55 @@ def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -
         assert {at for a, b in merged.parts for at in range(a, b)} == wanted
 
 
+LONG = store_of(
+    [
+        Document(f"long{n}", " ".join(f"Stone {i} of wall {n} was laid by mason {i}." for i in range(160)))
+        for n in (0, 1)
+    ]
+)
+
+
+@pytest.mark.parametrize(("k2", "alpha", "h"), [(1, 1, 1), (1, 4, 1), (2, 3, 0), (2, 3, 1), (2, 2, 2)])
+def test_c_final_is_merged_from_up_to_k2_alpha_neighbourhoods(k2: int, alpha: int, h: int) -> None:
+    """Chunks so far apart that no neighbourhoods meet reach the bound, k2 alpha (2h + 1), with k2 merged chunks at most."""
+    chunks = [rows["chunk"] for rows in LONG.stored(["long0", "long1"])]
+    assert min(map(len, chunks)) > k2 * alpha * (2 * h + 1)
+    picked = [own[h + 1 + i * (2 * h + 2)] for i in range(k2 * alpha) for own in chunks]
+    ranked = [ScoredChunk(c.id, c.doc_id, 1 - rank / 99) for rank, c in enumerate(picked)]
+    parameters, own_reader = MacRAG(k2=k2, alpha=alpha, h=h), HybridReader(LONG, None)
+    scaled = macrag.scale_up(ranked, parameters, [])
+    documents, _ = macrag.rank_documents("q", scaled, own_reader, parameters, Models(count_tokens), [])
+    final = merge_neighbours(scaled, documents, own_reader, parameters, [])
+    inside = [
+        c.id
+        for own in chunks
+        for c in own
+        if any(m.doc_id == c.doc_id and a <= c.start and c.end <= b for m in final for a, b in m.parts)
+    ]
+    of_kept = [c for c in scaled if c.doc_id in documents]
+    assert len(final) == len(documents) <= k2
+    assert len(inside) == len(of_kept) * (2 * h + 1) <= k2 * alpha * (2 * h + 1)
+    if k2 > 1:
+        assert len(inside) == k2 * alpha * (2 * h + 1) > k2 * (2 * h + 1)
+
+
 # -- the whole
+
+
+THREE = {
+    "The lighthouse of Brook was painted green in spring.": "Which colour was the lighthouse painted?",
+    "Its keeper owns seven goats.": "How many goats does the keeper have?",
+    "Storms broke the lantern twice before the war of the lighthouse keepers of Brook.": "What broke the lantern?",
+}
+
+
+def test_no_sentence_of_a_short_document_is_lost_to_its_summary() -> None:
+    store = memory_store(
+        [Document("short", " ".join(THREE), "Brook"), *DOCUMENTS], slice=SliceSettings(summary="extractive")
+    )
+    for sentence, question in THREE.items():
+        context = strategies.assemble("macrag", question, HybridReader(store, None), 60, Models(count_tokens))
+        assert sentence in context.text
 
 
 def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:

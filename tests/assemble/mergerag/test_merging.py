@@ -117,6 +117,10 @@ def test_rounds_depth_and_calls_keep_the_bounds_of_section_3_4(
     assert len(taken) == n - m and len(found.merges) - len(taken) <= (at_once - 1 if guard else 0)
     depth = max(chunk.depth for chunk in found.chunks)
     assert depth <= found.rounds
+    levels = dict.fromkeys(range(n), 0)
+    for x in found.merges:
+        levels[x.result.number] = 1 + max(levels[x.pair.source.number], levels[x.pair.host.number])
+    assert {x.result.number: x.result.depth for x in found.merges}.items() <= levels.items()
     if form[1] == "sequential":
         assert found.rounds == found.batches == n - m
     else:

@@ -108,6 +108,43 @@ def test_the_trace_holds_the_tree_and_its_bounds(spec: str) -> None:
     assert all(note.result.tokens <= note.source.tokens + note.host.tokens for note in tree)
 
 
+@pytest.mark.parametrize("spec", SPECS)
+@pytest.mark.parametrize("marks", [(0.9, 0.8, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1), (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.8, 0.9)])
+def test_chunks_can_be_ranked_by_the_score_that_the_search_gave(spec: str, marks: Sequence[float]) -> None:
+    """The paper's S(c; q); a fused chunk has the best score among the chunks that it holds a sentence of."""
+    own = reader(scores=marks)
+    found = {hit.row.span: hit.score for hit in own.search(QUESTION, 50)}
+
+    def searched(spans: Sequence[Span]) -> float:
+        inside = [score for leaf, score in found.items() if any(leaf.overlaps(span) for span in spans)]
+        return max(inside, default=0.0)
+
+    def tree_of(parameters: str, budget: int = 40) -> list[Any]:
+        return merges(assemble(f"{spec}({parameters})", QUESTION, own, budget, Models(count_tokens)))
+
+    tree = tree_of("scores=chunk, guard=off, keep=0.9")
+    first = [node for note in tree for node in (note.source, note.host) if node.number < len(found)]
+    assert first and all(node.score == pytest.approx(searched(node.spans)) for node in first)
+    assert all(note.result.score == pytest.approx(searched(note.result.spans)) for note in tree)
+    assert min(note.source.score for note in tree if note.round == 1) == pytest.approx(min(found.values()))
+    by_sentence = tree_of("guard=off, keep=0.9")
+    assert [note.source.number for note in by_sentence] != [note.source.number for note in tree]
+    assert by_sentence == tree_of("scores=sentence, guard=off, keep=0.9")
+
+
+def test_empty_chunks_need_no_call_and_count_as_no_repair() -> None:
+    context = run("mergerag-sym(guard=off, schedule=sequential)", 10, chat=ScriptedChat(['{"keep":[]}']))
+    calls = [note.calls for note in merges(context)]
+    assert 0 in calls and max(calls) == 1
+    (summary,) = [step.reason for step in context.trace if step.action == "merged"]
+    assert summary.endswith(f"{sum(calls)} calls of a model")
+    chat = ScriptedChat(lambda messages: '{"keep":[]}' if len(messages) > 2 else "none of them")
+    context = run("mergerag-sym(guard=off, schedule=sequential)", 10, chat=chat)
+    asked = sum(note.calls > 0 for note in merges(context))
+    (summary,) = [step.reason for step in context.trace if step.action == "merged"]
+    assert summary.endswith(f"{2 * asked} calls of a model, {asked} of them repairs")
+
+
 def test_everything_fits_nothing_is_merged() -> None:
     context = run("mergerag-sym", 1000)
     assert merges(context) == []
@@ -207,10 +244,42 @@ def test_with_a_chat_model_pointing_is_the_default_and_calls_are_counted() -> No
     assert run("mergerag-asym(fusion=extractive)", 60, chat=ScriptedChat(["never"])).usage.calls == 0
 
 
+def test_repairs_are_calls_beyond_one_a_fusion_and_are_told() -> None:
+    """Each pair is put to the model in one message, and again with two more where the answer could not be read."""
+    chat = ScriptedChat(lambda messages: keep_all(messages) if len(messages) > 2 else "I would keep all of them.")
+    context = run("mergerag-sym(guard=off, schedule=sequential)", 60, chat=chat)
+    (summary,) = [step.reason for step in context.trace if step.action == "merged"]
+    n, m = map(int, re.findall(r"(\d+) chunks to (\d+)", summary)[0])
+    fusions = len(merges(context))
+    assert fusions == n - m and context.usage.calls == len(chat.asked) == 2 * fusions
+    assert summary.endswith(
+        f"{fusions} fusions in {n - m} batches, {2 * fusions} calls of a model, {fusions} of them repairs"
+    )
+    plain = run("mergerag-sym(guard=off, schedule=sequential)", 60, chat=ScriptedChat(keep_all))
+    (summary,) = [step.reason for step in plain.trace if step.action == "merged"]
+    assert summary.endswith(f"{fusions} calls of a model")
+
+
 def test_at_most_so_many_merges_are_under_way() -> None:
     chat = ScriptedChat(lambda messages: Turn(keep_all(messages), pause=0.02))
     run("mergerag-sym(at_once=2)", 20, chat=chat)
     assert chat.transcript.most_at_once == 2
+
+
+def test_what_a_model_left_out_stays_out_and_the_budget_is_not_filled_up() -> None:
+    """The rest of the budget is for the extractive operator, which left sentences out for want of room."""
+    chat = ScriptedChat(lambda messages: '{"keep":[1]}')
+    context = run("mergerag-sym(guard=off)", 60, chat=chat)
+    hold(context)
+    gone = {number for note in merges(context) for number in (note.source.number, note.host.number)}
+    kept = [note.result for note in merges(context) if note.result.number not in gone]
+    assert sum(len(node.spans) for node in kept) == len([s for p in context.passages for s in p.spans])
+    shown = [span for passage in context.passages for span in passage.spans]
+    standing = [span for node in kept for span in node.spans]
+    assert all(
+        any(own.doc_id == s.doc_id and own.start <= s.start and s.end <= own.end for own in standing) for s in shown
+    )
+    assert context.tokens < run("mergerag-sym(guard=off)", 60).tokens
 
 
 def test_a_model_that_keeps_nothing_gets_a_context_of_what_the_index_found() -> None:

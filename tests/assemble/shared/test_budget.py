@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -98,11 +99,15 @@ def test_a_parent_after_its_child_adds_only_the_rest() -> None:
 
 
 def test_what_is_too_large_is_skipped_and_its_parts_are_tried() -> None:
-    large = Candidate((fragment("a", 0, 900),), 1.0, instead=(one(0, 33), one(33, 66)))
-    context = render(large, one(700, 730, 0.1), budget=60)
-    assert context.trace[0].action == "skip"
-    assert TEXT[:33].strip() in context.text
-    assert TEXT[700:730].strip() in context.text
+    """The parts lie far from the beginning, whose sentences the rest of the budget goes to."""
+    large = Candidate((fragment("a", 0, 900),), 1.0, instead=(one(396, 429), one(594, 627)))
+    context = render(large, one(726, 759, 0.1), budget=60)
+    assert [step.action for step in context.trace][:1] == ["skip"]
+    for start in (396, 594, 726):
+        assert TEXT[start : start + 33].strip() in context.text
+    assert context.text.index(TEXT[396:429].strip()) < context.text.index(TEXT[594:627].strip())
+    without = render(replace(large, instead=()), one(726, 759, 0.1), budget=60)
+    assert TEXT[396:429].strip() not in without.text
 
 
 def test_the_rest_goes_to_the_first_sentences_of_what_was_skipped() -> None:

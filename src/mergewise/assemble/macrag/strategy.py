@@ -1,8 +1,10 @@
 """MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
 
 Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `rerank` of `shared.chunks`, the others stand below.
-The result, C_final, is merged from up to k2 alpha (2h + 1) chunks of 400 tokens. Where the budget holds all of it, C_final is
-the context; a smaller budget gets its sentences, best first (`ranked_sentences`).
+The result, C_final, has up to k2 merged chunks. All k2 alpha chunks may lie in documents that are kept, so that it is merged from
+up to k2 alpha (2h + 1) chunks of 400 tokens, and not from k2 (2h + 1): the paper bounds it by k2 alpha and the size of chunks
+(section 3.4). Where the budget holds all of it, C_final is the context; a smaller budget gets its sentences, best first
+(`ranked_sentences`).
 
 Where we differ from the paper, and why:
 - a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);

@@ -11,7 +11,8 @@ What the paper leaves open, and how it is settled:
 
 The bounds of section 3.4, with N chunks before and M after. The hierarchy's rounds, and so the depth of its tree, are
 exactly ceil(log2(N / M)), in both forms. Its batches are at most N / B + ceil(log2(N / M)): the paper's sum, read as going
-over the rounds that happen (as printed, it would have no term for a single round). Calls are N - M; the guard may add B - 1.
+over the rounds that happen (as printed, it would have no term for a single round). Fusions are N - M; the guard may add B - 1.
+A fusion is one call of a model, none where a chunk is empty, and two where the answer has to be asked for again.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from th
 named. l(c) counts what a chunk costs in the context, heading lines included.
 
 Where we differ from the paper, and why:
+- the paper's S(c; q) is the score that the search gave, and is worked out anew for a fused chunk. No search has seen that
+  one, so that `scores=chunk` can only say what its best part was worth. The relevance of the best sentence says what is left
+  of it, and is the default. With the extractive fusion both held the same evidence in every cell that was measured;
 - a chunk here is a leaf of the index (47 tokens on average), or neighbouring leaves up to `chunk_tokens`;
 - without a model nobody says which sentences the question does not need, so the extractive operator prunes down to what the
   budget can hold (`relevance.Floors`);
@@ -71,6 +74,10 @@ class MergeRAG:
         Literal["auto", "extractive", "point", "copy"],
         "what becomes of a pair; `auto` is `point` with a chat model, else `extractive`",
     ] = "auto"
+    scores: Annotated[
+        Literal["sentence", "chunk"],
+        "without a reranker, S(c; q) is the relevance of the best sentence, or the paper's: the score that the search gave",
+    ] = "sentence"
     schedule: Annotated[Schedule, "all pairs of a round, or one after another"] = "hierarchical"
     at_once: Annotated[int, "merges that a chat model is asked for at the same time (B)"] = 8
     guard: Annotated[bool, "the last round takes no more pairs than the budget needs"] = True
@@ -150,6 +157,7 @@ class Chunks:
         self.usage = Usage()
         self._question, self._models, self._parameters = question, models, parameters
         scores = self._reranked([tuple(sentences) for sentences in by_chunk]) or [source.score for source in sources]
+        self._found = scores
         self.relevance = relevance(question, self.sentences, scores)
         floor = Floors(self.relevance, self.lengths, budget, parameters.keep)
         self._operator = _operator(
@@ -173,10 +181,17 @@ class Chunks:
             for i, fusion in enumerate(fusions)
         ]
 
+    @property
+    def repairs(self) -> int:
+        """Calls beyond the first one for a pair, each because the answer before could not be used."""
+        return sum(max(0, fusion.usage.calls - 1) for fusion in self._fusions)
+
     def _score(self, content: Content, reranked: float | None) -> float:
-        """S(c; q): the reranker's where there is one, else that of the best sentence."""
+        """S(c; q): the reranker's where there is one, else that of the best sentence, or of the best chunk that one came in."""
         if self._models.reranker is not None and reranked is not None:
             return reranked
+        if self._parameters.scores == "chunk":
+            return max((self._found[sentence.chunk] for sentence in content), default=0.0)
         return max((self.relevance[sentence] for sentence in content), default=0.0)
 
     def _reranked(self, contents: Sequence[Content]) -> list[float] | None:
@@ -293,6 +308,7 @@ def _summary(chunks: Chunks, merged: Merged[Content]) -> Step:
         f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
         f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
     )
+    reason += f", {chunks.repairs} of them repairs" if chunks.repairs else ""
     return Step("merged", reason)
 
 

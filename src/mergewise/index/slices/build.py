@@ -4,7 +4,9 @@ Where we differ from the paper, and why:
 - chunks consist of whole sentences, those that the tree view cut, so that every span ends where a sentence does; a
   sentence above `TreeSettings.max_leaf_tokens` was divided there already;
 - compression is extractive unless a chat model is asked for: no model, and every slice is verbatim text of its document;
-- headings count as sentences that are always salient: they name what the sentences below them are about.
+- headings count as sentences that are always salient: they name what the sentences below them are about;
+- a short chunk is its own extractive summary: one that is no longer than the summary of a full chunk, or has three sentences
+  at most. There is little to save in it, and what a summary leaves out is found by no search.
 """
 
 from __future__ import annotations
@@ -28,6 +30,8 @@ from mergewise.text.sentences import split_long, split_sentences, strip_span
 from mergewise.text.spans import Part, union
 from mergewise.text.terms import content_terms
 from mergewise.types import DocumentRows, Leaf, Rows
+
+FEW = 3  # sentences, of which a summary leaves none out
 
 
 def build(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> list[ViewRows]:
@@ -88,7 +92,8 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
     chunks = []
     for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):
         inside = units[first:end]
-        share = 1.0 if settings.summary == "none" else settings.summary_share
+        whole = settings.summary == "none" or _is_short(inside, sum(sizes[first:end]), settings)
+        share = 1.0 if whole else settings.summary_share
         parts = extract(text, [strip_span(text, u.start, u.end) for u in inside], [u.heading for u in inside], share)
         touched = leaves[inside[0].leaf : inside[-1].leaf + 1]
         chunks.append(
@@ -112,6 +117,11 @@ def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
 
 
 # -- compression (section 3.1.2)
+
+
+def _is_short(units: Sequence[_Unit], size: int, settings: SliceSettings) -> bool:
+    """Whether an extractive summary of these units would save little."""
+    return size <= settings.summary_share * settings.chunk or sum(not unit.heading for unit in units) <= FEW
 
 
 def extract(text: str, sentences: Sequence[Part], headings: Sequence[bool], share: float) -> list[Part]:

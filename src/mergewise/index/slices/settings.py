@@ -26,7 +26,10 @@ class SliceSettings:
         Literal["extractive", "abstractive", "none"],
         "by its own sentences, by the chat model, or none: the chunk itself is sliced",
     ] = "extractive"
-    summary_share: Annotated[float, "share of the characters that an extractive summary keeps"] = 0.6
+    summary_share: Annotated[
+        float,
+        "share of the characters that an extractive summary keeps; what is no longer than this share of a full chunk stays whole",
+    ] = 0.6
     slice: Annotated[int, "size of a slice"] = 450
     slice_overlap: Annotated[int, "what neighbouring slices share"] = 300
     slice_unit: Annotated[Unit, "in what both are counted"] = "characters"
