@@ -22,6 +22,7 @@ from mergewise.models.given import QuestionVectors, check_embedder, given_embedd
 from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
 from mergewise.store.lance import LanceStore
@@ -240,7 +241,7 @@ class Index:
 
     def document(self, doc_id: str) -> Document:
         """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
-        document = self.store.reader().document(doc_id)
+        document = self.store.reader().document(text("the id is", doc_id))
         if document is None:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
         return document
@@ -289,7 +290,8 @@ class Index:
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
-        return self.store.remove(list(dict.fromkeys(doc_ids)))
+        ids = listed("the ids are", doc_ids, "give a list of ids")
+        return self.store.remove(list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids)))
 
     def find(self, *wanted: str) -> dict[str, list[str]]:
         """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
@@ -301,7 +303,7 @@ class Index:
 
         reader = self.store.reader()
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known()}
-        return {one: matching(one, sources) for one in wanted}
+        return {one: matching(text("what is looked for is", one), sources) for one in wanted}
 
     def duplicates(self) -> list[Duplicate]:
         """The documents that say the same as one before them. Searches find the first one only."""
@@ -398,7 +400,8 @@ class Index:
         from mergewise.rounds import rounds_or_hops
 
         search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
-        return asking.answer(question, search, self._means(), generate.mode_for(mode, self.chat), max_tokens, show)
+        chosen = generate.mode_for(text_or_none("the mode is", mode), self.chat)
+        return asking.answer(question, search, self._means(), chosen, max_tokens, show)
 
     def ask_many(
         self,
@@ -421,16 +424,14 @@ class Index:
         """
         from mergewise import generate
 
-        if isinstance(questions, str):
-            raise UsageError("ask_many was given one text", "give a list of questions, or use ask")
-        asked = list(questions)
+        asked = listed("the questions are", questions, "give a list of questions, or use ask")
         ask = partial(
             self._with_vectors_of(asked).ask,
             strategy=strategy,
             budget=budget,
             where=where,
             parameters=parameters,
-            mode=generate.mode_for(mode, self.chat),
+            mode=generate.mode_for(text_or_none("the mode is", mode), self.chat),
             rounds=rounds,
             then=then,
             max_tokens=max_tokens,
@@ -447,7 +448,7 @@ class Index:
         """This index, which has embedded these questions already, where that is possible in one call."""
         embedder = self.embedder
         try:
-            asked = [question for question in questions if question.strip()]
+            asked = [question for question in questions if isinstance(question, str) and question.strip()]
             return self if embedder is None else replace(self, _embedder=QuestionVectors(embedder, asked))
         except MergewiseError:
             return self  # one of them may be to blame: each will tell for itself

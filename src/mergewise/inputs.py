@@ -16,7 +16,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
-from mergewise.errors import ReadError
+from mergewise.errors import ReadError, UsageError
+from mergewise.ranges import shown
 from mergewise.readers import find_files, read
 from mergewise.types import Document, Origin
 
@@ -148,12 +149,20 @@ def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     """The ids that are meant by an id, a path, the beginning of ids, or a pattern; `sources` has the file of each id."""
     if wanted in sources:
         return [wanted]
-    path = real_path(Path(os.path.normpath(wanted)))
-    if found := [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]:
+    if found := _read_from(wanted, sources):
         return found
     if found := [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]:
         return found
     return [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+
+
+def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
+    """The ids of what was read from this path; none where it cannot be one, as it is too long or holds what no path holds."""
+    try:
+        path = real_path(Path(os.path.normpath(wanted)))
+    except (OSError, ValueError):
+        return []
+    return [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
 
 
 def _older_names(real: Path) -> Iterator[str]:
@@ -166,6 +175,8 @@ def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
     for source in sources:
         if isinstance(source, str | os.PathLike | Document):
             yield source
+        elif isinstance(source, bytes) or not isinstance(source, Iterable):
+            raise UsageError(f"{shown(source)} cannot be indexed", "give files, folders or documents")
         else:
             yield from source
 

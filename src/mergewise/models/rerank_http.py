@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models.scores import unit_interval
+from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +29,7 @@ BATCH_TEXTS = 64
 RETRIES = 4
 TIMEOUT = 60.0
 _PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+_BATCH = Range(1, 100_000)
 _AGAIN = {408, 429, 500, 502, 503, 504}
 
 
@@ -48,13 +50,13 @@ class HTTPReranker:
         self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
         if not self._url.startswith(("http://", "https://")):
             raise UsageError(f"{url!r} is not an address", "write --reranker http:https://host/v1/rerank")
-        self._batch_texts = batch_texts
-        self._retries = retries
-        self._pause = pause
+        self._batch_texts = whole("the number of texts in a request is", batch_texts, _BATCH)
+        self._retries = whole("the number of retries is", retries, RETRYING)
+        self._pause = number("the pause is", pause, float, Range(0, _LONGEST_PAUSE))
         self._texts_shape = False  # TEI's
         key = key or os.environ.get("RERANK_API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = _package().Client(timeout=timeout, headers=headers)
+        self._client = _package().Client(timeout=number("the time to wait is", timeout, float, SECONDS), headers=headers)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         scores: list[float] = []
