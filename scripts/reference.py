@@ -38,6 +38,7 @@ OTHER_VARIABLES = {
     "OPENAI_BASE_URL": "the endpoint of every `openai:MODEL`; without it, OpenAI's",
     "FORCE_COLOR": "colours and bars also where standard output is no terminal",
     "RERANK_API_KEY": "the key of the endpoint that `--reranker http:URL` names",
+    "XDG_CONFIG_HOME": "the folder of the user's own `mergewise/mergewise.toml`; `~/.config` on Linux",
     "XDG_STATE_HOME": "the folder in which `mergewise show` finds the last answer; `~/.local/state` on Linux",
 }
 SPECS = (

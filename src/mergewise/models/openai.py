@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import RETRIES, failure, key_for, nonsense, package
+from mergewise.models.endpoint import DIRECT, RETRIES, failure, key_for, nonsense, package
 from mergewise.ranges import RETRYING, Range, whole
 
 if TYPE_CHECKING:
@@ -83,5 +83,6 @@ class OpenAIEmbedder:
 
 
 def connect(retries: int) -> OpenAI:
-    client: OpenAI = package().OpenAI(api_key=key_for(), max_retries=retries)
+    sdk = package()
+    client: OpenAI = sdk.OpenAI(api_key=key_for(), max_retries=retries, http_client=sdk.DefaultHttpxClient(**DIRECT))
     return client

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.endpoint import RETRIES, failure, key_for, nonsense, package
+from mergewise.models.endpoint import DIRECT, RETRIES, failure, key_for, nonsense, package
 from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
 from mergewise.types import Message, Reply, Usage
 
@@ -158,7 +158,9 @@ class OpenAIChat:
         """The client of the running event loop: connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
-            client = self._sdk.AsyncOpenAI(**self._client_options)
+            client = self._sdk.AsyncOpenAI(
+                **self._client_options, http_client=self._sdk.DefaultAsyncHttpxClient(**DIRECT)
+            )
             self._connections[loop] = client, asyncio.Semaphore(self._concurrency)
         return self._connections[loop]
 

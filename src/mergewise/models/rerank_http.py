@@ -56,7 +56,9 @@ class HTTPReranker:
         self._texts_shape = False  # TEI's
         key = key or os.environ.get("RERANK_API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = _package().Client(timeout=number("the time to wait is", timeout, float, SECONDS), headers=headers)
+        self._client = _package().Client(
+            timeout=number("the time to wait is", timeout, float, SECONDS), headers=headers, follow_redirects=False
+        )
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         scores: list[float] = []
@@ -76,7 +78,7 @@ class HTTPReranker:
                 self._texts_shape = False
             else:
                 answer = retried
-        if answer.status_code >= 400:
+        if answer.status_code >= 300:
             raise ModelError(f"{self.spec} answered {answer.status_code}: {answer.text[:200]}", self._hint(answer))
         return self._scores(answer, len(texts))
 
@@ -129,6 +131,9 @@ class HTTPReranker:
         return ModelError(f"{self.spec} answered with {what}", f"check that {self._url} is a rerank endpoint")
 
     def _hint(self, answer: httpx2.Response) -> str:
+        if answer.status_code < 400:
+            elsewhere = answer.headers.get("Location", "another address")
+            return f"it leads to {elsewhere}, which is not followed: name that one if it is the endpoint"
         if answer.status_code in (401, 403):
             return "check RERANK_API_KEY"
         if answer.status_code == 404:
