@@ -42,7 +42,7 @@ class Input:
     def size(self) -> int:
         """Characters of a document, bytes of a file: what is known before it is read."""
         if isinstance(self.source, Document):
-            return len(self.source.text)
+            return len(self.source.text) if isinstance(self.source.text, str) else 0
         try:
             return self.source.stat().st_size
         except OSError:
@@ -51,11 +51,16 @@ class Input:
     def digest(self) -> str:
         if isinstance(self.source, Document):
             given = self.source
+            if _what_is_wrong(given):
+                return ""  # `document` will say it
             parts: object = (given.text, given.title, sorted(given.metadata.items()), given.outline, given.pages)
             parts = (
                 (parts, given.units) if given.units else parts
             )  # without units, the digest of versions that had none
-            return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+            try:
+                return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+            except ValueError:  # a number of more digits than Python writes
+                return ""
         try:
             return _digest(self.source.read_bytes())
         except OSError:
@@ -74,6 +79,8 @@ class Input:
     def document(self, doc_id: str | None = None) -> Document:
         """With this id; without one, that of the caller's document, or the name."""
         if isinstance(self.source, Document):
+            if wrong := _what_is_wrong(self.source):
+                raise ReadError(wrong)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
         else:
             document = read(self.source, id=self.name if doc_id is None else doc_id)
@@ -82,6 +89,18 @@ class Input:
         if _SURROGATE.search(document.id + document.title + document.text):
             raise ReadError("not valid Unicode: it holds half a surrogate pair")
         return replace(document, units=_checked_units(document)) if document.units else document
+
+
+def _what_is_wrong(document: Document) -> str:
+    """What of a caller's document is not of the type that it should be; nothing where all is well."""
+    for name in ("id", "title", "text"):
+        value = getattr(document, name)
+        if not isinstance(value, str):
+            return f"its {name} is {shown(value)}, not a text"
+    if not isinstance(document.metadata, Mapping):
+        return f"its metadata is {shown(document.metadata)}, not a dictionary"
+    wrong = next((key for key in document.metadata if not isinstance(key, str)), None)
+    return "" if wrong is None else f"the metadata key {shown(wrong)} is no text"
 
 
 def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
@@ -119,7 +138,8 @@ def inputs_of(
     paths: list[Path] = []
     for source in _flat(sources):
         if isinstance(source, Document):
-            inputs.setdefault(source.id, Input(source.id, source))
+            name = source.id if isinstance(source.id, str) else shown(source.id)
+            inputs.setdefault(name, Input(name, source))
         else:
             paths.append(Path(os.path.normpath(source)))
             for file in find_files(paths[-1:], left_out, without):
