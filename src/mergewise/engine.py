@@ -25,7 +25,7 @@ from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, TokenC
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
-from mergewise.store.lance import LanceStore
+from mergewise.store.lance import ALTERED, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mergewise.asking import Budget, Means
     from mergewise.history import Turn
     from mergewise.inputs import Source
+    from mergewise.readers.apart import Limits
 
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
@@ -246,31 +247,43 @@ class Index:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
         return document
 
-    def add(self, *sources: Source | Iterable[Source], progress: Progress | None = None) -> AddReport:
+    def add(
+        self, *sources: Source | Iterable[Source], progress: Progress | None = None, limits: Limits | None = None
+    ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
+
+        With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
+        crashes its parser, or takes more time or memory, fails alone.
 
         Raises IndexBusy where another process writes for an hour, StoreError where it changed the views meanwhile, ModelError
         where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
         from mergewise.index import pipeline
         from mergewise.inputs import inputs_of
+        from mergewise.readers.apart import reader_within
 
         left_out: Counter[str] = Counter()
-        inputs = inputs_of(sources, self._root, left_out, [self.store.directory])
-        report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
+        with reader_within(limits) as reader:
+            inputs = inputs_of(sources, self._root, left_out, [self.store.directory], reader)
+            report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
         return replace(report, left_out=tuple(left_out.most_common()))
 
     def sync(
-        self, *folders: str | os.PathLike[str], dry_run: bool = False, progress: Progress | None = None
+        self,
+        *folders: str | os.PathLike[str],
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        limits: Limits | None = None,
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports.
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. `limits` are those
+        of `add`.
 
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
@@ -279,13 +292,17 @@ class Index:
         from mergewise.index.plan import plan_sync
         from mergewise.index.work import Work
         from mergewise.inputs import inputs_of
+        from mergewise.readers.apart import reader_within
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
         left_out: Counter[str] = Counter()
-        inputs = inputs_of(paths, self._root, left_out, [self.store.directory])
-        work = Work(progress)
-        planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
-        report = planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
+        with reader_within(limits) as reader:
+            inputs = inputs_of(paths, self._root, left_out, [self.store.directory], reader)
+            work = Work(progress)
+            planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
+            report = (
+                planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
+            )
         return replace(report, left_out=tuple(left_out.most_common()))
 
     def remove(self, doc_ids: Iterable[str]) -> int:
@@ -474,7 +491,12 @@ class Index:
             return [Problem(str(error))]
         if not repair:
             return problems
-        self.store.repair()
-        damaged = dict.fromkeys(problem.doc_id for problem in problems if problem.doc_id is not None)
-        pipeline.rebuild(self.store, VIEWS, self._makers(), list(damaged))
+        try:
+            lost = self.store.repair()
+            altered = {problem.doc_id for problem in problems if problem.what == ALTERED}
+            damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
+            pipeline.rebuild(self.store, VIEWS, self._makers(), [doc_id for doc_id in damaged if doc_id not in altered])
+            self.add_views(dict.fromkeys(self.manifest.views))
+        except CorruptIndex as error:
+            return [Problem(str(error))]
         return self.store.check()

@@ -10,7 +10,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import shown
-from mergewise.readers import find_files, read
+from mergewise.readers import FileReader, find_files, read
 from mergewise.types import Document, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document
@@ -33,6 +33,7 @@ class Input:
     name: str
     source: Path | Document
     given: tuple[str, ...] = ()
+    reader: FileReader = field(default=read, compare=False, repr=False)
 
     @property
     def is_file(self) -> bool:
@@ -83,7 +84,7 @@ class Input:
                 raise ReadError(wrong)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
         else:
-            document = read(self.source, id=self.name if doc_id is None else doc_id)
+            document = self.reader(self.source, id=self.name if doc_id is None else doc_id)
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
@@ -129,8 +130,9 @@ def inputs_of(
     root: Path | None = None,
     left_out: Counter[str] | None = None,
     without: Iterable[Path] = (),
+    reader: FileReader = read,
 ) -> list[Input]:
-    """The files and documents, each once; for a folder, the files in it. Files are named from `root`.
+    """The files and documents, each once; for a folder, the files in it. Files are named from `root`, and read by `reader`.
 
     `left_out` and `without` are those of `find_files`.
     """
@@ -143,7 +145,7 @@ def inputs_of(
         else:
             paths.append(Path(os.path.normpath(source)))
             for file in find_files(paths[-1:], left_out, without):
-                given = file_input(file, paths[-1], root)
+                given = replace(file_input(file, paths[-1], root), reader=reader)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 
