@@ -24,6 +24,7 @@ from mergewise.defaults import CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.generate import MODES
 from mergewise.index import VIEWS
 from mergewise.models import CHATS, EMBEDDERS, RERANKERS, SCORERS
+from mergewise.ranges import range_of
 from mergewise.retrieve.hybrid import SearchSettings
 
 ROOT = Path(__file__).parents[1]
@@ -37,6 +38,7 @@ OTHER_VARIABLES = {
     "OPENAI_BASE_URL": "the endpoint of every `openai:MODEL`; without it, OpenAI's",
     "FORCE_COLOR": "colours and bars also where standard output is no terminal",
     "RERANK_API_KEY": "the key of the endpoint that `--reranker http:URL` names",
+    "XDG_CONFIG_HOME": "the folder of the user's own `mergewise/mergewise.toml`; `~/.config` on Linux",
     "XDG_STATE_HOME": "the folder in which `mergewise show` finds the last answer; `~/.local/state` on Linux",
 }
 SPECS = (
@@ -257,14 +259,15 @@ def _value(settings: Any, name: str) -> str:
 
 
 def _typed(hint: Any) -> tuple[str, str]:
-    """The type in words and the meaning, which the last note of an `Annotated` type tells."""
-    meaning = ""
+    """The type in words with its range, and the meaning, which the last note of an `Annotated` type tells."""
+    meaning, limits = "", range_of(hint)
     if get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
-        meaning = notes[-1]
+        meaning = next((note for note in reversed(notes) if isinstance(note, str)), "")
     if get_origin(hint) is Literal:
         return ", ".join(f"`{choice}`" for choice in get_args(hint)), meaning
-    return {bool: "switch", int: "whole number", float: "number"}.get(hint, f"`{hint}`"), meaning
+    kind = {bool: "switch", int: "whole number", float: "number"}.get(hint, f"`{hint}`")
+    return kind if limits is None else f"{kind}, {limits}", meaning
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -12,7 +12,7 @@ import mergewise
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"types", "errors", "defaults", "concurrency"},
-    {"protocols", "jsonable"},
+    {"protocols", "jsonable", "ranges"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
     {"index"},

@@ -16,6 +16,7 @@ from mergewise.history import Turn, standing_alone
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, shown, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.types import Answer, Context, Step, Usage
@@ -39,11 +40,12 @@ class Search:
     history: Sequence[Turn] = ()
 
     def __post_init__(self) -> None:
-        budget, rounds = self.budget, self.rounds
-        if budget != "auto" and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
-            raise UsageError(f"the budget is {budget!r}", "give a number of tokens, 1 or more, or auto")
-        if isinstance(rounds, bool) or not isinstance(rounds, int) or rounds < 1:
-            raise UsageError(f"the number of rounds is {rounds!r}", "give 1 or more")
+        text("the strategy is", self.strategy)
+        text_or_none("the condition is", self.where)
+        text_or_none("the strategy that merges is", self.then)
+        if not (isinstance(self.budget, str) and self.budget == "auto"):
+            object.__setattr__(self, "budget", whole("the budget is", self.budget, BUDGET))
+        object.__setattr__(self, "rounds", whole("the number of rounds is", self.rounds, ROUNDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,7 @@ def answer(
 ) -> Answer:
     """The answer in a mode of `generate.MODES`."""
     began = perf_counter()
+    max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     asked, spent = _standing_alone(question, search, means)
     if generate.MODES[mode].reads_context:
         found = _assembled(asked, search, means)
@@ -99,6 +102,8 @@ def answer(
 
 
 def _standing_alone(question: str, search: Search, means: Means) -> tuple[str, Usage]:
+    if not isinstance(question, str):
+        raise UsageError(f"the question is {shown(question)}", "give a text")
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
     asked, spent = standing_alone(question, search.history, means.chat, means.tokens)

@@ -22,9 +22,10 @@ from mergewise.models.given import QuestionVectors, check_embedder, given_embedd
 from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
 from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
-from mergewise.store.lance import LanceStore
+from mergewise.store.lance import ALTERED, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from mergewise.asking import Budget, Means
     from mergewise.history import Turn
     from mergewise.inputs import Source
+    from mergewise.readers.apart import Limits
 
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
@@ -240,36 +242,48 @@ class Index:
 
     def document(self, doc_id: str) -> Document:
         """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
-        document = self.store.reader().document(doc_id)
+        document = self.store.reader().document(text("the id is", doc_id))
         if document is None:
             raise UsageError(f"no document has the id {doc_id!r}", "`mergewise info --documents` lists them")
         return document
 
-    def add(self, *sources: Source | Iterable[Source], progress: Progress | None = None) -> AddReport:
+    def add(
+        self, *sources: Source | Iterable[Source], progress: Progress | None = None, limits: Limits | None = None
+    ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
+
+        With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
+        crashes its parser, or takes more time or memory, fails alone.
 
         Raises IndexBusy where another process writes for an hour, StoreError where it changed the views meanwhile, ModelError
         where the embedder or a model that writes summaries fails, and what `embedder` raises.
         """
         from mergewise.index import pipeline
         from mergewise.inputs import inputs_of
+        from mergewise.readers.apart import reader_within
 
         left_out: Counter[str] = Counter()
-        inputs = inputs_of(sources, self._root, left_out, [self.store.directory])
-        report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
+        with reader_within(limits) as reader:
+            inputs = inputs_of(sources, self._root, left_out, [self.store.directory], reader)
+            report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
         return replace(report, left_out=tuple(left_out.most_common()))
 
     def sync(
-        self, *folders: str | os.PathLike[str], dry_run: bool = False, progress: Progress | None = None
+        self,
+        *folders: str | os.PathLike[str],
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        limits: Limits | None = None,
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports.
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. `limits` are those
+        of `add`.
 
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
@@ -278,18 +292,23 @@ class Index:
         from mergewise.index.plan import plan_sync
         from mergewise.index.work import Work
         from mergewise.inputs import inputs_of
+        from mergewise.readers.apart import reader_within
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
         left_out: Counter[str] = Counter()
-        inputs = inputs_of(paths, self._root, left_out, [self.store.directory])
-        work = Work(progress)
-        planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
-        report = planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
+        with reader_within(limits) as reader:
+            inputs = inputs_of(paths, self._root, left_out, [self.store.directory], reader)
+            work = Work(progress)
+            planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
+            report = (
+                planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
+            )
         return replace(report, left_out=tuple(left_out.most_common()))
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
-        return self.store.remove(list(dict.fromkeys(doc_ids)))
+        ids = listed("the ids are", doc_ids, "give a list of ids")
+        return self.store.remove(list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids)))
 
     def find(self, *wanted: str) -> dict[str, list[str]]:
         """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
@@ -301,7 +320,7 @@ class Index:
 
         reader = self.store.reader()
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known()}
-        return {one: matching(one, sources) for one in wanted}
+        return {one: matching(text("what is looked for is", one), sources) for one in wanted}
 
     def duplicates(self) -> list[Duplicate]:
         """The documents that say the same as one before them. Searches find the first one only."""
@@ -398,7 +417,8 @@ class Index:
         from mergewise.rounds import rounds_or_hops
 
         search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
-        return asking.answer(question, search, self._means(), generate.mode_for(mode, self.chat), max_tokens, show)
+        chosen = generate.mode_for(text_or_none("the mode is", mode), self.chat)
+        return asking.answer(question, search, self._means(), chosen, max_tokens, show)
 
     def ask_many(
         self,
@@ -421,16 +441,14 @@ class Index:
         """
         from mergewise import generate
 
-        if isinstance(questions, str):
-            raise UsageError("ask_many was given one text", "give a list of questions, or use ask")
-        asked = list(questions)
+        asked = listed("the questions are", questions, "give a list of questions, or use ask")
         ask = partial(
             self._with_vectors_of(asked).ask,
             strategy=strategy,
             budget=budget,
             where=where,
             parameters=parameters,
-            mode=generate.mode_for(mode, self.chat),
+            mode=generate.mode_for(text_or_none("the mode is", mode), self.chat),
             rounds=rounds,
             then=then,
             max_tokens=max_tokens,
@@ -447,7 +465,7 @@ class Index:
         """This index, which has embedded these questions already, where that is possible in one call."""
         embedder = self.embedder
         try:
-            asked = [question for question in questions if question.strip()]
+            asked = [question for question in questions if isinstance(question, str) and question.strip()]
             return self if embedder is None else replace(self, _embedder=QuestionVectors(embedder, asked))
         except MergewiseError:
             return self  # one of them may be to blame: each will tell for itself
@@ -473,7 +491,12 @@ class Index:
             return [Problem(str(error))]
         if not repair:
             return problems
-        self.store.repair()
-        damaged = dict.fromkeys(problem.doc_id for problem in problems if problem.doc_id is not None)
-        pipeline.rebuild(self.store, VIEWS, self._makers(), list(damaged))
+        try:
+            lost = self.store.repair()
+            altered = {problem.doc_id for problem in problems if problem.what == ALTERED}
+            damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
+            pipeline.rebuild(self.store, VIEWS, self._makers(), [doc_id for doc_id in damaged if doc_id not in altered])
+            self.add_views(dict.fromkeys(self.manifest.views))
+        except CorruptIndex as error:
+            return [Problem(str(error))]
         return self.store.check()

@@ -16,6 +16,7 @@ from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
+from mergewise.ranges import listed
 from mergewise.text.terms import content_terms, spelled_terms
 from mergewise.types import Answer, Message, Usage
 
@@ -75,7 +76,7 @@ def messages_of(history: Sequence[Turn]) -> list[Message]:
             "the history is a single thing", "give a list: answers, messages, or pairs of question and answer"
         )
     messages: list[Message] = []
-    for one in history:
+    for one in listed("the history is", history, "give a list of answers, messages or pairs"):
         match one:
             case Answer():
                 messages += [Message("user", one.question), Message("assistant", one.text)]

@@ -10,14 +10,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
 from typing import TypeAlias
 
-from mergewise.errors import ReadError
-from mergewise.readers import find_files, read
+from mergewise.errors import ReadError, UsageError
+from mergewise.ranges import shown
+from mergewise.readers import FileReader, find_files, read
 from mergewise.types import Document, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document
@@ -32,6 +33,7 @@ class Input:
     name: str
     source: Path | Document
     given: tuple[str, ...] = ()
+    reader: FileReader = field(default=read, compare=False, repr=False)
 
     @property
     def is_file(self) -> bool:
@@ -41,7 +43,7 @@ class Input:
     def size(self) -> int:
         """Characters of a document, bytes of a file: what is known before it is read."""
         if isinstance(self.source, Document):
-            return len(self.source.text)
+            return len(self.source.text) if isinstance(self.source.text, str) else 0
         try:
             return self.source.stat().st_size
         except OSError:
@@ -50,11 +52,16 @@ class Input:
     def digest(self) -> str:
         if isinstance(self.source, Document):
             given = self.source
+            if _what_is_wrong(given):
+                return ""  # `document` will say it
             parts: object = (given.text, given.title, sorted(given.metadata.items()), given.outline, given.pages)
             parts = (
                 (parts, given.units) if given.units else parts
             )  # without units, the digest of versions that had none
-            return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+            try:
+                return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+            except ValueError:  # a number of more digits than Python writes
+                return ""
         try:
             return _digest(self.source.read_bytes())
         except OSError:
@@ -73,14 +80,28 @@ class Input:
     def document(self, doc_id: str | None = None) -> Document:
         """With this id; without one, that of the caller's document, or the name."""
         if isinstance(self.source, Document):
+            if wrong := _what_is_wrong(self.source):
+                raise ReadError(wrong)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
         else:
-            document = read(self.source, id=self.name if doc_id is None else doc_id)
+            document = self.reader(self.source, id=self.name if doc_id is None else doc_id)
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
             raise ReadError("not valid Unicode: it holds half a surrogate pair")
         return replace(document, units=_checked_units(document)) if document.units else document
+
+
+def _what_is_wrong(document: Document) -> str:
+    """What of a caller's document is not of the type that it should be; nothing where all is well."""
+    for name in ("id", "title", "text"):
+        value = getattr(document, name)
+        if not isinstance(value, str):
+            return f"its {name} is {shown(value)}, not a text"
+    if not isinstance(document.metadata, Mapping):
+        return f"its metadata is {shown(document.metadata)}, not a dictionary"
+    wrong = next((key for key in document.metadata if not isinstance(key, str)), None)
+    return "" if wrong is None else f"the metadata key {shown(wrong)} is no text"
 
 
 def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
@@ -109,8 +130,9 @@ def inputs_of(
     root: Path | None = None,
     left_out: Counter[str] | None = None,
     without: Iterable[Path] = (),
+    reader: FileReader = read,
 ) -> list[Input]:
-    """The files and documents, each once; for a folder, the files in it. Files are named from `root`.
+    """The files and documents, each once; for a folder, the files in it. Files are named from `root`, and read by `reader`.
 
     `left_out` and `without` are those of `find_files`.
     """
@@ -118,11 +140,12 @@ def inputs_of(
     paths: list[Path] = []
     for source in _flat(sources):
         if isinstance(source, Document):
-            inputs.setdefault(source.id, Input(source.id, source))
+            name = source.id if isinstance(source.id, str) else shown(source.id)
+            inputs.setdefault(name, Input(name, source))
         else:
             paths.append(Path(os.path.normpath(source)))
             for file in find_files(paths[-1:], left_out, without):
-                given = file_input(file, paths[-1], root)
+                given = replace(file_input(file, paths[-1], root), reader=reader)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 
@@ -148,12 +171,20 @@ def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     """The ids that are meant by an id, a path, the beginning of ids, or a pattern; `sources` has the file of each id."""
     if wanted in sources:
         return [wanted]
-    path = real_path(Path(os.path.normpath(wanted)))
-    if found := [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]:
+    if found := _read_from(wanted, sources):
         return found
     if found := [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]:
         return found
     return [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+
+
+def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
+    """The ids of what was read from this path; none where it cannot be one, as it is too long or holds what no path holds."""
+    try:
+        path = real_path(Path(os.path.normpath(wanted)))
+    except (OSError, ValueError):
+        return []
+    return [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
 
 
 def _older_names(real: Path) -> Iterator[str]:
@@ -166,6 +197,8 @@ def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
     for source in sources:
         if isinstance(source, str | os.PathLike | Document):
             yield source
+        elif isinstance(source, bytes) or not isinstance(source, Iterable):
+            raise UsageError(f"{shown(source)} cannot be indexed", "give files, folders or documents")
         else:
             yield from source
 

@@ -19,6 +19,7 @@ from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from mergewise.concurrency import Work, in_thread
 from mergewise.errors import UsageError
+from mergewise.ranges import AT_ONCE, whole
 from mergewise.types import Answer
 
 Owner = TypeVar("Owner")
@@ -146,8 +147,7 @@ def streamed_awaited(
 
 def each(work: Callable[[str], Answer], questions: Sequence[str], concurrency: int) -> list[Answer | Exception]:
     """The answers, at most `concurrency` at the same time, in the order of the questions. An error stands in for its answer."""
-    if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise UsageError(f"the number of questions at once is {concurrency!r}", "give 1 or more")
+    concurrency = whole("the number of questions at once is", concurrency, AT_ONCE)
     called = Work.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
         try:

@@ -108,7 +108,11 @@ def test_options_come_from_the_file(home: Path, server: ChatServer, tmp_path: Pa
     (tmp_path / "mergewise.toml").write_text(
         f'index = "{home}/mergewise.index"\n[ask]\nchat = "openai:m"\nmode = "closed-book"\nwindow = 4096\nprice-in = 5.0\n'
     )
-    answer = json.loads(run(tmp_path, server, "ask", QUESTION, "--json").stdout)
+    own = tmp_path / "own/mergewise"
+    own.mkdir(parents=True)
+    (own / "mergewise.toml").write_text(f'trust = ["{tmp_path}"]\n')
+    done = run(tmp_path, server, "ask", QUESTION, "--json", XDG_CONFIG_HOME=str(own.parent))
+    answer = json.loads(done.stdout)
     assert answer["mode"] == "closed-book" and answer["usage"]["cost"] > 0
 
 

@@ -89,6 +89,10 @@ def test_another_file_system_ends_the_search(folders: Path, monkeypatch: pytest.
 def test_paths_of_a_file_above_count_from_its_folder(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "_home", lambda: folders / "home")
     project = folders / "home/project"
+    own = folders / "own/mergewise"
+    own.mkdir(parents=True)
+    write(own, f'trust = ["{project}"]\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(own.parent))
     write(project, 'index = "my.index"\nbudget = 70\n[ask]\ncache = "/var/cache"\nchat = "extractive"\n')
     monkeypatch.chdir(project / "docs")
     options = configured()
@@ -121,3 +125,100 @@ def test_verbose_says_which_file_was_used(folders: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "Cats eat fish." in done.stdout and f"configuration: {project / 'mergewise.toml'}" in done.stderr
     assert "no mergewise.toml" in run(folders, "-v", "info").stderr
+
+
+HARMFUL = """
+budget = 70
+chat = "openai:gpt"
+reranker = "http:http://elsewhere.example/rerank"
+scorer = "hf:/tmp/weights"
+cache = "../elsewhere"
+embedder = "st:somebody/model"
+"""
+
+
+@pytest.fixture
+def own(folders: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user's own file, with the working directory in home/project."""
+    (folders / "own/mergewise").mkdir(parents=True)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folders / "own"))
+    monkeypatch.setattr(configuration, "_home", lambda: folders / "home")
+    monkeypatch.chdir(folders / "home/project")
+    return folders / "own/mergewise"
+
+
+@pytest.mark.parametrize("where", ["project", "docs"])
+def test_a_folder_names_no_endpoint_and_no_place_outside(
+    folders: Path, own: Path, where: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = folders / "home/project"
+    write(project, HARMFUL)
+    monkeypatch.chdir(project if where == "project" else project / "docs")
+    options = configured()
+    for command in ("ask", "context", "compare", "index", "eval"):
+        assert not options[command].keys() & {"chat", "reranker", "scorer", "cache", "embedder"}, command
+    assert options["ask"]["budget"] == 70
+    said = capsys.readouterr().err
+    assert "may not set cache, chat, embedder, reranker, scorer" in said and str(project / "mergewise.toml") in said
+    assert f'trust = ["{project}"]' in said and str(own / "mergewise.toml") in said
+
+
+def test_what_ships_and_what_lies_inside_may_be_set(
+    folders: Path, own: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(folders / "home/project", 'chat = "extractive"\nreranker = "none"\nscorer = "lm"\ncache = "answers"\n')
+    asked = configured()["ask"]
+    assert (asked["chat"], asked["reranker"], asked["scorer"], asked["cache"]) == (
+        "extractive",
+        "none",
+        "lm",
+        "answers",
+    )
+    assert capsys.readouterr().err == ""
+
+
+def test_a_link_out_of_the_folder_is_a_place_outside(folders: Path, own: Path) -> None:
+    (folders / "home/project/answers").symlink_to(folders)
+    write(folders / "home/project", 'cache = "answers"\n')
+    assert "cache" not in configured()["ask"]
+
+
+def test_the_user_s_own_file_sets_what_it_likes_and_the_folder_s_goes_before_it(folders: Path, own: Path) -> None:
+    write(own, 'chat = "openai:mine"\nbudget = 10\ncache = "answers"\n[index]\nembedder = "openai:mine"\n')
+    assert configured()["ask"] == {"chat": "openai:mine", "budget": 10, "cache": str(own / "answers")}
+    write(folders / "home/project", 'chat = "openai:theirs"\nbudget = 20\n')
+    options = configured()
+    assert (options["ask"]["chat"], options["ask"]["budget"]) == ("openai:mine", 20)
+    assert options["index"]["embedder"] == "openai:mine"
+
+
+@pytest.mark.parametrize(("trusted", "kept"), [("project", True), (".", True), ("project/docs", False), ("pro", False)])
+def test_trusted_folders_are_taken_with_what_is_below(folders: Path, own: Path, trusted: str, kept: bool) -> None:
+    write(folders / "home/project", HARMFUL)
+    write(own, f'trust = ["{folders / "home" / trusted}"]\n')
+    assert ("chat" in configured()["ask"]) is kept
+
+
+def test_a_folder_cannot_trust_itself(folders: Path, own: Path) -> None:
+    write(folders / "home/project", f'trust = ["{folders}"]\n{HARMFUL}')
+    with pytest.raises(UsageError, match="trust"):
+        configured()
+    write(folders / "home/project", HARMFUL)
+    write(own, "trust = 5\n")
+    with pytest.raises(UsageError, match="trust is a list of folders"):
+        configured()
+
+
+def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
+    """Over a real command: the key of the environment never reaches the endpoint that somebody left in the folder."""
+    project = folders / "home/project"
+    (project / "cats.md").write_text("Cats eat fish.\n")
+    env = {**os.environ, "HOME": str(folders / "home"), "RERANK_API_KEY": "secret", "XDG_CONFIG_HOME": str(folders)}
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([COMMAND, *words], cwd=project, env=env, capture_output=True, text=True, timeout=120)
+
+    assert run("index", "cats.md", "-e", "none").returncode == 0
+    write(project, 'reranker = "http:http://127.0.0.1:9/rerank"\n')
+    done = run("context", "What do cats eat?")
+    assert done.returncode == 0 and "Cats eat fish." in done.stdout and "may not set reranker" in done.stderr

@@ -12,6 +12,7 @@ from mergewise.assemble.specs import assignments, split_spec, split_specs, with_
 from mergewise.assemble.weave import evidence_in
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
+from mergewise.ranges import shown, text
 from mergewise.types import Context
 
 __all__ = [
@@ -117,10 +118,12 @@ def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -
 
 def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:
     """The strategy and its parameters, all of them checked."""
-    name, arguments = split_spec(spec)
+    name, arguments = split_spec(text("the strategy is", spec))
     if name not in STRATEGIES:
         raise UsageError(f"unknown strategy {name!r}", f"one of: {', '.join(STRATEGIES)}")
     strategy = STRATEGIES[name]
+    if not isinstance(parameters, Mapping | None):
+        raise UsageError(f"the parameters are {shown(parameters)}", "give a dictionary, name to value")
     written = with_new_names(assignments(arguments, spec), strategy.renamed, name)
     given = written | with_new_names(parameters or {}, strategy.renamed, name)
     return strategy, with_parameters(strategy.parameters, given, name)

@@ -32,6 +32,7 @@ from mergewise.assemble.shared.leads import Leads
 from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
+from mergewise.ranges import ROWS, SHARE, Range, check_fields
 from mergewise.types import Context, Hit, Leaf, Section, Span, Step
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
@@ -44,21 +45,28 @@ class AutoMerge:
         "`auto` merges by share and score; `always` gives parents only; `never` leaves only; `semantic` clusters of leaves "
         "by cosine",
     ] = "auto"
-    k: Annotated[int, "leaves that are looked at"] = 48
-    merge_threshold: Annotated[float, "the share of a parent's children that must be found"] = 0.6
-    min_score: Annotated[float, "their mean score, as a share of the best hit's"] = 0.75
+    k: Annotated[int, ROWS, "leaves that are looked at"] = 48
+    merge_threshold: Annotated[
+        float, Range(0, 2), "the share of a parent's children that must be found; above 1 none"
+    ] = 0.6
+    min_score: Annotated[float, SHARE, "their mean score, as a share of the best hit's"] = 0.75
     join: Annotated[
         Literal["strong", "all"],
         "which neighbours of one parent join: those that both reach `min_score`, or all",
     ] = "strong"
-    fill_gaps: Annotated[int, "leaves missing between two found neighbours that are filled in"] = 0
+    fill_gaps: Annotated[int, Range(0, 1000), "leaves missing between two found neighbours that are filled in"] = 0
     similarity: Annotated[
         float,
+        SHARE,
         "in `semantic`: where between the lowest (0) and the highest (1) cosine among the hits two leaves count as alike",
     ] = 0.7
     merged_score: Annotated[
         Literal["mean", "max"], "the score of what was merged: the mean of its parts', or the best part's"
     ] = "max"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     order: Order = "document"
 
 

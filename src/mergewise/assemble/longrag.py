@@ -16,25 +16,26 @@ from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank, slice_view, whole
 from mergewise.assemble.shared.fragments import Candidate, fragment_of
 from mergewise.assemble.shared.render import Order
-from mergewise.errors import UsageError
 from mergewise.index.slices import Chunk
 from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
 from mergewise.types import Context, LeafSentences, Section, Step
 
 
 @dataclass(frozen=True, slots=True)
 class LongRAG:
-    k1: Annotated[int, "slices retrieved"] = 100
-    k2: Annotated[int, "chunks kept, after reranking"] = 7
+    k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
+    k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept, after reranking"] = 7
     unit: Annotated[
         Literal["document", "chunk"], "what is given: the documents of these chunks where they fit, or the chunks"
     ] = "document"
     order: Order = "document"
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: LongRAG) -> Context:
-    if parameters.k1 < 1 or parameters.k2 < 1:
-        raise UsageError(f"longrag: k1={parameters.k1}, k2={parameters.k2}", "give 1 or more")
     hits = slice_view(reader).search(question, parameters.k1)
     trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     top = rerank(question, parents(hits), reader, models, trace)[: parameters.k2]

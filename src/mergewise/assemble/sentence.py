@@ -15,12 +15,16 @@ from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate
 from mergewise.assemble.weave.evidence import Asked, Candidates
 from mergewise.protocols import FloatArray, IndexReader
+from mergewise.ranges import ROWS, check_fields
 from mergewise.types import Context, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
-    k: Annotated[int, "leaves from the search whose sentences are ranked"] = 100
+    k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:

@@ -6,12 +6,12 @@ import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, get_type_hints
 
 from mergewise.errors import UsageError
+from mergewise.ranges import shown, value_of
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
-_SWITCHES = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
 _COMMA = re.compile(r",(?![^()]*\))")
 
 
@@ -46,36 +46,11 @@ def with_new_names(given: Mapping[str, object], renamed: Mapping[str, str], name
 
 
 def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> Any:
-    """The parameters of the strategy `name`, checked and converted to their types."""
-    hints = get_type_hints(type(defaults))
+    """The parameters of the strategy `name`, converted to their types and held to their ranges."""
+    hints = get_type_hints(type(defaults), include_extras=True)
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
-            raise UsageError(f"{name} has no parameter {key!r}", f"it has: {', '.join(known)}")
-    return replace(defaults, **{key: _converted(key, value, hints[key], name) for key, value in given.items()})
-
-
-def _converted(key: str, value: object, wanted: Any, name: str) -> object:
-    """The value converted to the parameter's type; a switch may be written in words."""
-    if get_origin(wanted) is Literal:
-        if value not in get_args(wanted):
-            raise UsageError(f"{name}: {key} cannot be {value!r}", f"one of: {', '.join(get_args(wanted))}")
-        return value
-    if wanted is bool:
-        return _switch(key, value, name)
-    if get_origin(wanted) is tuple:
-        return tuple(value.split("+")) if isinstance(value, str) else value
-    try:
-        converted = wanted(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name}: {key} cannot be {value!r}", f"it is of type {wanted.__name__}") from None
-    if converted < 0:
-        raise UsageError(f"{name}: {key} cannot be negative", "give 0 or more")
-    return converted
-
-
-def _switch(key: str, value: object, name: str) -> bool:
-    switch = _SWITCHES.get(str(value).lower())
-    if switch is None:
-        raise UsageError(f"{name}: {key} cannot be {value!r}", "true or false")
-    return switch
+            raise UsageError(f"{name} has no parameter {shown(key)}", f"it has: {', '.join(known)}")
+    chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
+    return replace(defaults, **chosen)

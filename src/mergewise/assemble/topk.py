@@ -14,13 +14,17 @@ from mergewise.assemble.shared.fragments import Candidate, fragment_of
 from mergewise.assemble.shared.leads import Leads
 from mergewise.assemble.shared.render import Order
 from mergewise.protocols import IndexReader
+from mergewise.ranges import ROWS, check_fields
 from mergewise.types import Context, Step
 
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    k: Annotated[int, "leaves that are looked at; the budget usually ends the selection first"] = 100
+    k: Annotated[int, ROWS, "leaves that are looked at; the budget usually ends the selection first"] = 100
     order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:

@@ -2,11 +2,15 @@
 
 The search goes upward as git's does. It ends at the home directory, at the top of a repository, where another file system
 begins, and at a directory that belongs to somebody else: what stands there was not written for the person who runs this.
+
+A folder may have come from anywhere, with its configuration. So a file in a folder may not name what would be sent documents or
+keys, nor a place outside of the folder in which answers are kept, unless the user's own configuration trusts that folder.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +20,49 @@ from mergewise.errors import UsageError
 
 NAME = "mergewise.toml"
 _RENAMED = {"index": "index_dir"}
+HARMLESS = {
+    "chat": {"extractive"},
+    "embedder": {"minilm", "none"},
+    "reranker": {"none"},
+    "scorer": {"lm"},
+}
+"""Models that send nothing and load nothing from elsewhere, by option."""
+_INSIDE = {"cache", "tokenizer"}
+TRUST = "trust"
+
+
+def own_configuration() -> Path | None:
+    """The user's own file, whether there is one or not; None where it is not known where that would be."""
+    if given := os.environ.get("XDG_CONFIG_HOME"):
+        return Path(given) / "mergewise" / NAME
+    if sys.platform in ("win32", "darwin"):
+        import typer
+
+        return Path(typer.get_app_dir("mergewise")) / NAME
+    home = _home()
+    return None if home is None else home / ".config" / "mergewise" / NAME
+
+
+def trusted_folders(own: Path) -> list[Path]:
+    """The folders whose files the user's own configuration takes as its own, with all that is below them."""
+    folders = _settings(own).get(TRUST, [])
+    if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
+        raise UsageError(f"{own}: {TRUST} is a list of folders", f'write {TRUST} = ["/home/me/project"]')
+    return [Path(folder).expanduser().resolve() for folder in folders]
+
+
+def harmless(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], set[str]]:
+    """The options that a file in `folder` may set for a command, and the names of the others."""
+    refused = {name for name, value in options.items() if not _is_harmless(name, value, folder)}
+    return {name: value for name, value in options.items() if name not in refused}, refused
+
+
+def _is_harmless(name: str, value: object, folder: Path) -> bool:
+    if name in HARMLESS:
+        return isinstance(value, str) and value in HARMLESS[name]
+    if name in _INSIDE:
+        return isinstance(value, str) and (folder / value).resolve().is_relative_to(folder.resolve())
+    return True
 
 
 def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:
@@ -61,10 +108,9 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
 
     `known` says for each command which parameters it has, and of each whether it is a path; relative ones count from `base`.
     """
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
+    settings = _settings(path)
+    if path == own_configuration():
+        settings.pop(TRUST, None)
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
     common = _named({key: value for key, value in settings.items() if key not in tables})
     unknown = (common.keys() - set().union(*known.values())) | (tables.keys() - known.keys())
@@ -78,6 +124,13 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
         }
         for name, parameters in known.items()
     }
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
 
 
 def _named(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,15 @@ from typing import Any, get_args, get_type_hints
 import typer
 
 from mergewise.cli import comparison, demo, evaluation, manage, questions, show
-from mergewise.cli.configuration import find_configuration, read_configuration
-from mergewise.cli.output import say_aside, say_error
+from mergewise.cli.configuration import (
+    TRUST,
+    find_configuration,
+    harmless,
+    own_configuration,
+    read_configuration,
+    trusted_folders,
+)
+from mergewise.cli.output import say_aside, say_error, say_warning
 from mergewise.errors import MergewiseError
 
 app = typer.Typer(
@@ -85,10 +92,11 @@ def _defaults() -> dict[str, Any]:
 
 
 def configuration(path: Path | None = None) -> dict[str, Any]:
-    """What the file sets, by command. Without a path the nearest one is taken; paths in a file above count from its folder."""
-    file = find_configuration() if path is None else path
-    if file is None or not file.exists():
-        return {}
+    """What files set, by command: the user's own one, and before it the nearest one. A path is read instead of both.
+
+    Paths in the user's own file, and in one above the working directory, count from its folder. What the nearest file must not
+    set is left out, and named on standard error.
+    """
     known = {
         str(command.name): {
             name: Path in (hint, *get_args(hint))
@@ -97,5 +105,31 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
         }
         for command in app.registered_commands
     }
-    base = file.parent if path is None and file.parent != Path.cwd() else None
-    return read_configuration(file, known, base)
+    if path is not None:
+        return read_configuration(path, known) if path.exists() else {}
+    own, nearest = own_configuration(), find_configuration()
+    if own is None or not own.is_file():
+        own = None
+    options = {} if own is None else read_configuration(own, known, own.parent)
+    if nearest is None or (own is not None and nearest.samefile(own)):
+        return options
+    base = nearest.parent if nearest.parent != Path.cwd() else None
+    local = read_configuration(nearest, known, base)
+    trusted = [] if own is None else trusted_folders(own)
+    if not any(nearest.parent.resolve().is_relative_to(folder) for folder in trusted):
+        local = _without_harm(nearest, local)
+    return {name: {**options.get(name, {}), **local[name]} for name in known}
+
+
+def _without_harm(file: Path, options: dict[str, Any]) -> dict[str, Any]:
+    """The options that a file in a folder may set; the others are told."""
+    allowed = {}
+    refused: set[str] = set()
+    for command, given in options.items():
+        allowed[command], names = harmless(given, file.parent)
+        refused |= names
+    if refused:
+        folder, own = file.parent.resolve(), own_configuration()
+        say_warning(f"{file} may not set {', '.join(sorted(refused))}: ignored, since a folder may come from anywhere")
+        say_aside(f'  give it on the command line or in the environment, or write {TRUST} = ["{folder}"] into {own}')
+    return allowed

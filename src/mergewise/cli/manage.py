@@ -19,6 +19,7 @@ from mergewise.types import AddReport, DocumentInfo, Duplicate
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
+    from mergewise.readers.apart import Limits
 
 NAMED = 10
 """Duplicates that are named; the others are counted."""
@@ -47,10 +48,18 @@ def index(
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
+    apart: Annotated[
+        bool,
+        typer.Option(
+            "--apart/--no-apart",
+            help="Read PDF, DOCX and the like in a process apart, so that a file that crashes its parser fails alone.",
+        ),
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
+    from mergewise.readers.apart import Limits
 
     if dry_run and (watch or not sync):
         raise UsageError("--dry-run goes with --sync alone", "mergewise index DIR --sync --dry-run")
@@ -66,14 +75,17 @@ def index(
         opened = mergewise.open(
             index_dir, views=wanted, settings=settings, embedder=embedder, chat=chat, progress=advance
         )
+    limits = Limits() if apart else None
     if watch:
-        follow(paths, index_dir, lambda: say_outcome(_synchronised(opened, paths), len(opened), index_dir, as_json))
+        follow(
+            paths, index_dir, lambda: say_outcome(_synchronised(opened, paths, limits), len(opened), index_dir, as_json)
+        )
         return
     if sync:
-        report = _synchronised(opened, paths)
+        report = _synchronised(opened, paths, limits)
     else:
         with working("Indexing") as advance:
-            report = opened.add(*paths, progress=advance)
+            report = opened.add(*paths, progress=advance, limits=limits)
     say_outcome(report, len(opened), index_dir, as_json)
     if report.failed and not report.added + report.replaced + report.unchanged + report.moved:
         raise typer.Exit(1)
@@ -88,9 +100,9 @@ def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
     raise typer.Exit(1)
 
 
-def _synchronised(opened: Index, paths: Sequence[Path]) -> AddReport:
+def _synchronised(opened: Index, paths: Sequence[Path], limits: Limits | None) -> AddReport:
     with working("Indexing") as advance:
-        return opened.sync(*paths, progress=advance)
+        return opened.sync(*paths, progress=advance, limits=limits)
 
 
 def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ log = logging.getLogger("mergewise")
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
 MOVES_AT_ONCE = 64
+REBUILT_AT_ONCE = 64
 
 
 def rows_of(
@@ -163,11 +164,11 @@ class _Writer:
 def rebuild(store: Store, registry: Registry, makers: Makers, doc_ids: Sequence[str]) -> None:
     """Make the rows of these documents again, from the texts that the index holds."""
     reader = store.reader()
-    for known in reader.known(doc_ids) if doc_ids else ():
-        document = reader.document(known.id)
-        if document is not None:
-            rows = rows_of([(document, known.digest)], registry, store.settings, makers)
-            store.write([replace(row, origin=known.origin) for row in rows], force=True)
+    for some in batches(reader.known(doc_ids) if doc_ids else (), REBUILT_AT_ONCE):
+        found = [(known, document) for known in some if (document := reader.document(known.id)) is not None]
+        rows = rows_of([(document, known.digest) for known, document in found], registry, store.settings, makers)
+        placed = [replace(row, origin=known.origin) for row, (known, _) in zip(rows, found, strict=True)]
+        store.write(placed, force=True)
     store.optimize()
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     import openai
 
 RETRIES = 4
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+DIRECT = {"follow_redirects": False}
+"""Where an endpoint leads elsewhere, it is not followed: texts and keys go to the address that was named, and nowhere else."""
 
 
 def package() -> ModuleType:
@@ -45,6 +48,9 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"
     if isinstance(error, openai.APITimeoutError):
         hint = f"{base_url} did not answer in time: give it more, or ask for less"
+    elif isinstance(error, openai.APIStatusError) and error.status_code in REDIRECTS:
+        elsewhere = error.response.headers.get("location", "another address")
+        hint = f"{base_url} leads to {elsewhere}, which is not followed: set OPENAI_BASE_URL if that is the endpoint"
     elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
         hint = "check OPENAI_API_KEY"
     elif isinstance(error, openai.NotFoundError):

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import RETRIES, failure, key_for, nonsense, package
+from mergewise.models.endpoint import DIRECT, RETRIES, failure, key_for, nonsense, package
+from mergewise.ranges import RETRYING, Range, whole
 
 if TYPE_CHECKING:
     from openai import OpenAI
@@ -25,8 +26,8 @@ class OpenAIEmbedder:
         self.spec = f"openai:{model}"
         self._model = model
         self._dimension = dimension
-        self._batch_texts = batch_texts
-        self._client = connect(retries)
+        self._batch_texts = whole("the number of texts in a request is", batch_texts, Range(1, 100_000))
+        self._client = connect(whole("the number of retries is", retries, RETRYING))
 
     @property
     def dimension(self) -> int:
@@ -82,5 +83,6 @@ class OpenAIEmbedder:
 
 
 def connect(retries: int) -> OpenAI:
-    client: OpenAI = package().OpenAI(api_key=key_for(), max_retries=retries)
+    sdk = package()
+    client: OpenAI = sdk.OpenAI(api_key=key_for(), max_retries=retries, http_client=sdk.DefaultHttpxClient(**DIRECT))
     return client

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.endpoint import RETRIES, failure, key_for, nonsense, package
+from mergewise.models.endpoint import DIRECT, RETRIES, failure, key_for, nonsense, package
+from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
 from mergewise.types import Message, Reply, Usage
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ WINDOW = 32_768
 TIMEOUT = 120.0  # seconds without a byte from the endpoint
 CONCURRENCY = 8
 _CONNECT = 10.0  # seconds
+_TOKENS, _TEMPERATURE, _SEED = Range(1, 10**9), Range(0, 10), Range(-(2**63), 2**63 - 1)
 _PAUSE = 0.5  # seconds before a broken stream is begun again, doubled each time
 
 # The options that are left out when an endpoint refuses them, and what is sent instead of one of them.
@@ -77,19 +79,25 @@ class OpenAIChat:
         seed: int | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
-        self.window = _window() if window is None else window
+        self.window = whole("the window is", _window() if window is None else window, _TOKENS)
         self._model = model
         self._sdk = package()
+        self._retries = whole("the number of retries is", retries, RETRYING)
+        seconds = number("the time to wait is", timeout, float, SECONDS)
         self._client_options = {
             "base_url": base_url,
             "api_key": key_for(base_url, api_key),
-            "timeout": self._sdk.Timeout(timeout, connect=min(timeout, _CONNECT)),
-            "max_retries": retries,
+            "timeout": self._sdk.Timeout(seconds, connect=min(seconds, _CONNECT)),
+            "max_retries": self._retries,
         }
-        self._retries = retries
-        self._concurrency = concurrency
+        self._concurrency = whole("the number of requests at once is", concurrency, AT_ONCE)
         self._sampling = {
-            name: value for name, value in (("temperature", temperature), ("seed", seed)) if value is not None
+            name: number(f"the {name} is", value, kind, limits)
+            for name, value, kind, limits in (
+                ("temperature", temperature, float, _TEMPERATURE),
+                ("seed", seed, int, _SEED),
+            )
+            if value is not None
         }
         self._accepted = _Accepted()
         self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncOpenAI, asyncio.Semaphore]] = (
@@ -150,7 +158,9 @@ class OpenAIChat:
         """The client of the running event loop: connections belong to the loop that opened them."""
         loop = asyncio.get_running_loop()
         if loop not in self._connections:
-            client = self._sdk.AsyncOpenAI(**self._client_options)
+            client = self._sdk.AsyncOpenAI(
+                **self._client_options, http_client=self._sdk.DefaultAsyncHttpxClient(**DIRECT)
+            )
             self._connections[loop] = client, asyncio.Semaphore(self._concurrency)
         return self._connections[loop]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models.scores import Scale, scale_of, unit_interval
+from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,6 +41,7 @@ PROBE = (
         "Granite forms when magma cools slowly below the surface.",
     ),
 )
+_BATCH = Range(1, 100_000)
 _AGAIN = {408, 429, 500, 502, 503, 504}
 
 
@@ -61,14 +63,16 @@ class HTTPReranker:
         self._url, _, self._model = (f"http:{url}" if url.startswith("//") else url).partition("#")
         if not self._url.startswith(("http://", "https://")):
             raise UsageError(f"{url!r} is not an address", "write --reranker http:https://host/v1/rerank")
-        self._batch_texts = batch_texts
-        self._retries = retries
-        self._pause = pause
+        self._batch_texts = whole("the number of texts in a request is", batch_texts, _BATCH)
+        self._retries = whole("the number of retries is", retries, RETRYING)
+        self._pause = number("the pause is", pause, float, Range(0, _LONGEST_PAUSE))
         self._texts_shape = False  # TEI's
         self._scale = scale
         key = key or os.environ.get("RERANK_API_KEY")
         headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = _package().Client(timeout=timeout, headers=headers)
+        self._client = _package().Client(
+            timeout=number("the time to wait is", timeout, float, SECONDS), headers=headers, follow_redirects=False
+        )
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         if not texts:
@@ -92,7 +96,7 @@ class HTTPReranker:
                 self._texts_shape = False
             else:
                 answer = retried
-        if answer.status_code >= 400:
+        if answer.status_code >= 300:
             raise ModelError(f"{self.spec} answered {answer.status_code}: {answer.text[:200]}", self._hint(answer))
         return self._scores(answer, len(texts))
 
@@ -145,6 +149,9 @@ class HTTPReranker:
         return ModelError(f"{self.spec} answered with {what}", f"check that {self._url} is a rerank endpoint")
 
     def _hint(self, answer: httpx2.Response) -> str:
+        if answer.status_code < 400:
+            elsewhere = answer.headers.get("Location", "another address")
+            return f"it leads to {elsewhere}, which is not followed: name that one if it is the endpoint"
         if answer.status_code in (401, 403):
             return "check RERANK_API_KEY"
         if answer.status_code == 404:

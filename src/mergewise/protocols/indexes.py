@@ -244,6 +244,8 @@ class Store(Protocol):
         """Every broken invariant."""
         ...
 
-    def repair(self) -> None:
-        """Drop what belongs to no document and what an interrupted change left behind."""
+    def repair(self) -> list[str]:
+        """Drop what belongs to no document, what an interrupted change left behind, and what cannot be read.
+
+        Returned are the documents whose rows have to be made anew."""
         ...

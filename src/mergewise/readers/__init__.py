@@ -11,7 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Parsed
@@ -33,9 +33,16 @@ from mergewise.readers.source import LANGUAGES, reader_of
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.types import Document
 
-__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "Parsed", "Reader", "find_files", "read"]
+__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "Parsed", "Reader", "find_files", "read"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
+
+
+class FileReader(Protocol):
+    """What reads one file: `read`, or one that does it elsewhere."""
+
+    def __call__(self, path: Path, *, id: str | None = None) -> Document: ...
+
 
 MAX_BYTES = 200_000_000
 

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.index import VIEWS
 from mergewise.index.tree import TreeReader
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
+from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.retrieve.fusion import convex, reciprocal_rank
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
@@ -28,8 +29,11 @@ class SearchSettings:
     """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking."""
 
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
-    weight: float = 0.4
-    depth: int = 100
+    weight: Annotated[float, SHARE] = 0.4
+    depth: Annotated[int, Range(1, MOST_ROWS)] = 100
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class HybridReader:

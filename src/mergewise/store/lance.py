@@ -20,6 +20,8 @@ from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.store.audit import audit
+from mergewise.store.damage import ANEW, guarded
+from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import Change
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, read_manifest, without, write_manifest
@@ -29,8 +31,10 @@ from mergewise.types import AddReport, DocumentRows, Origin, Problem
 log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
+ALTERED = "its text is not the one that was written: index it again"
 
 
+@guarded
 class LanceStore:
     """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
 
@@ -122,17 +126,52 @@ class LanceStore:
 
     def check(self) -> list[Problem]:
         reader = self.reader()
+        if damaged := self._damage(reader):
+            return damaged
+        try:
+            return self._audited(reader)
+        except (CorruptIndex, UsageError) as error:
+            return [Problem(error.message)]
+
+    def _damage(self, reader: LanceReader) -> list[Problem]:
+        """What of the files cannot be read, or is not what was written, with the documents concerned."""
+        tables = reader.damage()
+        problems = []
+        for name, said in tables.items():
+            problems.append(Problem(f"{said}; {ANEW}" if name == DOCUMENTS else said))
+            if DOCUMENTS not in tables:
+                problems += [
+                    Problem(f"rows of the table {name!r} cannot be read", doc) for doc in reader.unreadable(name)
+                ]
+        if DOCUMENTS not in tables:
+            problems += [Problem(ALTERED, doc) for doc in reader.altered()]
+        return problems or [Problem(said) for said in reader.damaged_search().values()]
+
+    def _audited(self, reader: LanceReader) -> list[Problem]:
         misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
         problems = audit(reader, self.registry, self.manifest.dimension)
         return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
 
-    def repair(self) -> None:
+    def repair(self) -> list[str]:
+        """Mend what can be: tables that cannot be read are dropped, to be made again from the documents.
+
+        The documents whose rows are then to be made anew are returned. Raises CorruptIndex where the documents themselves
+        cannot be read.
+        """
         with self._writing() as change:
+            damaged = change.reader.damage()
+            if DOCUMENTS in damaged:
+                raise CorruptIndex(damaged[DOCUMENTS], ANEW)
+            views = list(dict.fromkeys(change.specs[name].view for name in damaged))
+            rebuilt = change.reset(views) if views else []
+            change.drop_other_versions()
+            change.drop_search_indexes(list(change.reader.damaged_search()))
             change.drop_orphans()
             change.build_indexes()
             change.manifest = replace(change.manifest, mapped={})  # whatever they hold, they can be written again
             change.map_rows(compacted=True)
             change.commit()
+            return rebuilt
 
     # -- views that are added to documents that stand
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ log = logging.getLogger("mergewise")
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
 KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
 GROWN = 8  # times the rows that a vector index was trained on, from which it is trained anew
+_LAST_VERSION = 2**64 - 1  # manifests are named by how far they are from it
 MAPPED_IDS = 20_000  # ids whose rows are in memory at once while they are written to mapped files
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
@@ -73,6 +75,46 @@ class Change:
         missing = tuple((first, end) for first, end in missing if first < end)
         self.manifest = replace(self.manifest, views={**self.manifest.views, view: ViewState(settings, missing)})
         self.specs = specs_of(self.manifest, self.registry)
+
+    def reset(self, views: Sequence[str]) -> list[str]:
+        """Leave out the tables of views that are to be made again, and give the documents whose rows have to be.
+
+        A view beside the first one is built from what is whole, like one that is added. Without the first one nothing
+        is: then all of them go, and every document is made anew.
+        """
+        first = next(iter(self.manifest.views))
+        gone = list(self.manifest.views) if first in views else list(views)
+        names = {table.name for view in gone for table in self.tables_of(view)}
+        for view in gone if first not in views else ():
+            self.set_view(view, self.manifest.views[view].settings, ((0, self.manifest.next_number),))
+        mapped = {name: of for name, of in self.manifest.mapped.items() if name not in names}
+        trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
+        tables = {name: of for name, of in self.manifest.tables.items() if name not in names}
+        self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained)
+        for name in names:
+            shutil.rmtree(self.directory / f"{name}.lance", ignore_errors=True)
+        self.commit()
+        self.reader = LanceReader(self.directory, self.manifest, self.registry)
+        return [row["id"] for row in self.reader.standing_all()] if first in views else []
+
+    def drop_other_versions(self) -> None:
+        """Forget all versions but those that are part of the index: one of them that is damaged stops every later change."""
+        for name, version in self.manifest.tables.items():
+            folder = self.directory / f"{name}.lance" / "_versions"
+            kept = folder / f"{_LAST_VERSION - version:020d}.manifest"
+            if kept.exists():
+                for path in folder.iterdir():
+                    if path != kept:
+                        path.unlink(missing_ok=True)
+
+    def drop_search_indexes(self, names: Sequence[str]) -> None:
+        """Of these tables. They are made anew with `build_indexes`."""
+        for name in names:
+            table = self.table(name)
+            for index in table.list_indices():
+                table.drop_index(index.name)
+        trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
+        self.manifest = replace(self.manifest, trained=trained)
 
     def tables_of(self, view: str) -> list[Table]:
         return [spec.table for spec in self.specs.values() if spec.view == view]
@@ -182,6 +224,8 @@ class Change:
         self.table(d.DOCUMENTS).optimize(cleanup_older_than=timedelta(days=36500))
         _index(self.table(d.DOCUMENTS), "id", BTree())
         for name, spec in self.specs.items():
+            if name not in self.manifest.tables and name not in self._tables:
+                continue
             opened, table = self.table(name), spec.table
             opened.optimize(cleanup_older_than=timedelta(days=36500))
             if table.text is not None and not _has_index(opened, table.text):
@@ -263,6 +307,8 @@ class Change:
             return
         numbers = set(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_pylist())
         for name in self.specs:
+            if name not in self.manifest.tables:
+                continue
             table = self.table(name)
             docs = pa.chunked_array([_scan(table, [NUMBER], None)[NUMBER].unique()])
             orphans = set(docs.to_pylist()) - numbers

@@ -7,7 +7,6 @@ not held there is read from the table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,6 +20,7 @@ from mergewise.concurrency import Background
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
+from mergewise.store.damage import ANEW, MEND, guarded, line, reading
 from mergewise.store.lance_import import open_table
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
@@ -42,6 +42,7 @@ run, start = _LOOP.run, _LOOP.start
 _ID, _ADDRESS = "id", "_rowid"
 
 
+@guarded
 class LanceReader:
     """The `StoreReader` protocol over the versions that one manifest names."""
 
@@ -152,10 +153,13 @@ class LanceReader:
             return frozenset()
         try:
             return frozenset(run(scan(table, ["_number"], where))["_number"].to_pylist())
-        except (ValueError, RuntimeError, OSError) as error:
+        except Exception as error:
+            if where is None:
+                raise
+            self.documents()  # where they cannot be read, this says so: then the condition is not to blame
             named = ", ".join(name for name in run(table.schema()).names if not name.startswith("_"))
             raise UsageError(
-                f"the condition {where!r} was not understood: {_line(error)}", f"columns: {named}"
+                f"the condition {where!r} was not understood: {line(error)}", f"columns: {named}"
             ) from None
 
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
@@ -204,8 +208,9 @@ class LanceReader:
         return start(self._text_ranking(table, self._limited(query, k, where)))
 
     async def _text_ranking(self, table: str, query: Any) -> Ranking:
-        hits = await self._addressed(table, query, "_score").to_arrow()
-        return _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
+        with reading(self.directory, f"the table {table!r}"):
+            hits = await self._addressed(table, query, "_score").to_arrow()
+            return _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
 
     def start_vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
@@ -225,12 +230,13 @@ class LanceReader:
     async def _vector_ranking(
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
-        hits = await self._addressed(table, query, "_distance").to_arrow()
-        ids = await self._ids_of(table, hits)
-        cosines = 1.0 - hits["_distance"].to_numpy()
-        if refines:
-            cosines = await self._compared(table, column, vector, np.asarray(ids, np.int64), cosines)
-        return _best(ids, cosines.tolist())[:k]
+        with reading(self.directory, f"the table {table!r}"):
+            hits = await self._addressed(table, query, "_distance").to_arrow()
+            ids = await self._ids_of(table, hits)
+            cosines = 1.0 - hits["_distance"].to_numpy()
+            if refines:
+                cosines = await self._compared(table, column, vector, np.asarray(ids, np.int64), cosines)
+            return _best(ids, cosines.tolist())[:k]
 
     async def _compared(
         self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
@@ -360,13 +366,65 @@ class LanceReader:
         version = self.manifest.tables.get(name)
         if version is None:
             return None
-        try:
+        with reading(self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND):
             return run(_opened(self.directory, name, version))
-        except (ValueError, RuntimeError, OSError) as error:
-            raise CorruptIndex(
-                f"version {version} of the table {name!r} in {self.directory} cannot be opened: {_line(error)}",
-                "index the documents again into a new directory",
-            ) from None
+
+    # -- damage
+
+    def damage(self) -> dict[str, str]:
+        """The tables that cannot be read whole, with what their files say."""
+        found = {}
+        for name in (d.DOCUMENTS, *self._specs):
+            try:
+                with reading(self.directory, f"the table {name!r}"):
+                    if (table := self._table(name)) is not None:
+                        run(_read_through(table))
+            except CorruptIndex as error:
+                found[name] = error.message
+        return found
+
+    def damaged_search(self) -> dict[str, str]:
+        """The tables whose rows are whole, but not what finds them: the search indexes."""
+        found = {}
+        for name in (d.DOCUMENTS, *self._specs):
+            try:
+                with reading(self.directory, f"the search indexes of the table {name!r}"):
+                    if (table := self._table(name)) is not None:
+                        run(_load_indexes(table))
+            except CorruptIndex as error:
+                found[name] = error.message
+        return found
+
+    def unreadable(self, name: str) -> list[str]:
+        """The documents whose rows in this table cannot be read, found by halving."""
+        by_number = {row["_number"]: row["id"] for row in self.standing_all()}
+        return [by_number[number] for number in self._unreadable(name, sorted(by_number))]
+
+    def standing_all(self) -> list[dict[str, Any]]:
+        """Number and id of every document."""
+        table = self._table(d.DOCUMENTS)
+        return [] if table is None else run(scan(table, ["_number", "id"])).to_pylist()
+
+    def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
+        try:
+            with reading(self.directory):
+                table = self._table(name)
+                if table is None or not numbers:
+                    return []
+                run(scan(table, None, f"{NUMBER} >= {numbers[0]} and {NUMBER} <= {numbers[-1]}"))
+        except CorruptIndex:
+            if len(numbers) == 1:
+                return [numbers[0]]
+            half = len(numbers) // 2
+            return self._unreadable(name, numbers[:half]) + self._unreadable(name, numbers[half:])
+        return []
+
+    def altered(self) -> list[str]:
+        """The documents whose text is not the one that was written."""
+        table = self._table(d.DOCUMENTS)
+        if table is None or "_content" not in self._document_columns():
+            return []
+        return run(_altered(table))
 
 
 class Spec(NamedTuple):
@@ -409,6 +467,24 @@ async def _opened(directory: Path, name: str, version: int) -> AsyncTable:
     return table
 
 
+async def _read_through(table: AsyncTable) -> None:
+    """Read every row of a table, in batches."""
+    async for batch in await table.query().limit(ALL).to_batches():
+        batch.validate(full=True)
+
+
+async def _altered(table: AsyncTable) -> list[str]:
+    found: list[str] = []
+    async for batch in await table.query().select(["id", "_text", "_content"]).limit(ALL).to_batches():
+        found += [r["id"] for r in batch.to_pylist() if r["_content"] and d.content_of(r["_text"]) != r["_content"]]
+    return found
+
+
+async def _load_indexes(table: AsyncTable) -> None:
+    for index in await table.list_indices():
+        await table.prewarm_index(index.name)
+
+
 def scan(table: AsyncTable, columns: Sequence[str] | None, condition: str | None = None) -> Coroutine[Any, Any, Any]:
     """All rows that meet the condition; without `columns` whole."""
     query = table.query().limit(ALL)
@@ -447,7 +523,3 @@ def sql_strings(values: Iterable[str]) -> str:
 
 def sql_string(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
-
-
-def _line(error: Exception) -> str:
-    return re.split(r"\n|\. Valid fields", str(error).strip())[0][:200]

@@ -63,6 +63,8 @@ def read_manifest(directory: Path) -> Manifest | None:
                 "choose another --index, or an empty directory",
             ) from None
         return None
+    except UnicodeDecodeError:
+        raise _damaged(directory) from None
     except (NotADirectoryError, IsADirectoryError):
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
@@ -74,7 +76,9 @@ def _parse(text: str, directory: Path) -> Manifest:
     try:
         raw = json.loads(text)
         written_by = int(raw["format"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
+        if any(directory.glob("*.lance")):  # the tables of an index stand beside it
+            raise _damaged(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
     if written_by > FORMAT:
         raise NewerFormat(
@@ -86,11 +90,31 @@ def _parse(text: str, directory: Path) -> Manifest:
             "index the documents again into a new directory",
         )
     try:
-        return _manifest(raw if written_by == FORMAT else _upgraded(raw))
+        return _sound(_manifest(raw if written_by == FORMAT else _upgraded(raw)))
     except (TypeError, KeyError, ValueError, AttributeError):
         raise CorruptIndex(
             f"{directory / NAME} lacks fields", "index the documents again into a new directory"
         ) from None
+
+
+def _damaged(directory: Path) -> CorruptIndex:
+    return CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy, or index the documents again")
+
+
+def _sound(manifest: Manifest) -> Manifest:
+    """The manifest, if every field holds what it should. Raises ValueError."""
+    counts = [manifest.dimension, manifest.next_id, manifest.next_number]
+    counts += [*manifest.tables.values(), *manifest.trained.values()]
+    counts += [bound for view in manifest.views.values() for run in view.missing for bound in run]
+    if any(type(count) is not int or not 0 <= count < 2**62 for count in counts):
+        raise ValueError("a count that is none")
+    if not isinstance(manifest.embedder, str) or not manifest.views:
+        raise ValueError("no embedder, or no view")
+    if any(not isinstance(view.settings, dict) for view in manifest.views.values()):
+        raise ValueError("settings that are none")
+    if any(not isinstance(mapped, dict) for mapped in manifest.mapped.values()):
+        raise ValueError("files that are none")
+    return manifest
 
 
 def _manifest(raw: Mapping[str, Any]) -> Manifest:

@@ -122,10 +122,28 @@ def _looked_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
 
 def _open(path: Path) -> pa.Table | None:
     try:
-        return pa.ipc.open_file(pa.memory_map(str(path))).read_all()
-    except (OSError, pa.ArrowInvalid) as error:
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table.validate()
+        for column in table.columns:
+            for chunk in column.chunks:
+                _check_offsets(chunk)
+        return table
+    except (OSError, pa.ArrowException, ValueError) as error:
         log.info("%s cannot be read (%s): its rows come from the table", path, error)
         return None
+
+
+def _check_offsets(array: pa.Array) -> None:
+    """Offsets of texts and lists lead nowhere outside: Arrow follows them without looking. The rows themselves are not read."""
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind):
+        _, offsets, *_ = array.buffers()
+        if not len(array) or offsets is None:
+            return
+        at = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)
+        end = len(array.values) if pa.types.is_list(kind) else (array.buffers()[2].size if array.buffers()[2] else 0)
+        if at[0] < 0 or at[-1] > end or bool((at[1:] < at[:-1]).any()):
+            raise ValueError("offsets that lead outside")
 
 
 # -- writing

@@ -122,8 +122,9 @@ class MemoryStore:
     def check(self) -> list[Problem]:
         return audit(self, self.registry, self.dimension)
 
-    def repair(self) -> None:
+    def repair(self) -> list[str]:
         """Nothing to do: a change cannot be interrupted."""
+        return []
 
     def _specs(self, view: str) -> Sequence[Table]:
         return self.registry[view].tables_of(self._views[view].settings)

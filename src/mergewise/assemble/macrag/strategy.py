@@ -25,9 +25,9 @@ from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.chunks import ScoredChunk, parents, rerank, slice_view, whole
 from mergewise.assemble.shared.fragments import Candidate
 from mergewise.assemble.shared.render import Order
-from mergewise.errors import UsageError
 from mergewise.index.slices import ChunkBounds
 from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span, Step, Usage
 
@@ -36,18 +36,23 @@ DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
 
 @dataclass(frozen=True, slots=True)
 class MacRAG:
-    k1: Annotated[int, "slices retrieved"] = 100
-    k2: Annotated[int, "documents kept, and merged chunks of them"] = 7
-    alpha: Annotated[float, "`k2 * alpha` chunks are looked at before documents are ranked; 1 or more"] = 4.0
-    h: Annotated[int, "neighbours on either side that come with a chunk"] = 1
+    k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
+    k2: Annotated[int, Range(1, MOST_ROWS), "documents kept, and merged chunks of them"] = 7
+    alpha: Annotated[
+        float, Range(1, 100), "`k2 * alpha` chunks are looked at before documents are ranked; 1 or more"
+    ] = 4.0
+    h: Annotated[int, Range(0, 100), "neighbours on either side that come with a chunk"] = 1
     documents: Annotated[
         DocumentRank, "how a document's score comes of its chunks' scores; `llm` is one call of the chat model"
     ] = "max"
     views: Annotated[
         Literal["slice", "all"], "`all` ranks by the vectors of chunks and summaries too, where the index has them"
     ] = "slice"
-    reach: Annotated[float, "how many times the budget is read of what was merged; 1 or more"] = 4.0
+    reach: Annotated[float, Range(1, 1000), "how many times the budget is read of what was merged; 1 or more"] = 4.0
     order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,6 @@ class Merged:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
-    _check(parameters)
     hits = slice_view(reader).search(
         question, parameters.k1
     )  # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
@@ -79,15 +83,6 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     final = merge_neighbours(scaled, documents, reader, parameters, trace)
     candidates = within_reach(question, final, reader, budget, parameters, trace)
     return replace(pack(question, candidates, budget, models, parameters.order, trace), usage=usage)
-
-
-def _check(parameters: MacRAG) -> None:
-    if parameters.k1 < 1 or parameters.k2 < 1:
-        raise UsageError(f"macrag: k1={parameters.k1}, k2={parameters.k2}", "give 1 or more")
-    if parameters.alpha < 1:
-        raise UsageError(f"macrag: alpha={parameters.alpha}", "the scaling factor is 1 or more")
-    if parameters.reach < 1:
-        raise UsageError(f"macrag: reach={parameters.reach}", "less than the budget could not fill it: 1 or more")
 
 
 def _more_views(

@@ -54,6 +54,7 @@ from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.assemble.shared.render import Order
 from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
+from mergewise.ranges import AT_ONCE, SHARE, Range, check_fields
 from mergewise.text.lm import WordModel, background_of
 from mergewise.types import Context, Span, Step, Usage
 
@@ -66,9 +67,11 @@ class MergeRAG:
         Literal["symmetric", "asymmetric"],
         "the weakest chunk is fused with the next weakest, or onto the anchor that makes it least surprising",
     ] = "symmetric"
-    k: Annotated[int, "leaves from the search"] = 50
+    k: Annotated[int, Range(0, 1000), "leaves from the search"] = 50
     chunk_tokens: Annotated[
-        int, "leaves that touch are joined to chunks of up to so many tokens; 0: each leaf is a chunk"
+        int,
+        Range(0, 1_000_000),
+        "leaves that touch are joined to chunks of up to so many tokens; 0: each leaf is a chunk",
     ] = 0
     fusion: Annotated[
         Literal["auto", "extractive", "point", "copy"],
@@ -79,16 +82,21 @@ class MergeRAG:
         "without a reranker, S(c; q) is the relevance of the best sentence, or the paper's: the score that the search gave",
     ] = "sentence"
     schedule: Annotated[Schedule, "all pairs of a round, or one after another"] = "hierarchical"
-    at_once: Annotated[int, "merges that a chat model is asked for at the same time (B)"] = 8
+    at_once: Annotated[int, AT_ONCE, "merges that a chat model is asked for at the same time (B)"] = 8
     guard: Annotated[bool, "the last round takes no more pairs than the budget needs"] = True
     keep: Annotated[
-        float, "extractive: the share of the pool's tokens that one level of the tree keeps, down to the budget"
+        float, SHARE, "extractive: the share of the pool's tokens that one level of the tree keeps, down to the budget"
     ] = 0.5
     refill: Annotated[
         bool, "extractive: what is left of the budget goes to the best of the sentences that were left out"
     ] = True
-    widen: Annotated[int, "after another strategy (`--then`): that one selects so many budgets' worth of text"] = 4
+    widen: Annotated[
+        int, Range(0, 100), "after another strategy (`--then`): that one selects so many budgets' worth of text"
+    ] = 4
     order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG) -> Context:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from mergewise.ranges import ROWS, SHARE, Range, check_fields
+
 MOST_HOPS = 3
 
 
@@ -12,12 +14,13 @@ MOST_HOPS = 3
 class Weave:
     """What each one means is told beside it: docs/reference.md is made from these lines."""
 
-    k: Annotated[int, "leaves from the search"] = 60
-    slices: Annotated[int, "slices from the search, in an index with the slice view"] = 0
-    hops: Annotated[int, "how often the evidence leads on to further sections, 0 to 3"] = 2
-    beam: Annotated[int, "candidates whose names are followed"] = 12
+    k: Annotated[int, ROWS, "leaves from the search"] = 60
+    slices: Annotated[int, ROWS, "slices from the search, in an index with the slice view"] = 0
+    hops: Annotated[int, Range(0, MOST_HOPS), "how often the evidence leads on to further sections, 0 to 3"] = 2
+    beam: Annotated[int, Range(0, 1000), "candidates whose names are followed"] = 12
     coverage: Annotated[
         float,
+        Range(0, 100),
         "weight of the question's aspects (its terms; in comparisons the things compared) against relevance",
     ] = 0.2
     redundancy: Annotated[bool, "near-duplicates gain nothing"] = True
@@ -27,5 +30,10 @@ class Weave:
         'along, at its price; one that begins with "It" or "She" too, where no heading names what is meant',
     ] = True
     stop: Annotated[
-        float, "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget"
+        float,
+        SHARE,
+        "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget",
     ] = 0.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)

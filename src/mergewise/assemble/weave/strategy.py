@@ -17,9 +17,8 @@ from mergewise.assemble.shared.chunks import slice_view
 from mergewise.assemble.shared.fragments import Candidate, SectionKey
 from mergewise.assemble.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.assemble.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
-from mergewise.assemble.weave.parameters import MOST_HOPS, Weave
+from mergewise.assemble.weave.parameters import Weave
 from mergewise.assemble.weave.selection import CONSIDERED, select
-from mergewise.errors import UsageError
 from mergewise.index.slices import ChunkBounds, SliceHit
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Evidence, LeafSentences, Step
@@ -35,8 +34,6 @@ def assemble(
     parameters: Weave,
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Context:
-    if parameters.hops > MOST_HOPS:
-        raise UsageError(f"weave: hops cannot be {parameters.hops}", f"0 to {MOST_HOPS}")
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights)
     if not candidates.sentences:

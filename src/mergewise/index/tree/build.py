@@ -14,11 +14,14 @@ from itertools import groupby, pairwise
 from typing import Annotated, NamedTuple
 
 from mergewise.protocols import TokenCounter
+from mergewise.ranges import Range, check_fields
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
 from mergewise.text.units import Unit, split_units
 from mergewise.types import Document, Heading, Lead, Leaf, Section, Sentence
+
+_SIZE = Range(1, 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,15 @@ class TreeSettings:
     Leaves have two sizes, since half a sentence is worth little.
     """
 
-    leaf_tokens: Annotated[int, "sentences are put together in a leaf up to this size; a longer one stands alone"] = 64
-    max_leaf_tokens: Annotated[int, "a sentence above this size is split"] = 160
-    section_tokens: Annotated[int, "a stretch without headings above this size is divided at blank lines"] = 384
-    min_section_tokens: Annotated[int, "neighbouring sections are joined up to this size"] = 96
+    leaf_tokens: Annotated[
+        int, _SIZE, "sentences are put together in a leaf up to this size; a longer one stands alone"
+    ] = 64
+    max_leaf_tokens: Annotated[int, _SIZE, "a sentence above this size is split"] = 160
+    section_tokens: Annotated[int, _SIZE, "a stretch without headings above this size is divided at blank lines"] = 384
+    min_section_tokens: Annotated[int, Range(0, 1_000_000), "neighbouring sections are joined up to this size"] = 96
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)

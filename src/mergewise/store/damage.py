@@ -1,0 +1,87 @@
+"""What the database's errors mean: every error that leaves the store on disk is one of ours.
+
+LanceDB and Arrow tell of damaged files by errors of any kind: ValueError, RuntimeError, OSError, and a panic of Rust code,
+which is not even an `Exception`. What a machine lacks (room on the disk, a permission) is no damage, and says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from functools import wraps
+from inspect import isfunction
+from pathlib import Path
+from typing import Any, TypeVar
+
+from mergewise.errors import CorruptIndex, MergewiseError, StoreError
+
+Kind = TypeVar("Kind")
+
+MEND = "`mergewise check --repair` mends what can be mended"
+ANEW = "index the documents again into a new directory"
+_PASSED_ON = (
+    *(MergewiseError, KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError, ImportError, Warning),
+    *(asyncio.CancelledError, CancelledError),
+)
+_MACHINE = {
+    "no space left": "make room on the disk",
+    "disk quota": "make room on the disk",
+    "permission denied": "check the permissions of the directory",
+    "read-only file system": "the directory is on a file system that cannot be written",
+    "too many open files": "close other indexes, or raise the limit (ulimit -n)",
+}
+_LONGEST = 200
+
+
+@contextmanager
+def reading(directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
+    """Whatever goes wrong within is raised as a StoreError. `what` names what was read or written."""
+    try:
+        yield
+    except BaseException as error:
+        if not _is_foreign(error):
+            raise
+        raise translated(error, directory, what, hint) from error
+
+
+def translated(error: BaseException, directory: Path, what: str = "", hint: str = MEND) -> StoreError:
+    """The error as ours: a CorruptIndex, unless it tells of the machine."""
+    reason = line(error)
+    for sign, advice in _MACHINE.items():
+        if sign in str(error).lower():
+            return StoreError(f"{directory}: {reason}", advice)
+    named = f"{what} of {directory}" if what else str(directory)
+    return CorruptIndex(f"{named} cannot be read: {reason}", hint)
+
+
+def guarded(kind: type[Kind]) -> type[Kind]:
+    """A class with a `directory`, of which every public method raises errors of ours alone."""
+    for name, member in list(vars(kind).items()):
+        if isfunction(member) and not name.startswith("_"):
+            setattr(kind, name, _guarded(member))
+    return kind
+
+
+def line(error: BaseException) -> str:
+    """The first line of what an error says."""
+    said = re.split(r"\n|\. Valid fields|, /(?:root|rustc|home)/", str(error).strip())[0]
+    return said[:_LONGEST] or type(error).__name__
+
+
+def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with reading(self.directory):
+            return method(self, *args, **kwargs)
+
+    return call
+
+
+def _is_foreign(error: BaseException) -> bool:
+    """An error of the database, of Arrow, or of ours reading what makes no sense; a panic of Rust is no `Exception`."""
+    if isinstance(error, _PASSED_ON):
+        return False
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

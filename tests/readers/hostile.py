@@ -1,0 +1,33 @@
+"""Readers that misbehave, for the process apart: each file says in its name what its reader does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from mergewise.readers import read
+from mergewise.types import Document
+
+
+def read_hostile(path: Path, *, id: str | None = None) -> Document:
+    if path.stem == "kills":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if path.stem == "leaves":
+        os._exit(7)
+    if path.stem == "sleeps":
+        time.sleep(600)
+    while path.stem == "loops":
+        pass
+    if path.stem == "swallows":
+        bytearray(8_000_000_000)
+    if path.stem == "prints":
+        os.write(1, b'{"id": "forged"}\n')
+        sys.stdout.write("noise\n")
+        sys.stdout.flush()
+    if path.stem == "breaks":
+        os.close(1)
+        raise SystemExit(0)
+    return Document(f"{os.getpid()}", read(path, id=id).text)

@@ -1,0 +1,125 @@
+"""Files read in a process apart: the same documents, and what kills, loops or swallows memory fails alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from docx import Document as Docx
+
+import mergewise
+from mergewise.errors import ReadError, UsageError
+from mergewise.readers import SUFFIXES, read
+from mergewise.readers.apart import APART, Limits, ReaderApart, reader_within
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are those of POSIX")
+
+
+@pytest.fixture
+def hostile() -> Iterator[ReaderApart]:
+    reader = ReaderApart(Limits(seconds=5, memory_mb=2000), "tests.readers.hostile:read_hostile")
+    yield reader
+    reader.close()
+
+
+def file(folder: Path, name: str) -> Path:
+    path = folder / f"{name}.txt"
+    path.write_text("Cats eat fish.")
+    return path
+
+
+def write_docx(path: Path, text: str = "Cats eat fish.") -> Path:
+    made = Docx()
+    made.core_properties.title = "Cats"
+    made.add_heading("Food", 1)
+    made.add_paragraph(text)
+    made.add_table(2, 2)
+    made.save(str(path))
+    return path
+
+
+def test_one_process_reads_file_after_file(hostile: ReaderApart, tmp_path: Path) -> None:
+    ids = {hostile.read(file(tmp_path, f"good{i}")).id for i in range(5)}
+    assert len(ids) == 1 and ids != {str(os.getpid())}
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("kills", "killed by SIGSEGV"),
+        ("leaves", r"ended the process that read it \(exit 7\)"),
+        ("breaks", "ended the process that read it"),
+        ("swallows", "more than 2000 MB"),
+    ],
+)
+def test_a_reader_that_ends_its_process_fails_its_file_alone(
+    hostile: ReaderApart, tmp_path: Path, name: str, reason: str
+) -> None:
+    before = hostile.read(file(tmp_path, "good")).id
+    with pytest.raises(ReadError, match=reason):
+        hostile.read(file(tmp_path, name))
+    after = hostile.read(file(tmp_path, "good"))
+    assert after.text == "Cats eat fish." and (after.id == before) is (name == "swallows")
+
+
+@pytest.mark.parametrize("name", ["loops", "sleeps"])
+def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, name: str) -> None:
+    hostile = ReaderApart(Limits(seconds=1.5), "tests.readers.hostile:read_hostile")
+    try:
+        with pytest.raises(ReadError, match=r"took more than 1\.5 seconds"):
+            hostile.read(file(tmp_path, name))
+        assert hostile.read(file(tmp_path, "good")).text == "Cats eat fish."
+    finally:
+        hostile.close()
+
+
+def test_what_a_parser_prints_is_no_answer(hostile: ReaderApart, tmp_path: Path) -> None:
+    assert hostile.read(file(tmp_path, "prints")).text == "Cats eat fish."
+    assert hostile.read(file(tmp_path, "good")).text == "Cats eat fish."
+
+
+def test_the_documents_are_those_that_are_read_here(tmp_path: Path) -> None:
+    path = write_docx(tmp_path / "a.docx")
+    (tmp_path / "b.docx").write_bytes(b"PK\x03\x04 no archive")
+    with reader_within(Limits()) as reader:
+        here, there = read(path, id="x"), reader(path, id="x")
+        assert there == here and type(there.metadata) is type(here.metadata)
+        with pytest.raises(ReadError) as error:
+            reader(tmp_path / "b.docx")
+        with pytest.raises(ReadError) as same:
+            read(tmp_path / "b.docx")
+        assert error.value.message == same.value.message
+        assert reader(file(tmp_path, "plain")).text == "Cats eat fish."
+
+
+def test_nothing_of_the_working_directory_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(3)")
+    (tmp_path / "mergewise.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    with reader_within(Limits()) as reader:
+        assert "Cats eat fish." in reader(write_docx(tmp_path / "a.docx")).text
+
+
+def test_an_index_goes_on_after_a_file_that_killed_its_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReaderApart.__init__, "__defaults__", ("tests.readers.hostile:read_hostile",))
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    for name in ("a", "kills", "z"):
+        write_docx(folder / f"{name}.docx", f"The file {name} is about cats.")
+    (folder / "plain.txt").write_text("Dogs bark.")
+    index = mergewise.open(tmp_path / "index", embedder="none")
+    report = index.add(folder, limits=Limits(seconds=30))
+    assert report.added == 3
+    (failure,) = report.failed
+    assert failure.source.endswith("kills.docx") and "SIGSEGV" in failure.reason
+    assert index.check() == []
+
+
+def test_limits_have_ranges_and_formats_are_those_that_are_read() -> None:
+    assert set(SUFFIXES) >= APART
+    for wrong in ({"seconds": 0}, {"seconds": float("inf")}, {"memory_mb": 1}, {"memory_mb": None}):
+        with pytest.raises(UsageError):
+            Limits(**wrong)  # type: ignore[arg-type]

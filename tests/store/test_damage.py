@@ -1,0 +1,214 @@
+"""Damaged files of an index: every call ends well or in CorruptIndex, `check` says what is concerned, `repair` mends it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support import HashEmbedder
+
+import mergewise
+from mergewise.errors import CorruptIndex, StoreError, UsageError
+from mergewise.protocols import Embedder
+from mergewise.store.damage import reading
+from mergewise.store.lance import ALTERED
+from mergewise.types import Document
+
+QUESTION = "Who built the lighthouse of Norr?"
+WORDS = "lighthouse sea town Norr Ella Stone builder mason harbour tide wall bridge".split()
+DAMAGES = ("bit", "bits", "cut", "empty", "gone")
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+
+
+def document(number: int) -> Document:
+    pick = random.Random(number)
+    parts = (" ".join(pick.choice(WORDS) for _ in range(40)).capitalize() + "." for _ in range(3))
+    return Document(
+        f"d{number}", "\n\n".join(f"# Part {i}\n\n{part}" for i, part in enumerate(parts)), f"Place {number}"
+    )
+
+
+@pytest.fixture(scope="module", params=["none", "hash"])
+def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Embedder | None]:
+    """An index with a history: two changes and a removal, all views."""
+    embedder = HashEmbedder() if request.param == "hash" else None
+    directory = tmp_path_factory.mktemp("whole") / "index"
+    index = mergewise.open(directory, embedder=embedder or "none", views=("leaf", "slice"))
+    index.add([document(i) for i in range(4)])
+    index.add([document(i) for i in range(4, 7)])
+    index.remove(["d2"])
+    assert index.check() == []
+    index.close()
+    return directory, embedder
+
+
+def kind_of(path: Path, directory: Path) -> str:
+    """A kind of file: the table and the folder in it, or the mapped file's kind; names hold random parts."""
+    parts = path.relative_to(directory).parts
+    if parts[0] == "mapped":
+        return "mapped/" + parts[1].rpartition("-")[0]
+    return "/".join(parts[:2]) + path.suffix if len(parts) > 1 else parts[0]
+
+
+def spoil(path: Path, damage: str, pick: random.Random) -> None:
+    content = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "empty":
+        path.write_bytes(b"")
+    elif damage == "cut":
+        path.write_bytes(content[: pick.randrange(max(1, len(content)))])
+    else:
+        for _ in range(1 if damage == "bit" else 20):
+            content[pick.randrange(len(content))] ^= 1 << pick.randrange(8)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_damage_of_any_file_is_told_and_never_anything_else(
+    whole: tuple[Path, Embedder | None], tmp_path: Path, seed: int
+) -> None:
+    directory, embedder = whole
+    kinds: dict[str, list[Path]] = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file() and path.name != ".lock" and path.stat().st_size:
+            kinds.setdefault(kind_of(path, directory), []).append(path.relative_to(directory))
+    assert {"manifest.json", "documents.lance/data.lance", "mapped/leaf-rows"} <= set(kinds)
+    told = mended = 0
+    for kind, paths in kinds.items():
+        if "_transactions" in kind and seed == 0:
+            continue  # nothing reads them
+        pick = random.Random(f"{kind} {seed}")
+        copy = tmp_path / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(directory, copy)
+        path, damage = pick.choice(paths), pick.choice(DAMAGES)
+        spoil(copy / path, damage, pick)
+        corrupt, left = tried(copy, embedder)
+        told += corrupt
+        mended += not left
+        if "documents.lance" not in kind and kind != "manifest.json":
+            assert not left, (path, damage, left)
+    assert told and mended > 10
+
+
+def tried(directory: Path, embedder: Embedder | None) -> tuple[bool, list[str]]:
+    """Whether anything ended in CorruptIndex, and what a repair leaves. Any other error is raised as it is."""
+    corrupt = False
+    try:
+        index = mergewise.open(directory, embedder=embedder, create=False)
+    except CorruptIndex as error:
+        assert error.hint
+        return True, [error.message]
+    except (UsageError, StoreError) as error:  # the manifest is gone, or says something else now
+        return True, [error.message]
+    calls = (
+        lambda: index.context(QUESTION, where="title != 'x'"),
+        lambda: index.context(QUESTION, strategy="macrag"),
+        lambda: index.ask(QUESTION),
+        lambda: [index.documents(), index.document("d1"), len(index), repr(index)],
+    )
+    for call in calls:
+        try:
+            call()
+        except CorruptIndex as error:
+            assert error.hint
+            corrupt = True
+    problems = index.check()
+    assert not corrupt or problems, "what cannot be read is found by check"
+    left = index.check(repair=True)
+    if not left:
+        assert index.context(QUESTION).passages and sorted(d.id for d in index.documents()) == [
+            "d0",
+            "d1",
+            "d3",
+            "d4",
+            "d5",
+            "d6",
+        ]
+    return corrupt, [problem.what for problem in left]
+
+
+def tables(directory: Path, name: str) -> list[Path]:
+    return sorted((directory / f"{name}.lance" / "data").iterdir())
+
+
+def copied(whole: tuple[Path, Embedder | None], tmp_path: Path) -> tuple[Path, mergewise.Index]:
+    directory, embedder = whole
+    shutil.copytree(directory, tmp_path / "index")
+    return tmp_path / "index", mergewise.open(tmp_path / "index", embedder=embedder, create=False)
+
+
+def contents(index: mergewise.Index) -> tuple[object, ...]:
+    """What an index holds, whatever the ids of its rows."""
+    reader = index.store.reader()
+    stored = reader.stored([f"d{i}" for i in range(7)])
+    leaves = {row.document.id: [(leaf.start, leaf.end, leaf.text) for leaf in row["leaf"]] for row in stored}
+    return reader.row_counts(), leaves, {row.document.id: row.document.text for row in stored}
+
+
+@pytest.mark.parametrize("table", ["leaf", "section", "name", "chunk", "slice"])
+def test_check_names_the_table_and_the_documents_and_repair_makes_it_again(
+    whole: tuple[Path, Embedder | None], tmp_path: Path, table: str
+) -> None:
+    directory, index = copied(whole, tmp_path)
+    before = contents(index)
+    for path in tables(directory, table):
+        path.unlink()
+    problems = index.check()
+    assert any(f"table '{table}'" in problem.what and problem.doc_id is None for problem in problems)
+    concerned = {problem.doc_id for problem in problems if f"table '{table}'" in problem.what} - {None}
+    assert concerned and concerned <= {"d0", "d1", "d3", "d4", "d5", "d6"}
+    assert index.check(repair=True) == []
+    assert contents(index) == before
+    assert index.context(QUESTION).passages and index.context(QUESTION, strategy="macrag").passages
+    index.add(document(9))
+    assert index.check() == []
+
+
+def test_without_the_documents_it_is_said_what_to_do(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
+    directory, index = copied(whole, tmp_path)
+    for path in tables(directory, "documents"):
+        path.unlink()
+    for repair in (False, True):
+        (said, *_) = index.check(repair=repair)
+        assert "'documents'" in said.what and "index the documents again" in said.what
+
+
+def test_a_text_that_changed_on_the_disk_is_found_and_not_taken_for_good(
+    whole: tuple[Path, Embedder | None], tmp_path: Path
+) -> None:
+    directory, index = copied(whole, tmp_path)
+    written = index.document("d1").text[:60].encode()
+    found = [path for path in tables(directory, "documents") if written in path.read_bytes()]
+    if not found:
+        pytest.skip("the texts are stored compressed")
+    content = found[0].read_bytes()
+    found[0].write_bytes(content.replace(written, written.replace(b"Part", b"Past"), 1))
+    for repair in (False, True):
+        assert (ALTERED, "d1") in [(problem.what, problem.doc_id) for problem in index.check(repair=repair)]
+    index.add(document(1), Document("d1", document(1).text + " ", "Place 1"))
+    assert index.add(Document("d1", "Ella Stone built it.", "Place 1")).replaced == 1
+    assert index.check() == []
+
+
+def test_what_the_machine_lacks_is_no_damage(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="make room") as error, reading(tmp_path):
+        raise OSError(28, "No space left on device")
+    assert not isinstance(error.value, CorruptIndex)
+
+
+def test_a_panic_of_rust_is_damage_and_an_interrupt_is_not(tmp_path: Path) -> None:
+    panic = type("PanicException", (BaseException,), {})
+    with pytest.raises(CorruptIndex, match="out of bounds"), reading(tmp_path):
+        raise panic("index out of bounds")
+    with pytest.raises(KeyboardInterrupt), reading(tmp_path):
+        raise KeyboardInterrupt
+
+
+def test_a_wrong_condition_is_not_taken_for_damage(whole: tuple[Path, Embedder | None], tmp_path: Path) -> None:
+    _, index = copied(whole, tmp_path)
+    with pytest.raises(UsageError, match="was not understood"):
+        index.context(QUESTION, where="nothing = 1")
