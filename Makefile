@@ -1,7 +1,7 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          every check, the same ones as in CI
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
-# make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills instead of 20
+# make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills, 20 times the damage
 
 PYTHON ?= python3.11
 VENV   := .venv
@@ -18,7 +18,7 @@ demo: $(VENV)/.installed
 	$(BIN)/mergewise demo $(DOCS) $(if $(QUESTION),--question "$(QUESTION)")
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 lint: $(VENV)/.installed
 	$(BIN)/ruff check .
@@ -41,6 +41,7 @@ bench: $(VENV)/.installed
 
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py
+	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -231,7 +231,7 @@ def test_scores_of_no_number_are_refused() -> None:
 
 @pytest.mark.parametrize("scores", [[0.5, 3.0, 0.1], [0.2, -4.0, 0.9], [1.0, 1.0001, 0.0], [60.0, 900.0, -900.0]])
 def test_scores_beyond_zero_and_one_come_into_the_interval_in_their_order(scores: list[float]) -> None:
-    squashed = unit_interval(scores)
+    squashed = unit_interval(scores, "logits")
     assert squashed.min() >= 0 and squashed.max() <= 1
     assert list(squashed.argsort(kind="stable")) == sorted(range(3), key=lambda i: scores[i])
 

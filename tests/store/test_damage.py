@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from pathlib import Path
@@ -19,7 +20,7 @@ from mergewise.types import Document
 QUESTION = "Who built the lighthouse of Norr?"
 WORDS = "lighthouse sea town Norr Ella Stone builder mason harbour tide wall bridge".split()
 DAMAGES = ("bit", "bits", "cut", "empty", "gone")
-SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))]
+SEEDS = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(int(os.environ.get("MERGEWISE_DAMAGES", "1")))]
 
 
 def document(number: int) -> Document:

@@ -48,7 +48,7 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"
     if isinstance(error, openai.APITimeoutError):
         hint = f"{base_url} did not answer in time: give it more, or ask for less"
-    elif isinstance(error, openai.APIStatusError) and error.status_code in REDIRECTS:
+    elif getattr(error, "status_code", None) in REDIRECTS and isinstance(error, openai.APIStatusError):
         elsewhere = error.response.headers.get("location", "another address")
         hint = f"{base_url} leads to {elsewhere}, which is not followed: set OPENAI_BASE_URL if that is the endpoint"
     elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
