@@ -22,7 +22,7 @@ class Leads:
             wanted = {leaf for i in fresh for leaf, _ in self._of(i) if leaf not in self._leaves}
             if not wanted:
                 break
-            read = reader.sentences(sorted(wanted))
+            read = reader.leaves(sorted(wanted))
             self._leaves |= read
             fresh = read
 
