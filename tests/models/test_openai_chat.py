@@ -123,8 +123,6 @@ def test_a_lost_connection_is_tried_again(connect: Connect) -> None:
 @pytest.mark.parametrize("form", ["seconds", "date"])
 def test_the_pause_that_the_endpoint_asks_for_is_kept(connect: Connect, form: str) -> None:
     after = "1" if form == "seconds" else formatdate(time.time() + 2, usegmt=True)
-    if "GMT" in after:
-        after = formatdate(time.time() + 2, usegmt=True)
     _, chat = connect([Turn(status=429, headers={"Retry-After": after}), "good"])
     started = time.monotonic()
     assert run(chat.complete(QUESTION)).text == "good"
