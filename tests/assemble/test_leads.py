@@ -64,3 +64,16 @@ def test_an_announcement_does_not_come_alone() -> None:
     reader = ScriptedReader(store, {leaf.id: 1.0 for leaf in store.stored(["d"])[0]["leaf"]})
     found = assemble("weave", "frobnicator", reader, 400, Models(count_tokens))
     assert "frobnicator so:" in found.text and "step_0(" in found.text
+
+
+@pytest.mark.parametrize("spec", STRATEGIES)
+def test_markup_that_says_nothing_is_never_shown(spec: str) -> None:
+    text = "# Ducks\n\n![a duck! on a pond](images/duck.png)\n\n# Geese\n\n" + "Geese fly south in autumn. " * 12
+    embedder = HashEmbedder()
+    store = memory_store([Document(id="d", title="Birds", text=text)], embedder)
+    leaves = store.stored(["d"])[0]["leaf"]
+    reader = ScriptedReader(store, {leaf.id: 1 / rank for rank, leaf in enumerate(leaves, 1)})
+    for budget in range(8, 120, 4):
+        found = assemble(spec, "ducks geese", reader, budget, Models(count_tokens))
+        if spec != "auto-merge(mode=auto)":  # which may show the whole document, as it is
+            assert "!" not in found.text and "duck.png" not in found.text

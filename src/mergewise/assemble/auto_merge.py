@@ -214,9 +214,11 @@ def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, t
 
 
 def _distinct(hits: Sequence[Hit]) -> list[Hit]:
-    """The hits, a leaf that comes twice only once, at its better score."""
+    """The hits that say something, a leaf that comes twice only once, at its better score."""
     best: dict[int, Hit] = {}
     for hit in hits:
+        if not hit.row.sentences:
+            continue
         if hit.row.id not in best or hit.score > best[hit.row.id].score:
             best[hit.row.id] = hit
     return list(best.values())

@@ -28,7 +28,7 @@ class TopK:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
-    hits = reader.search(question, parameters.k)
+    hits = [hit for hit in reader.search(question, parameters.k) if hit.row.sentences]  # others hold mark-up alone
     leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
     candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mergewise.assemble.shared.fragments import Candidate, Fragment, SectionKey, uncovered
 from mergewise.assemble.shared.render import Order, heading_cost_line, passages_of, render
 from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter
+from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
 
@@ -141,9 +142,12 @@ class _Plan:
 
 
 def _beginnings(fragment: Fragment) -> Iterator[Fragment]:
-    """The fragment cut off after each of its sentences but the last, the longest piece first."""
-    for _, end in reversed(split_sentences(_visible(fragment))[:-1]):
-        yield fragment.cut(fragment.start, fragment.visible[0] + end)
+    """The fragment cut off after each of its sentences but the last, the longest piece first; none that says nothing."""
+    text = _visible(fragment)
+    plain = readable(text)
+    for _, end in reversed(split_sentences(text)[:-1]):
+        if says_something(plain[:end]):
+            yield fragment.cut(fragment.start, fragment.visible[0] + end)
 
 
 def _heading(fragment: Fragment) -> str:
