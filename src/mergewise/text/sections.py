@@ -9,7 +9,7 @@ from itertools import takewhile
 from mergewise.types import Heading
 
 _ATX = re.compile(
-    r"^[ ]{0,3}(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*\n)*?[ ]{0,3}(?P=fence)[`~]*[ \t]*(?:\n|\Z)"
+    r"^[ ]{0,3}(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ ]{0,3}(?P=fence)[`~]*[ \t]*(?:\n|\Z)"
     r"|^[ ]{0,3}(?P<marks>\#{1,6})[ \t]+(?P<title>[^\n]*?)(?:[ \t]+\#+)?[ \t]*(?:\n|\Z)",
     re.MULTILINE,
 )

@@ -16,7 +16,7 @@ import sentencex
 # The beginning of a block, or the whole of a block that is not prose: code, a table row, a heading, a rule.
 _BLOCK = re.compile(
     r"""
-      ^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)  # a fenced code block
+      ^[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)  # a fenced code block
     | ^(?P<blank>[ \t]*\n)                                                        # a blank line
     | ^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)              # a list item
     | ^[ \t]*\|[^\n]*(?:\n|\Z)                                                    # a table row

@@ -337,9 +337,10 @@ def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
     while at < len(units):
         upto = at + 1
         while at in open_units and upto < len(units) and (lead := units[upto].lead) is not None and lead >= at:
+            if units[upto].end - units[at].start > SHORT:
+                upto = at + 1
+                break
             upto += 1
-        if units[upto - 1].end - units[at].start > SHORT:
-            upto = at + 1
         lead = units[at].lead
         now |= dict.fromkeys(range(at, upto), len(joined))
         joined.append(Unit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
