@@ -176,8 +176,13 @@ def test_what_each_mode_sends(ask: Ask, mode: str) -> None:
 
 
 def test_extraction_and_thinking_run_together(ask: Ask) -> None:
-    """Three rounds of 0.15 seconds (thinking, judging, answering), with the extraction beside the first."""
-    _, server = ask("r&b-e&f")
+    """The endpoint answers neither before it has been asked for both; judging and answering come after them."""
+
+    def paired(messages: Sequence[Message]) -> Turn:
+        turn = play(messages)
+        return replace(turn, together=2) if kind(messages) in ("extract", "think") else turn
+
+    _, server = ask("r&b-e&f", script=paired)
     assert {kind(asked) for asked in server.asked[:2]} == {"extract", "think"}
     assert [kind(asked) for asked in server.asked[2:]] == ["judge"] * 3 + ["answer"]
 
