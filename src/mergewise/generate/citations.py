@@ -114,10 +114,6 @@ class Locator:
             return ()
         return markdown_headings(document.text) if document.outline is None else document.outline
 
-    def is_heading(self, span: Span) -> bool:
-        """Whether the span lies in a heading, which names what is said below it and says nothing itself."""
-        return any(heading.start <= span.start and span.end <= heading.end for heading in self._outline(span.doc_id))
-
     def citation(self, number: int, text: str, span: Span) -> Citation:
         document = self._document(span.doc_id)
         title = document.title if document else ""
