@@ -95,7 +95,9 @@ def open(
     directory = _directory(path)
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     store = LanceStore(directory, VIEWS)
-    if read_manifest(directory) is None:
+    known = read_manifest(directory)
+    _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
+    if known is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
         store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted), VIEWS)
@@ -136,6 +138,20 @@ def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str
                 f"the settings of the view {view.name!r} are {view.settings.__name__}", "see docs/guide.md"
             )
     return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
+
+
+def _spec_of(given: str | Embedder | None) -> str:
+    """The spec of a new index's embedder."""
+    return EMBEDDER if given is None else given if isinstance(given, str) else given.spec
+
+
+def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
+    """Some views cannot be made without vectors."""
+    lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
+    if lacking:
+        raise UsageError(
+            f"the view {lacking[0]!r} needs an embedder, and this index has none", "index into another directory with one"
+        )
 
 
 def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None]) -> Manifest:

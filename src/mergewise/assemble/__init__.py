@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
-from mergewise.assemble import auto_merge, longrag, macrag, mergerag, sentence, topk, weave
+from mergewise.assemble import auto_merge, chunked, longrag, macrag, mergerag, sentence, topk, weave
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.specs import assignments, split_spec, split_specs, with_new_names, with_parameters
 from mergewise.assemble.weave import evidence_in
@@ -50,6 +51,12 @@ STRATEGIES: dict[str, Strategy] = {
         auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
     ),
     "dos": Strategy(topk.assemble, topk.TopK(order="document"), "the best leaves in the order of their documents"),
+    "fixed": Strategy(
+        partial(chunked.assemble, "fixed"),
+        chunked.Chunked(),
+        "the best chunks of a fixed size until the budget is full",
+        views=("fixed",),
+    ),
     "longrag": Strategy(
         longrag.assemble, longrag.LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",)
     ),
@@ -67,6 +74,18 @@ STRATEGIES: dict[str, Strategy] = {
         mergerag.MergeRAG(),
         "the weakest chunks are fused with each other until the budget holds them",
         mergerag.merge_context,
+    ),
+    "pic": Strategy(
+        partial(chunked.assemble, "pic"),
+        chunked.Chunked(),
+        "the best chunks that were grouped around a summary (PIC) until the budget is full",
+        views=("pic",),
+    ),
+    "semantic": Strategy(
+        partial(chunked.assemble, "semantic"),
+        chunked.Chunked(),
+        "the best chunks that end where the topic changes until the budget is full",
+        views=("semantic",),
     ),
     "sentence": Strategy(sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),

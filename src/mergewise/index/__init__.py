@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mergewise.index import slices, tree
+from mergewise.index import chunks, slices, tree
 from mergewise.store.views import View
 
 __all__ = ["VIEWS"]
@@ -10,5 +10,8 @@ __all__ = ["VIEWS"]
 VIEWS: dict[str, View] = {
     "leaf": tree.VIEW,
     "slice": slices.VIEW,
+    "fixed": chunks.FIXED_VIEW,
+    "semantic": chunks.SEMANTIC_VIEW,
+    "pic": chunks.PIC_VIEW,
 }
 """By the names that `--views` takes. A view is built from the document and the rows of those before it."""

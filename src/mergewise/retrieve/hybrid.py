@@ -111,8 +111,10 @@ class HybridReader:
 
     # -- RowReader
 
-    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fused(*self._both_searches(question, k, table, column), k)
+    def rank_rows(
+        self, question: str, k: int, table: str, column: str = "vector", weight: float | None = None
+    ) -> Ranking:
+        return self._fused(*self._both_searches(question, k, table, column), k, weight)
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         return self._store.rows(table, record, ids)
@@ -152,9 +154,11 @@ class HybridReader:
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _fused(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
+    def _fused(self, text: Ranking, vector: Ranking, k: int, weight: float | None = None) -> list[tuple[int, float]]:
         if self._embedder is None:
             fused = convex(text, vector, 0.0)
+        elif weight is not None:
+            fused = convex(text if weight < 1 else (), vector if weight > 0 else (), weight)
         elif self._search.fusion == "reciprocal-rank":
             fused = reciprocal_rank([text, vector])
         else:

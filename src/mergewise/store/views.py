@@ -40,7 +40,7 @@ class View:
     settings, dimension)` tells what is wrong with one document's rows of this view. `reader(rows)` is what a question
     can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
     step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
-    model is named.
+    model is named. An index without an embedder is refused a view that `needs_embedder`, before anything is written.
     """
 
     name: str
@@ -51,6 +51,7 @@ class View:
     reader: Callable[[RowReader], Any]
     batch: int = 64
     with_chat: Mapping[str, Any] = field(default_factory=dict)
+    needs_embedder: bool = False
 
     def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
         """`settings` as they are kept in the manifest."""

@@ -1,0 +1,87 @@
+"""Chunks by rank until the budget is full: the baselines Fixed-Size, Semantic and PIC of M-RAG (section 3.1), over their views.
+
+The three differ in nothing but where documents were cut (`mergewise.index.chunks`): one retriever, one order, one budget, as in
+the paper. Where we differ from it, and why:
+- the retriever is that of every strategy here, hybrid search; `search=vectors` compares vectors alone, as the paper does;
+- heading lines count against the budget, and the budget is never exceeded. A chunk that does not fit is passed over, as in
+  `topk`; `overflow=end` ends the selection there, as in the paper, with the first sentences of the chunk that would exceed it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.fragments import Candidate, Fragment
+from mergewise.assemble.shared.render import Order
+from mergewise.errors import UsageError
+from mergewise.index.chunks import ChunkReader, TextChunk
+from mergewise.protocols import IndexReader
+from mergewise.ranges import ROWS, check_fields
+from mergewise.text.markup import readable, says_something
+from mergewise.types import Context, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Chunked:
+    k: Annotated[int, ROWS, "chunks that are looked at; the budget usually ends the selection first"] = 50
+    order: Order = "document"
+    search: Annotated[
+        Literal["hybrid", "vectors"], "full text and vectors, as the index was opened, or vectors alone"
+    ] = "hybrid"
+    overflow: Annotated[
+        Literal["skip", "end"],
+        "what a chunk does that does not fit: smaller ones after it are tried, or it ends the selection with its first sentences",
+    ] = "skip"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(
+    view: str, question: str, reader: IndexReader, budget: int, models: Models, parameters: Chunked
+) -> Context:
+    """The best chunks of one of the three views."""
+    found = _found(view, question, reader, parameters)
+    trace = [Step("search", _said(found), tuple(chunk.span for chunk, _ in found))]
+    if models.reranker is not None and found:
+        scores = models.reranker.score(question, [f"{chunk.title}\n{chunk.text}".strip() for chunk, _ in found])
+        rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
+        found = sorted(rescored, key=lambda pair: (-pair[1], pair[0].id))
+        trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
+    candidates = [Candidate((_fragment(chunk),), score) for chunk, score in found]
+    context = pack(question, candidates, budget, models, parameters.order, trace)
+    if parameters.overflow == "end" and (kept := _up_to_first_skipped(candidates, context)) < len(candidates):
+        context = pack(question, candidates[:kept], budget, models, parameters.order, trace)
+    return context
+
+
+def _found(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
+    """The chunks that say something, best first."""
+    if parameters.search == "vectors" and reader.question_vector(question) is None:
+        raise UsageError("this index has no vectors", "ask with search=hybrid, which does without")
+    chunks: ChunkReader = reader.view(view)
+    weight = 1.0 if parameters.search == "vectors" else None
+    found = chunks.search(question, parameters.k, weight)
+    return [(chunk, score) for chunk, score in found if says_something(readable(chunk.text))]
+
+
+def _said(found: Sequence[tuple[TextChunk, float]]) -> str:
+    """How many chunks, and how their bounds were found."""
+    cuts = Counter(chunk.cut for chunk, _ in found)
+    ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))
+    return f"{len(found)} chunks" + (f" ({ways})" if ways else "")
+
+
+def _fragment(chunk: TextChunk) -> Fragment:
+    return Fragment(chunk.doc_id, chunk.title, chunk.headings, chunk.start, chunk.end, chunk.body, chunk.text)
+
+
+def _up_to_first_skipped(candidates: Sequence[Candidate], context: Context) -> int:
+    """How many candidates there are up to the first that did not fit, which is one of them."""
+    skipped = {step.inputs for step in context.trace if step.action == "skip"}
+    places = (i for i, candidate in enumerate(candidates) if tuple(f.span for f in candidate.fragments) in skipped)
+    return next(places, len(candidates) - 1) + 1
