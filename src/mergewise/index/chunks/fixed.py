@@ -35,15 +35,8 @@ def build(documents: Sequence[DocumentRows], settings: FixedSettings, makers: Ma
 
 def fixed_bounds(text: str, size: int, count_tokens: TokenCounter) -> list[Part]:
     """Where chunks of as many whole words as `size` tokens hold stand in the text, one after the other."""
-    words = _words(text)
+    words = [piece for word in _words(text) for piece in _pieces(text, word, size, count_tokens)]
     sizes = count_tokens([text[start:end] for start, end in words])
-    if any(tokens > size for tokens in sizes):
-        words = [
-            piece
-            for word, tokens in zip(words, sizes, strict=True)
-            for piece in _pieces(text, word, tokens, size, count_tokens)
-        ]
-        sizes = count_tokens([text[start:end] for start, end in words])
     return [(words[first][0], words[end - 1][1]) for first, end in windows(sizes, size, 0)]
 
 
@@ -53,8 +46,8 @@ def _words(text: str) -> list[Part]:
     return list(pairwise([0, *starts[1:], len(text)])) if text else []
 
 
-def _pieces(text: str, word: Part, tokens: int, size: int, count_tokens: TokenCounter) -> list[Part]:
+def _pieces(text: str, word: Part, size: int, count_tokens: TokenCounter) -> list[Part]:
     """The word itself, or pieces of at most `size` tokens."""
-    if tokens <= size:
+    if 3 * (word[1] - word[0]) <= size:  # a Korean syllable has up to three tokens, no character more
         return [word]
     return split_long(text, *word, size, lambda piece: count_tokens([piece])[0])
