@@ -41,8 +41,8 @@ SETTINGS: list[tuple[str, Any]] = [
     ("pic", PICSettings()),
     ("pic", PICSettings(group="points", sentences=3, most=20)),
 ]
-WORDS = "cat dog sat ran Rome 1999 it. was, the (of) tree\n\n## Head\n\n naïve 한국어입니다 東京は。 กรุงเทพ — <!--x--> ```\n e\u0301"
-words = st.sampled_from(WORDS.split(" "))
+WORDS = "cat dog sat ran Rome 1999 it. was, the (of) tree\n\n## Head\n\n naïve — <!--x--> ```\n e\u0301".split(" ")
+words = st.sampled_from([*WORDS, "한국어입니다", "東京は。", "กรุงเทพ"])
 texts = st.lists(words, min_size=1, max_size=200).map(" ".join).filter(lambda text: bool(text.strip()))
 TALE = "\n\n".join(
     f"## Part {i}\n\nThe tower {i} of Arden was built in {1500 + i}. Cats eat {i} fish. A river floods it."
