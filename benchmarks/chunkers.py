@@ -315,10 +315,9 @@ def timed(index: Index, names: Sequence[str], count: int, warm_up: int = 30) -> 
 
 def memory(index: Index, name: str, count: int) -> dict[str, float]:
     """What searching a table adds to this process, in MB: its own memory, and pages of files."""
-    with tempfile.TemporaryDirectory() as folder:  # what is loaded once is no part of it
-        with mergewise.open(folder, embedder=index.embedder) as other:
-            other.add(mergewise.Document("warm", "A document to warm up with."))
-            other.context("What is it for?")
+    with tempfile.TemporaryDirectory() as folder, mergewise.open(folder, embedder=index.embedder) as other:
+        other.add(mergewise.Document("warm", "A document to warm up with."))
+        other.context("What is it for?")  # what is loaded once is no part of what is measured
     searches = modes(index, name)
     asked = questions(count)
     for question in asked:
