@@ -34,7 +34,7 @@ def test_finished_cells_are_not_worked_out_again(tmp_path: Path, monkeypatch: py
     index.add(Document("d", "The tower was built by a mason. " * 9))
     options = Namespace(cache=tmp_path, half="all", limit=None)
     first = list(chunkers._cells(index, TASK, ["fixed"], [64, 128], options))
-    lines = (tmp_path / "cells.jsonl").read_text().splitlines()
+    lines = (tmp_path / "cells.jsonl").read_text().strip().splitlines()
     assert [row.answer for row in first] == [1.0, 1.0] and len(lines) == 2
     (tmp_path / "cells.jsonl").write_text(lines[0] + "\n" + lines[1][:20])  # a kill cut the second off
     asked: list[int] = []
@@ -42,6 +42,7 @@ def test_finished_cells_are_not_worked_out_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(chunkers, "evaluate", lambda *given: asked.append(given[3][0]) or plain(*given))
     again = list(chunkers._cells(index, TASK, ["fixed"], [64, 128], options))
     assert asked == [128] and again[0] == first[0]
+    assert list(chunkers._cells(index, TASK, ["fixed"], [64, 128], options)) == again and asked == [128]
     assert json.loads(lines[0])["key"][:3] == ["towers", "fixed", 64]
 
 
