@@ -4,7 +4,7 @@ The three differ in nothing but where documents were cut (`mergewise.index.chunk
 the paper. Where we differ from it, and why:
 - the retriever is that of every strategy here, hybrid search; `search=vectors` compares vectors alone, as the paper does;
 - heading lines count against the budget, and the budget is never exceeded. A chunk that does not fit is passed over, as in
-  `topk`; `overflow=end` ends the selection there, as in the paper, with the first sentences of the chunk that would exceed it.
+  `topk`; `last=end` ends the selection there, as in the paper, with the first sentences of the chunk that would exceed it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Annotated, Literal
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.assemble.shared.render import Order
-from mergewise.errors import UsageError
 from mergewise.index.chunks import ChunkReader, TextChunk
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, check_fields
@@ -32,10 +31,11 @@ class Chunked:
     search: Annotated[
         Literal["hybrid", "vectors"], "full text and vectors, as the index was opened, or vectors alone"
     ] = "hybrid"
-    overflow: Annotated[
-        Literal["skip", "end"],
-        "what a chunk does that does not fit: smaller ones after it are tried, or it ends the selection with its first sentences",
-    ] = "skip"
+    last: Annotated[
+        Literal["cut", "end"],
+        "what becomes of a chunk that does not fit: `cut` goes on to chunks that fit, and gives the rest of the budget to the "
+        "first sentences of the others; `end` ends the selection there, with its first sentences",
+    ] = "cut"
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -54,18 +54,15 @@ def assemble(
         trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
     candidates = [Candidate((_fragment(chunk),), score) for chunk, score in found]
     context = pack(question, candidates, budget, models, parameters.order, trace)
-    if parameters.overflow == "end" and (kept := _up_to_first_skipped(candidates, context)) < len(candidates):
+    if parameters.last == "end" and (kept := _up_to_first_skipped(candidates, context)) < len(candidates):
         context = pack(question, candidates[:kept], budget, models, parameters.order, trace)
     return context
 
 
 def _found(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
     """The chunks that say something, best first."""
-    if parameters.search == "vectors" and reader.question_vector(question) is None:
-        raise UsageError("this index has no vectors", "ask with search=hybrid, which does without")
     chunks: ChunkReader = reader.view(view)
-    weight = 1.0 if parameters.search == "vectors" else None
-    found = chunks.search(question, parameters.k, weight)
+    found = chunks.search(question, parameters.k, parameters.search)
     return [(chunk, score) for chunk, score in found if says_something(readable(chunk.text))]
 
 

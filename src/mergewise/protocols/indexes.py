@@ -33,13 +33,12 @@ Kept = TypeVar("Kept")
 class RowReader(Protocol):
     """What an index gives to the reader of a view: searches within the question's condition, and rows by id."""
 
-    def rank_rows(
-        self, question: str, k: int, table: str, column: str = "vector", weight: float | None = None
-    ) -> Ranking:
-        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors.
+    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
+        ...
 
-        `weight` is that of the vectors, of which 1 asks them alone and 0 the text alone; None: as the index was opened.
-        """
+    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """The same by vectors alone. UsageError for an index without an embedder."""
         ...
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:

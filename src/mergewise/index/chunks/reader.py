@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from mergewise.index.chunks.records import TextChunk
 from mergewise.protocols import RowReader
 
@@ -13,8 +15,11 @@ class ChunkReader:
         self._table = table
         self._rows = rows
 
-    def search(self, question: str, k: int, weight: float | None = None) -> list[tuple[TextChunk, float]]:
-        """The `k` best chunks with their scores, best first, by hybrid search; `weight` as in `RowReader.rank_rows`."""
-        ranking = self._rows.rank_rows(question, k, self._table, weight=weight)
+    def search(
+        self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
+    ) -> list[tuple[TextChunk, float]]:
+        """The `k` best chunks with their scores, best first, by full text and vectors, or by vectors alone."""
+        rank = self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors
+        ranking = rank(question, k, self._table)
         chunks = self._rows.rows(self._table, TextChunk, [row for row, _ in ranking])
         return [(chunks[row], score) for row, score in ranking if row in chunks]
