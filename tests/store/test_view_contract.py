@@ -14,6 +14,7 @@ from tests.support import SMALL, HashEmbedder, new_store, reader_of, rows_of
 import mergewise
 from mergewise.errors import StoreError, UsageError
 from mergewise.index import VIEWS, pipeline
+from mergewise.index.markers import MarkerSettings
 from mergewise.index.slices import SliceSettings
 from mergewise.index.tree.tables import KEY
 from mergewise.models.tokens import count_tokens
@@ -101,6 +102,7 @@ class Case:
 
 CASES = {
     "slice": Case(VIEWS["slice"], SLICES, (("slice", "vector"), ("chunk", "vector"), ("chunk", "summary_vector"))),
+    "marker": Case(VIEWS["marker"], MarkerSettings(segment=16), (("marker", "vector"),)),
     "headline": Case(OWN, HeadlineSettings(), (("headline", "vector"),)),
 }
 
@@ -285,7 +287,7 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
     index = mergewise.open(tmp_path, embedder="hash", settings={"leaf": SMALL, case.view.name: case.settings})
     index.add(DOCUMENTS)
     table, _ = case.searched[-1]
-    broken = {"headline": "text", "chunk": "text"}[table]
+    broken = {"headline": "text", "chunk": "text", "marker": "value"}[table]
     (rows,) = made(case, [CATS])
     damage = tuple(replace(row, **{broken: "Not there."}) for row in rows[table])
     rows = replace(rows, digest="", tables={**rows.tables, table: Rows(damage, rows.tables[table].columns)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mergewise.index import slices, tree
+from mergewise.index import markers, slices, tree
 from mergewise.store.views import View
 
 __all__ = ["VIEWS"]
@@ -10,5 +10,6 @@ __all__ = ["VIEWS"]
 VIEWS: dict[str, View] = {
     "leaf": tree.VIEW,
     "slice": slices.VIEW,
+    "marker": markers.VIEW,
 }
 """By the names that `--views` takes. A view is built from the document and the rows of those before it."""

@@ -1,0 +1,29 @@
+"""What can be asked of the marker view: markers by their keys, and how the markers of documents came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mergewise.index.markers.records import MARKER, Marker
+from mergewise.protocols import RowReader
+
+
+class MarkerReader:
+    """For the length of a question."""
+
+    def __init__(self, rows: RowReader) -> None:
+        self._rows = rows
+
+    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        """Ids and scores of the `k` markers whose keys fit best, by hybrid search, best first."""
+        return list(self._rows.rank_rows(question, k, MARKER.name))
+
+    def markers(self, ids: Sequence[int]) -> dict[int, Marker]:
+        """The markers with these ids, in this order. A missing id is missing in the result."""
+        return self._rows.rows(MARKER.name, Marker, ids)
+
+    def search(self, question: str, k: int) -> list[tuple[Marker, float]]:
+        """The `k` best markers with their scores, best first."""
+        ranking = self.rank(question, k)
+        found = self.markers([row for row, _ in ranking])
+        return [(found[row], score) for row, score in ranking if row in found]
