@@ -35,8 +35,8 @@ def _copy(text: str, segment: Segment) -> Draft:
     start, end = strip_span(text, segment.start, segment.end)
     if start == end:
         start, end = segment.start, segment.end
-    sentences = tuple(ValueSentence(a - start, b - start, (a, b)) for a, b, _ in segment.sentences)
-    whole = (ValueSentence(0, end - start, (start, end)),)
+    sentences = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
+    whole = (ValueSentence(0, end - start, ((start, end),)),)
     return Draft(text[start:end], text[start:end], (segment.number,), sentences or whole, "copy")
 
 
