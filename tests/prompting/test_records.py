@@ -89,8 +89,7 @@ def test_a_cut_costs_the_record_that_it_is_in(cut: int) -> None:
     )
 )
 def test_anything_is_read_without_an_error(pieces: list[str]) -> None:
-    for item in records_in("".join(pieces), FIELDS).items:
-        assert item is not None or True
+    assert isinstance(records_in("".join(pieces), FIELDS).items, tuple)
 
 
 @pytest.mark.parametrize(
