@@ -100,18 +100,3 @@ class Written(Generic[Item]):
     coverages: tuple[float, ...] = ()
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """What is still to be paid for documents: calls, tokens read, and tokens written if every answer covers what it should.
-
-    `kept` are calls whose answers are there already.
-    """
-
-    documents: int = 0
-    usage: Usage = field(default_factory=Usage)
-    kept: int = 0
-
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(self.documents + other.documents, self.usage + other.usage, self.kept + other.kept)

@@ -23,9 +23,10 @@ from typing import Generic
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
-from mergewise.index.writing.task import Estimate, Item, Policy, Rejected, Request, Source, Task, Written
+from mergewise.index.writing.task import Item, Policy, Rejected, Request, Source, Task, Written
 from mergewise.prompting.records import records_in
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
+from mergewise.store.views import Estimate
 from mergewise.types import Message, Usage
 
 log = logging.getLogger("mergewise")
@@ -77,7 +78,7 @@ def estimate(
         due = [call for call in calls if not _is_kept(call, task, chat)]
         read = sum(count_tokens([message.text for call in due for message in call.messages]))
         written = sum(task.output(call.request) for call in due)
-        total += Estimate(bool(calls), Usage(len(due), read, written), len(calls) - len(due))
+        total += Estimate(int(bool(due)), Usage(len(due), read, written), len(calls) - len(due))
     return total
 
 
