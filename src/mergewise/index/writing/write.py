@@ -18,7 +18,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic
+from typing import Generic, TypeAlias
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
@@ -27,7 +27,7 @@ from mergewise.index.writing.task import Item, Policy, Rejected, Request, Source
 from mergewise.prompting.records import records_in
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
 from mergewise.store.views import Estimate
-from mergewise.types import Message, Usage
+from mergewise.types import Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
 
@@ -73,16 +73,22 @@ def estimate(
 ) -> Estimate:
     """What the first attempts cost. Further attempts are not foreseen."""
     total = Estimate()
+    seen: set[_Key] = set()
     for source in sources:
         calls = [_call(task, request, chat) for request in _first(source, task, policy, chat, count_tokens)]
-        due = [call for call in calls if not _is_kept(call, task, chat)]
+        fresh = {call.key: call for call in calls if call.key not in seen}
+        seen |= fresh.keys()
+        due = [call for call in fresh.values() if not _is_kept(call, task, chat)]
         read = sum(count_tokens([message.text for call in due for message in call.messages]))
         written = sum(task.output(call.request) for call in due)
-        total += Estimate(int(bool(due)), Usage(len(due), read, written), len(calls) - len(due))
+        total += Estimate(int(bool(due)), Usage(len(due), read, written), len(fresh) - len(due))
     return total
 
 
 # -- calls
+
+
+_Key: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +96,11 @@ class _Call:
     request: Request
     messages: list[Message]
     max_tokens: int
+
+    @property
+    def key(self) -> _Key:
+        """What makes two calls the same."""
+        return (*(message.text for message in self.messages), self.max_tokens)
 
 
 def _call(task: Task[Item], request: Request, chat: ChatModel) -> _Call:
@@ -159,6 +170,7 @@ class _Run(Generic[Item]):
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._failures = 0  # one after the other
         self._down: ModelError | None = None
+        self._under_way: dict[_Key, asyncio.Future[Reply]] = {}
         self._counted: dict[str, set[int]] = {}  # segments of documents that progress has counted
 
     async def all(self) -> list[Written[Item]]:
@@ -254,7 +266,7 @@ class _Run(Generic[Item]):
             if self._down is not None:
                 return []
             try:
-                reply = await self.chat.complete(call.messages, max_tokens=call.max_tokens, schema=self.task.schema)
+                reply = await self._reply(call)
             except InputRefused as error:
                 if len(request.asked) == 1:
                     growing.failure = growing.failure or error.message
@@ -273,6 +285,17 @@ class _Run(Generic[Item]):
             items += await self._halves(request, [n for n in request.asked if n not in covered], growing)
         self._tell(request.source, request.asked)
         return items
+
+    async def _reply(self, call: _Call) -> Reply:
+        """The answer. Of calls that are the same, as documents that share a text have them, one is made, and paid for."""
+        if call.key in self._under_way:
+            return replace(await self._under_way[call.key], usage=Usage())
+        reply = self.chat.complete(call.messages, max_tokens=call.max_tokens, schema=self.task.schema)
+        self._under_way[call.key] = asyncio.ensure_future(reply)
+        try:
+            return await self._under_way[call.key]
+        finally:
+            del self._under_way[call.key]
 
     async def _halves(self, request: Request, left: Sequence[int], growing: _Growing[Item]) -> list[Item]:
         """What is left of a window, in two calls. A segment alone is not asked about again."""
