@@ -37,15 +37,12 @@ def _stands(marker: Marker, segments: Sequence[Segment], most: int) -> bool:
 
 def _is_sound(marker: Marker, text: str) -> bool:
     """Whether sentences lie in the value, supports in the segments, and what is verbatim is the text of its support."""
-    for start, end, support, state in marker.sentences:
-        if not 0 <= start < end <= len(marker.value):
+    for sentence in marker.sentences:
+        if not 0 <= sentence.start < sentence.end <= len(marker.value):
             return False
-        if (support is None) != (state == "unsupported"):
+        if any(not any(a <= first < last <= b for a, b in marker.spans) for first, last in sentence.support):
             return False
-        if support is None:
-            continue
-        if not any(a <= support[0] < support[1] <= b for a, b in marker.spans):
-            return False
-        if (state == "replaced" or not marker.written) and text[slice(*support)] != marker.value[start:end]:
+        said = marker.value[sentence.start : sentence.end]
+        if not marker.written and [text[first:last] for first, last in sentence.support] != [said]:
             return False
     return marker.written or bool(marker.sentences)

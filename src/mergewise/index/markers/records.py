@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -16,22 +17,24 @@ Part: TypeAlias = tuple[int, int]
 Made: TypeAlias = str
 """How a marker came to be: by the chat "model", by "rules", or as a "copy" of a segment that no marker named (k = v)."""
 
-State: TypeAlias = Literal["held", "replaced", "unsupported"]
-STATES: tuple[State, ...] = ("held", "replaced", "unsupported")
-
 
 class ValueSentence(NamedTuple):
     """A sentence of a value, `value[start:end]`.
 
-    `support` is where the document says it; None where it does not. "held": it stands as it was written, and is supported;
-    "replaced": what was written had no support, and the sentence of the document stands in its place; "unsupported": kept as it
-    was written, without support.
+    `support` are the sentences of the document that it rests on, none where it has no support. `replaced` says that what the
+    model wrote had none, and that the sentence of the document stands in its place. `flags` are what was wrong with it, or with
+    the sentence before it was replaced, such as "number 1990".
     """
 
     start: int
     end: int
-    support: Part | None
-    state: State = "held"
+    support: tuple[Part, ...]
+    replaced: bool = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        return bool(self.support)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class Marker:
     @property
     def supports(self) -> tuple[Span, ...]:
         """Where the document says what the value says, in the order of the value's sentences, each place once."""
-        places = dict.fromkeys(sentence.support for sentence in self.sentences if sentence.support is not None)
+        places = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
         return tuple(Span(self.doc_id, start, end) for start, end in places)
 
 
@@ -116,31 +119,21 @@ class Extraction:
 
 # -- tables
 
-_NUMBERS = 5  # of a sentence
 
-
-def pack_sentences(marker: Marker) -> list[int]:
-    """Five numbers a sentence: start, end, start and end of its support or -1, and its state."""
-    return [
-        number
-        for start, end, support, state in marker.sentences
-        for number in (start, end, *(support or (-1, -1)), STATES.index(state))
-    ]
+def pack_sentences(marker: Marker) -> str:
+    return json.dumps(marker.sentences, ensure_ascii=False, separators=(",", ":"))
 
 
 def unpack_sentences(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
-    return {"sentences": [_sentences(numbers) for numbers in rows["sentences"].to_pylist()]}
+    return {"sentences": [tuple(map(_sentence, json.loads(packed))) for packed in rows["sentences"].to_pylist()]}
 
 
-def _sentences(numbers: Sequence[int]) -> tuple[ValueSentence, ...]:
-    rows = (numbers[i : i + _NUMBERS] for i in range(0, len(numbers), _NUMBERS))
-    return tuple(
-        ValueSentence(start, end, None if first < 0 else (first, last), STATES[state])
-        for start, end, first, last, state in rows
-    )
+def _sentence(packed: Sequence[Any]) -> ValueSentence:
+    start, end, support, replaced, flags = packed
+    return ValueSentence(start, end, tuple((a, b) for a, b in support), replaced, tuple(flags))
 
 
-SENTENCES = Packed("sentences", pa.list_(pa.int64()), pack_sentences, unpack_sentences, ("sentences",))
+SENTENCES = Packed("sentences", pa.string(), pack_sentences, unpack_sentences, ("sentences",))
 
 MARKER = Table("marker", Marker, (SENTENCES,), vectors=("vector",), text="key", mapped=True)
 EXTRACTION = Table("marking", Extraction)

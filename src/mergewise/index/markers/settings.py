@@ -28,7 +28,7 @@ class MarkerSettings:
         int,
         Range(64, 1_000_000),
         "tokens of a document that the model is shown at once, where its own window holds them",
-    ] = 4096
+    ] = 2048
     overlap: Annotated[int, Range(0, 100), "paragraphs that neighbouring windows share"] = 2
     ungrounded: Annotated[
         Literal["replace", "drop", "keep"],
