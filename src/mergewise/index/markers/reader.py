@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mergewise.index.markers.records import MARKER, Marker
+from mergewise.index.markers.records import EXTRACTION, MARKER, Extraction, Marker
+from mergewise.index.markers.report import Report, report_of
 from mergewise.protocols import RowReader
 
 
@@ -27,3 +28,15 @@ class MarkerReader:
         ranking = self.rank(question, k)
         found = self.markers([row for row, _ in ranking])
         return [(found[row], score) for row, score in ranking if row in found]
+
+    # -- reports
+
+    def extractions(self) -> list[Extraction]:
+        """How the markers of each document came to be."""
+        ids = self._rows.whole(EXTRACTION.name, ["id"])["id"].to_pylist()
+        return list(self._rows.rows(EXTRACTION.name, Extraction, ids).values())
+
+    def report(self) -> Report:
+        """Coverage, attempts, rejects, support and lengths over all documents (the paper's Table 3 and Figure 5)."""
+        rows = self._rows.whole(MARKER.name, ["made", "sentences", "key_tokens", "value_tokens"])
+        return report_of(self.extractions(), rows)

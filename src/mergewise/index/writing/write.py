@@ -37,6 +37,8 @@ ROOM = 0.85  # share of the model's window that is planned with: its tokenizer i
 LEAST_OUTPUT = 256  # tokens that any answer may have
 SLACK = 2.0  # an answer may be so much longer than what is expected of it
 
+LONGEST_REASON = 300  # characters of a failure that are kept
+
 Told = Callable[[float], None]
 """Told the share of the work that is through since it was told last."""
 
@@ -269,7 +271,7 @@ class _Run(Generic[Item]):
                 reply = await self._reply(call)
             except InputRefused as error:
                 if len(request.asked) == 1:
-                    growing.failure = growing.failure or error.message
+                    growing.failure = growing.failure or _in_a_line(error)
                     return []
                 reply = None
             except ModelError as error:
@@ -323,7 +325,7 @@ class _Run(Generic[Item]):
         return items
 
     def _failed(self, error: ModelError, growing: _Growing[Item]) -> None:
-        growing.failure = growing.failure or error.message
+        growing.failure = growing.failure or _in_a_line(error)
         self._failures += 1
         if self._failures >= PATIENCE:
             self._down = self._down or error
@@ -338,6 +340,11 @@ class _Run(Generic[Item]):
         fresh = [number for number in numbers if number not in counted]
         counted.update(fresh)
         self._told(source.tokens(fresh) / self._total)
+
+
+def _in_a_line(error: ModelError) -> str:
+    line = " ".join(error.message.split())
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
 
 def _with_the_one_before(numbers: Sequence[int]) -> list[int]:
