@@ -35,9 +35,9 @@ _PAST = {
     "threw": "throw", "took": "take", "went": "go", "won": "win", "wrote": "write",
     **{verb + "ed": verb for verb in (
         "act add adopt appear appoint attack attend award belong call claim complet confirm construct contain defeat design "
-        "develop direct discover earn elect employ end enter establish expand follow form found gain happen help inform invent join "
-        "kill land last launch mark mention move obtain open perform play predict present produc publish reach receiv record "
-        "releas remain report represent return reveal scor serv show sign start succeed support train translat visit work"
+        "develop direct discover earn elect employ end enter establish expand follow form found gain happen help inform invent "
+        "join kill land last launch mark mention move obtain open perform play predict present produc publish reach receiv "
+        "record releas remain report represent return reveal scor serv show sign start succeed support train translat visit work"
     ).split()},
 }  # fmt: skip
 _SILENT_E = frozenset("complet produc receiv releas scor serv translat".split())
@@ -56,13 +56,13 @@ _DETERMINERS = (
 _OPEN = frozenset("it he she they we you i this that these those there who which what one such so then here".split())
 _UNPLAIN = frozenset(
     "that which who whom whose when where while because if although though since unless until whether as than said say says "
-    "think thinks believe believes found find finds show shows showed suggest suggests report reports reported reveals revealed claim "
-    "claims claimed know knows state states stated note notes argued according but not never to".split()
+    "think thinks believe believes found find finds show shows showed suggest suggests report reports reported reveals revealed "
+    "claim claims claimed know knows state states stated note notes argued according but not never to".split()
 )
 _FRONTED = frozenset(
-    "in on at by for from with without after before during under over through among between within despite like unlike since until "
-    "when while if although though because as once to however moreover also thus therefore then today yesterday here there first "
-    "finally later instead meanwhile still yet and but or so not only see note".split()
+    "in on at by for from with without after before during under over through among between within despite like unlike since "
+    "until when while if although though because as once to however moreover also thus therefore then today yesterday here "
+    "there first finally later instead meanwhile still yet and but or so not only see note".split()
 )
 _WORD = re.compile(r"[\w'’.+-]+")
 
@@ -76,10 +76,8 @@ def as_question(sentence: str) -> str | None:
     if match is None or not _is_plain_subject(match["subject"]):
         return None
     subject, verb, rest = _mid_sentence(match["subject"]), match["verb"], match["rest"]
-    if (
-        rest.startswith(("-", "'", "’", ":", "("))
-        or verb in ("does", "do", "did", "had", "have", "has")
-        and not _is_helping(rest)
+    if rest.startswith(("-", "'", "’", ":", "(")) or (
+        verb in ("does", "do", "did", "had", "have", "has") and not _is_helping(rest)
     ):
         return None
     if verb in _BASES and verb not in _AUXILIARIES.split():

@@ -1,10 +1,10 @@
 """Markers made by rules, without a model: what stands in for the paper's extractor, and says so (`made="rules"`).
 
 A value is a run of neighbouring sentences of one section, verbatim, up to the length that the paper's values have (50 to 65
-tokens, Figure 5), cut where the topic changes. A run that begins with a word that points back takes the sentence before it along,
-and a list item, a row or code takes what announces it (`text.units`), so that values overlap. A key is the most telling sentence of
-the run put as a question, where rules can (`question`), or else salient phrases of the run, in any language; the title and
-headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the text says.
+tokens, Figure 5), cut where the topic changes. A run that begins with a word that points back takes the sentence before it
+along, and a list item, a row or code takes what announces it (`text.units`), so that values overlap. A key is the most telling
+sentence of the run put as a question, where rules can (`question`), or else salient phrases of the run, in any language; the
+title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the text says.
 """
 
 from __future__ import annotations
@@ -175,18 +175,20 @@ class _Weights:
         return sum(log(1 + self._total / max(1, self._holding[t])) for t in terms) / sqrt(max(1, len(terms)))
 
     def _phrases(self, ranked: Sequence[_Said]) -> str:
-        """Stretches without stop words, the most telling first, in the order of the text."""
-        found: dict[str, tuple[float, int]] = {}
+        """Stretches without stop words, the most telling first."""
+        found: dict[str, float] = {}
         for number, sentence in enumerate(ranked):
             for phrase in _phrases_of(sentence.plain):
-                weight = self.of(content_terms(phrase)) / (1 + 0.2 * number)
-                found.setdefault(phrase.lower(), (weight, len(found)))
-                found[phrase.lower()] = max(found[phrase.lower()], (weight, found[phrase.lower()][1]))
-        best = sorted(found, key=lambda phrase: (-found[phrase][0], found[phrase][1]))
+                found.setdefault(phrase, self.of(content_terms(phrase)) / (1 + 0.2 * number))
         chosen: list[str] = []
         size = 0
-        for phrase in best:
-            if len(chosen) < PHRASES and size + len(phrase) <= LONGEST_KEY and not any(phrase in c for c in chosen):
+        for phrase in sorted(found, key=lambda phrase: -found[phrase]):
+            said = phrase.lower()
+            if (
+                len(chosen) < PHRASES
+                and size + len(phrase) <= LONGEST_KEY
+                and not any(said in c.lower() for c in chosen)
+            ):
                 chosen.append(phrase)
                 size += len(phrase)
         return ", ".join(chosen) or ranked[0].plain.strip()[:LONGEST_KEY]
