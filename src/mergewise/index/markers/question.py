@@ -17,6 +17,7 @@ LONGEST = 400  # characters of a sentence
 _SUBJECT = 9  # words
 
 _AUXILIARIES = "is are was were has have had can could may might must shall should will would does do did"
+_HELPERS = frozenset(_AUXILIARIES.split())
 _PRESENT = (
     "adds allows applies blocks builds calls causes changes checks closes combines connects consists contains controls "
     "converts copies covers creates defines deletes describes determines disables drops enables ends ensures exists expects "
@@ -47,7 +48,7 @@ _BASES = {
     "passes": "pass", "does": "do", "lies": "lie",
 }  # fmt: skip
 _MAIN = re.compile(
-    rf"(?P<subject>[^\n]{{1,160}}?)[ ]+(?P<verb>{'|'.join([*_AUXILIARIES.split(), *_BASES])})[ ]+(?P<rest>\S[^\n]*)\Z"
+    rf"(?P<subject>[^\n]{{1,160}}?)[ ]+(?P<verb>{'|'.join([*sorted(_HELPERS), *_BASES])})[ ]+(?P<rest>\S[^\n]*)\Z"
 )
 _DETERMINERS = (
     "a an the this that these those each every both all some most many several few no his her its their our your two three four "
@@ -80,7 +81,7 @@ def as_question(sentence: str) -> str | None:
         verb in ("does", "do", "did", "had", "have", "has") and not _is_helping(rest)
     ):
         return None
-    if verb in _BASES and verb not in _AUXILIARIES.split():
+    if verb in _BASES and verb not in _HELPERS:
         helper = "Does" if verb in _PRESENT else "Did"
         return f"{helper} {subject} {_BASES[verb]} {rest}?"
     return f"{verb.capitalize()} {subject} {rest}?"
@@ -92,7 +93,7 @@ def _is_plain_subject(subject: str) -> bool:
         return False
     if len(said) == 1 and said[0] in _OPEN:
         return False
-    return _UNPLAIN.isdisjoint(said) and _BASES.keys().isdisjoint(said)
+    return _UNPLAIN.isdisjoint(said) and _BASES.keys().isdisjoint(said) and _HELPERS.isdisjoint(said)
 
 
 def _is_helping(rest: str) -> bool:

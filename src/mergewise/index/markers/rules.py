@@ -64,7 +64,7 @@ def drafts(document: DocumentRows, segments: Sequence[Segment], most: int) -> li
     weights = _Weights(said)
     title = document["leaf"][0].title if document["leaf"] else ""
     made: list[Draft] = []
-    for run in _runs(said):
+    for run in _runs(said, most):
         taken = _with_needed(run, said)
         while len({said[i].segment for i in taken}) > most:
             taken = taken[1:]  # what it takes along from far off
@@ -91,7 +91,7 @@ def _sentences(document: DocumentRows, segments: Sequence[Segment]) -> list[_Sai
         first.append(len(said))
         leads = {lead.number: (lead.back, lead.of) for lead in leaf.leads}
         starts = [*(sentence.start for sentence in leaf.sentences[1:]), leaf.end]
-        for number, ((start, end, tokens), following) in enumerate(zip(leaf.sentences, starts, strict=True)):
+        for number, ((start, end, tokens), following) in enumerate(zip(leaf.sentences, starts, strict=False)):
             back, of = leads.get(number, (at + 1, 0))
             lead = first[at - back] + of if back <= at else None
             after = text[end:following]
@@ -100,11 +100,11 @@ def _sentences(document: DocumentRows, segments: Sequence[Segment]) -> list[_Sai
     return said
 
 
-def _runs(said: Sequence[_Said]) -> Iterator[list[int]]:
-    """Neighbouring sentences of one section that are one topic, as their numbers."""
+def _runs(said: Sequence[_Said], most: int) -> Iterator[list[int]]:
+    """Neighbouring sentences of one section that are one topic, as their numbers; of `most` segments at most."""
     run: list[int] = []
     for number in range(len(said)):
-        if run and _ends(run, number, said):
+        if run and (said[number].segment - said[run[0]].segment >= most or _ends(run, number, said)):
             yield run
             run = []
         run.append(number)
