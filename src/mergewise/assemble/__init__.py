@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from mergewise.assemble import auto_merge, longrag, macrag, mergerag, sentence, topk, weave
+from mergewise.assemble import auto_merge, longrag, macrag, mergerag, mrag, sentence, topk, weave
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.specs import assignments, split_spec, split_specs, with_new_names, with_parameters
 from mergewise.assemble.weave import evidence_in
@@ -68,6 +68,7 @@ STRATEGIES: dict[str, Strategy] = {
         "the weakest chunks are fused with each other until the budget holds them",
         mergerag.merge_context,
     ),
+    "mrag": Strategy(mrag.assemble, mrag.MRAG(), "the values of the markers whose keys fit best", views=("marker",)),
     "sentence": Strategy(sentence.assemble, sentence.Sentences(), "the best single sentences until the budget is full"),
     "topk": Strategy(topk.assemble, topk.TopK(), "the best leaves until the budget is full"),
     "weave": Strategy(

@@ -37,6 +37,10 @@ class RowReader(Protocol):
         """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
         ...
 
+    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """The same by vectors alone. UsageError for an index without an embedder."""
+        ...
+
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         """These rows as records, in the order of `ids`. A missing id is missing in the result."""
         ...

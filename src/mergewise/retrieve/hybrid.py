@@ -13,7 +13,7 @@ from mergewise.index import VIEWS
 from mergewise.index.tree import TreeReader
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
-from mergewise.retrieve.fusion import convex, reciprocal_rank
+from mergewise.retrieve.fusion import convex, reciprocal_rank, spread
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
 from mergewise.types import Definition, Hit, Leaf, LeafSentences, Section
@@ -113,6 +113,13 @@ class HybridReader:
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         return self._fused(*self._both_searches(question, k, table, column), k)
+
+    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        query = self.question_vector(question)
+        if query is None:
+            raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
+        found = self._store.start_vector_search(query, max(k, self._search.depth), self._where, table, column).result()
+        return sorted(spread(found).items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         return self._store.rows(table, record, ids)

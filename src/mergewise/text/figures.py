@@ -69,9 +69,12 @@ _SCALE = re.compile(
 _CJK_SCALE = re.compile(r"[百千万萬億亿만억]")
 _SPELLED = re.compile(r"(?<![^\W_])(?:" + "|".join([*_UNITS, *_TENS, *_SCALES, *_ORDINALS]) + r")(?![^\W_])", re.I)
 _JOINS = re.compile(r"\s{1,3}(?:and\s{1,3})?|-")
-_ROMAN = re.compile(r"(?<![^\W_])(?=[MDCLXVI]{1,12}(?![^\W_]))M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})")
+_ROMAN = re.compile(
+    r"(?<![^\W_])(?=[MDCLXVI]{1,12}(?![^\W_]))M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+)
 _HAN = re.compile(r"[〇零一二三四五六七八九十百千万萬億亿]{1,12}")
 _WORD = re.compile(r"[^\W\d_]+")
+_LONGEST = 16  # words of one spelled out number
 _FORMS = str.maketrans({"，": ",", "．": ".", "٫": ".", "٬": ",", "−": "-"})
 
 
@@ -90,7 +93,9 @@ class Figure(NamedTuple):
 def figures(text: str) -> list[Figure]:
     """The numbers of a statement, in digits of any script or spelled out in English, in their order."""
     text = _in_digits(text)
-    return sorted([*_written(text), *_spelled(text)])
+    written = list(_written(text))
+    taken = {place for figure in written for place in range(figure.start, figure.end)}
+    return sorted([*written, *(figure for figure in _spelled(text) if figure.start not in taken)])
 
 
 @lru_cache(4096)
@@ -114,7 +119,7 @@ def roman(numeral: str) -> int:
     """What a Roman numeral stands for; 0 for what is none."""
     if not numeral or _ROMAN.fullmatch(numeral) is None:
         return 0
-    values = [dict(I=1, V=5, X=10, L=50, C=100, D=500, M=1000)[letter] for letter in numeral]
+    values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}[letter] for letter in numeral]
     return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
 
 
@@ -181,7 +186,7 @@ def _shifted(number: str, places: int) -> str:
 def _spelled(text: str) -> Iterator[Figure]:
     run: list[re.Match[str]] = []
     for match in _SPELLED.finditer(text):
-        if run and not _JOINS.fullmatch(text, run[-1].end(), match.start()):
+        if run and (len(run) == _LONGEST or not _JOINS.fullmatch(text, run[-1].end(), match.start())):
             yield from _of_run(run)
             run = []
         run.append(match)
@@ -267,7 +272,7 @@ _MONTHS = {
     1: "January Jan Januar Jänner janvier janv enero gennaio janeiro januari",
     2: "February Feb Februar février févr febrero febbraio fevereiro februari",
     3: "March Mar März mars marzo março maart", 4: "April Apr avril avr abril aprile",
-    5: "May Mai mayo maggio maio mei", 6: "June Jun Juni juin junio giugno junho",
+    5: "May mai mayo maggio maio mei", 6: "June Jun Juni juin junio giugno junho",
     7: "July Jul Juli juillet juil julio luglio julho", 8: "August Aug août agosto augustus",
     9: "September Sept Sep septembre septiembre settembre setembro", 10: "October Oct Oktober octobre octubre ottobre outubro",
     11: "November Nov novembre noviembre novembro", 12: "December Dec Dezember décembre déc diciembre dicembre dezembro",

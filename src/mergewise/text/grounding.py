@@ -10,7 +10,8 @@ sentences hold half of its content words together, and nothing in it is flagged:
 - `name`: a word with a capital that they do not hold, or two of their names that no sentence of theirs has together;
 - `quotation`: three words or more in quotation marks that they do not have in this order;
 - `negation`: it says no where its support does not, or leaves out the no of the clause that it repeats;
-- `opposite`: it says "increased" where its support says "decreased".
+- `opposite`: it says "increased" where its support says "decreased";
+- `clause`: two content words or more between commas and conjunctions, of which they hold none.
 
 What is not supported is replaced by the sentence of the paragraphs that is nearest, is dropped, or stays, marked. Words are
 compared, not meaning: who did what to whom may be turned around with the same words, and a true sentence in words of its own
@@ -23,16 +24,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Annotated, Literal, NamedTuple, TypeAlias
 
 from mergewise.text.alignment import words
-from mergewise.text.figures import dates, figures, holds_date, known_figures, roman
+from mergewise.text.figures import Figure, dates, figures, holds_date, known_figures, roman
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
-from mergewise.text.spans import Part, union
+from mergewise.text.spans import Part
 from mergewise.text.statements import (
     ENOUGH,
     OPENERS,
@@ -49,8 +50,9 @@ Ungrounded: TypeAlias = Annotated[
     Literal["replace", "drop", "keep"],
     "what becomes of a sentence that its paragraphs do not support: the nearest sentence of theirs, nothing, or it stays",
 ]
-FlagKind: TypeAlias = Literal["number", "date", "name", "quotation", "negation", "opposite"]
+FlagKind: TypeAlias = Literal["number", "date", "name", "quotation", "negation", "opposite", "clause"]
 
+_ROUNDS = 6
 MOST_SENTENCES = 400  # of a value that are judged; what comes after them counts as unsupported
 
 
@@ -97,7 +99,7 @@ def ground(
     empty where nothing of it has support.
     """
     source = _Source(paragraphs, text, path)
-    judged = [source.judge(value, start, end) for start, end in split_sentences(value)]
+    judged = source.judged(value)
     before = _share(judged)
     if ungrounded == "keep" or before == 0:
         return Grounded(value, tuple(judged), before, before)
@@ -117,9 +119,7 @@ class _Piece(NamedTuple):
     judged: Grounding
 
 
-def _mended(
-    value: str, judged: Sequence[Grounding], source: _Source | None
-) -> tuple[list[_Piece], tuple[str, ...]]:
+def _mended(value: str, judged: Sequence[Grounding], source: _Source | None) -> tuple[list[_Piece], tuple[str, ...]]:
     """The sentences with support, and those of the source that stand for the others."""
     said = {_key(value[s.start : s.end]) for s in judged if s.supported}
     pieces: list[_Piece] = []
@@ -141,26 +141,34 @@ def _mended(
     return pieces, tuple(dropped)
 
 
-def _settled(
-    pieces: Sequence[_Piece], dropped: tuple[str, ...], source: _Source, before: float
-) -> Grounded:
-    """The pieces as one text. Read as a whole it may fall into other sentences: those without support go, until there are none."""
-    value = ""
+def _settled(pieces: Sequence[_Piece], dropped: tuple[str, ...], source: _Source, before: float) -> Grounded:
+    """The pieces as one text. Read as a whole it may fall into other sentences: those without support go, until none is left."""
+    for number in range(_ROUNDS):
+        value, made = _joined(pieces, apart=number > 1)
+        again = made if _spans_of(made) == split_sentences(value) else source.judged(value)
+        judged = [_with_history(sentence, made) for sentence in again]
+        if all(sentence.supported for sentence in judged):
+            return Grounded(value, tuple(judged), before, 0.0, dropped)
+        pieces, more = _mended(value, judged, None)
+        dropped = (*dropped, *more)
+    return Grounded("", (), before, 0.0, (*dropped, *(piece.text for piece in pieces)))
+
+
+def _joined(pieces: Sequence[_Piece], apart: bool) -> tuple[str, list[Grounding]]:
+    """The pieces one after the other, as they stood or as paragraphs, and where they stand now."""
+    written: list[str] = []
     made: list[Grounding] = []
+    end = 0
     for piece in pieces:
-        between = (piece.between or " ") if value else ""
-        start = len(value) + len(between)
-        value += between + piece.text
-        made.append(replace(piece.judged, start=start, end=len(value)))
-    spans = split_sentences(value)
-    if spans == [(sentence.start, sentence.end) for sentence in made]:
-        return Grounded(value, tuple(made), before, 0.0, dropped)
-    again = [source.judge(value, start, end) for start, end in spans]
-    again = [_with_history(sentence, made) for sentence in again]
-    if all(sentence.supported for sentence in again):
-        return Grounded(value, tuple(again), before, 0.0, dropped)
-    kept, more = _mended(value, again, None)
-    return _settled(kept, (*dropped, *more), source, before)
+        between = ("\n\n" if apart else piece.between or " ") if written else ""
+        written += [between, piece.text]
+        start, end = end + len(between), end + len(between) + len(piece.text)
+        made.append(replace(piece.judged, start=start, end=end))
+    return "".join(written), made
+
+
+def _spans_of(sentences: Sequence[Grounding]) -> list[Part]:
+    return [(sentence.start, sentence.end) for sentence in sentences]
 
 
 def _with_history(sentence: Grounding, made: Sequence[Grounding]) -> Grounding:
@@ -172,7 +180,7 @@ def _with_history(sentence: Grounding, made: Sequence[Grounding]) -> Grounding:
 
 
 def _key(sentence: str) -> str:
-    return in_order(words(sentence))
+    return in_order(_forms(sentence))
 
 
 # -- the paragraphs
@@ -191,7 +199,7 @@ _NO_DENIAL = re.compile(
     r"whether or not|if not|nothing but|not least)\b",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"[,;:()—–]|\b(?:but|and|while|whereas|although|though|which|who|because)\b", re.IGNORECASE)
+_CLAUSE = re.compile(r"[,;:—–]|\b(?:but|and|while|whereas|although|though|which|who|because)\b", re.IGNORECASE)
 _OPPOSITES = [
     tuple(frozenset(side.split()) for side in pair)
     for pair in (
@@ -210,7 +218,10 @@ _TOKEN = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters are words or parts of words
 _RUN_ON = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{3,}")  # Thai and others, written without spaces
 _BEGINS = re.compile(r"(?:\A|[.:!?…\n]|[\"“„«‘(\[])[\W_]{0,12}\Z")
-_GERMAN = frozenset("der die das und ist nicht ein eine mit von den dem des auf für werden wurde sich auch zu im".split())
+_GERMAN = frozenset(
+    "der die das und ist nicht ein eine mit von den dem des auf für werden wurde sich auch zu im".split()
+)
+_ENGLISH = re.compile(r"\b(?:the|of|was|were|is|and|by|has|from)\b", re.IGNORECASE)
 _COMMON = OPENERS | frozenset(
     "researchers scientists authors experts people users patients participants subjects students children adults women men "
     "workers members residents studies results findings data evidence research researcher work methods models experiments tests "
@@ -239,27 +250,38 @@ class _Source:
 
     def __init__(self, paragraphs: Sequence[Part], text: str, path: str) -> None:
         self.text = text
-        spans = union((max(0, start), min(end, len(text))) for start, end in paragraphs if start < min(end, len(text)))
-        self._spans = [span for start, end in spans for span in _sentences(text, start, end)]
+        parts = _apart((max(0, start), min(end, len(text))) for start, end in paragraphs)
+        self._spans = [span for start, end in parts for span in _sentences(text, start, end)]
         plain = [_plain(text, start, end) for start, end in self._spans]
-        self._said = [Said(_terms(sentence), _says_no(sentence)) for sentence in plain]
-        self._clauses = [(_terms(clause), _says_no(clause)) for said in plain for clause in _clauses(said)]
+        self._said = [Said(_known_terms(sentence), _says_no(sentence)) for sentence in plain]
+        self._clauses = [
+            (Said(_terms(clause), _says_no(clause)), _DENIES.search(clause) is not None)
+            for sentence in plain
+            for clause in _clauses(sentence)
+        ]
         self._held = [frozenset(_folded(word.text) for word in _words_of(sentence)) for sentence in plain]
-        above = frozenset(_folded(word.text) for word in _words_of(path))
-        self._path = _terms(path)
-        self._names = frozenset().union(above, *self._held)
+        self._above = frozenset(_folded(word.text) for word in _words_of(path))
+        self._path = _known_terms(path)
+        self._all = self._path.union(*(sentence.terms for sentence in self._said))
+        self._names = self._above.union(*self._held)
         self._vocabulary = self._names | _stems(" ".join([*plain, path]))
         self._small = frozenset(w.text for said in (*plain, path) for w in _words_of(said) if w.text.islower())
         self._short = _initials([*plain, path])
         self._demonyms = frozenset(filter(None, map(_root, self._names)))
-        parts = [text[start:end] for start, end in spans]
-        self._numbers = frozenset().union(*map(known_figures, [*parts, path]))
-        self._dates = [mention for part in [*parts, path] for mention in dates(part)]
-        self._orders = [_Order(text, spans), _Order(readable_parts(text, spans), spans)]
+        self._exact = frozenset(word.text for said in (*plain, path) for word in _words_of(said))
+        written = [*(text[start:end] for start, end in parts), path]
+        self._numbers = frozenset[str]().union(*map(known_figures, written))
+        self._dates = [mention for part in written for mention in dates(part)]
+        self._orders = [_Order(text, parts), _Order(_readable_parts(text, parts), parts)]
         self._texts = [order.text for order in self._orders]
         self._german = _is_german(" ".join(plain))
 
     # -- one sentence
+
+    def judged(self, value: str) -> list[Grounding]:
+        spans = split_sentences(value)
+        first = [self.judge(value, start, end) for start, end in spans[:MOST_SENTENCES]]
+        return first + [Grounding(start, end, (), False) for start, end in spans[MOST_SENTENCES:]]
 
     def judge(self, value: str, start: int, end: int) -> Grounding:
         """Whether the paragraphs support `value[start:end]`, and by which sentences."""
@@ -268,18 +290,18 @@ class _Source:
         if copied is not None:
             return Grounding(start, end, copied, True)
         plain = readable(stated)
-        wanted = _terms(plain)
+        wanted = self._wanted(plain)
         if not words(plain):
             return Grounding(start, end, (), True)  # a rule, a dash: it claims nothing
         left, chosen = self._support(wanted)
-        support = tuple(self._spans[i] for i in sorted(chosen))
+        support = tuple(self._spans[i] for i in chosen)
         flags = tuple(dict.fromkeys(self._flags(plain, wanted, chosen)))
         enough = len(left) <= (1 - ENOUGH) * len(wanted) if wanted else not flags
         return Grounding(start, end, support, enough and not flags and bool(support or not wanted), False, flags)
 
     def _copied(self, stated: str) -> tuple[Part, ...] | None:
         """The sentences that hold these words in this order."""
-        said = words(stated)
+        said = _forms(stated)
         if not said:
             return None
         for order in self._orders:
@@ -291,6 +313,12 @@ class _Source:
         left, chosen = covering(wanted, self._said)
         return left - self._path, chosen
 
+    def _wanted(self, stated: str) -> frozenset[str]:
+        """The terms of a statement; of a figure that can be read in several ways, the one that the paragraphs know."""
+        found = figures(stated)
+        read = (min(figure.readings or figure.parts, key=lambda r: (r not in self._numbers, r)) for figure in found)
+        return _terms(_without(stated, found)).union(f"#{reading}" for reading in read)
+
     def _flags(self, stated: str, wanted: frozenset[str], chosen: Sequence[int]) -> Iterator[Flag]:
         yield from self._wrong_figures(stated)
         yield from self._wrong_names(stated)
@@ -298,6 +326,10 @@ class _Source:
             if not holds_quotation(quotation, self._texts):
                 yield Flag("quotation", quotation)
         yield from self._turned(stated, wanted, chosen)
+        for clause in _clauses(stated):
+            said = self._wanted(clause)
+            if len(said) > 1 and said.isdisjoint(self._all):
+                yield Flag("clause", clause.strip())
 
     def _wrong_figures(self, stated: str) -> Iterator[Flag]:
         mentions = dates(stated)
@@ -318,7 +350,7 @@ class _Source:
             for word in _words_of(stated)
             if _is_marked(word.text) and not any(start <= word.start < end for start, end in dated)
         ]
-        german = self._german or _is_german(stated)
+        german = _is_german(stated) or (self._german and _ENGLISH.search(stated) is None)
         for number, word in enumerate(named):
             after = named[number + 1] if number + 1 < len(named) else None
             before = named[number - 1] if number else None
@@ -336,6 +368,8 @@ class _Source:
 
     def _has(self, word: _Word) -> bool:
         folded = _folded(word.text)
+        if folded in STOP_WORDS and len(word.text) > 1 and word.text.isupper():  # WHO, US
+            return word.text in self._exact or word.text in self._short
         if folded in STOP_WORDS or (word.opens and _is_plain(word.text)):
             return True
         if folded in self._vocabulary or _stems(word.text) <= self._vocabulary or word.text in self._short:
@@ -348,18 +382,18 @@ class _Source:
         names = [_folded(word.text) for word in (first, second)]
         if any(name in self._small or name not in self._names for name in names):
             return True
-        return any(held.issuperset(names) for held in self._held) or self._path.issuperset(names)
+        return any(held.issuperset(names) for held in (*self._held, self._above))
 
     # -- meaning turned around
 
     def _turned(self, stated: str, wanted: frozenset[str], chosen: Sequence[int]) -> Iterator[Flag]:
-        said_no = _says_no(stated)
-        denied = said_no or _DENIES.search(stated) is not None
-        if said_no and not any(self._said[i].negates or self._denies(i) for i in chosen):
+        if _says_no(stated) and not any(self._said[i].negates or self._denies(i) for i in chosen):
             yield Flag("negation", stated)
-        elif not denied and self._repeats_a_no(wanted):
-            yield Flag("negation", stated)
-        held = frozenset().union(*(self._said[i].terms for i in chosen))
+        clauses = [clause for clause in _clauses(stated) if len(_terms(clause)) > 1]
+        for clause in clauses:
+            if self._differs_in_no(clause, _DENIES.search(stated) is not None):
+                yield Flag("negation", clause.strip())
+        held = frozenset[str]().union(*(self._said[i].terms for i in chosen))
         for here, there in _OPPOSED:
             if wanted & here and not wanted & there and held & there and not held & here:
                 yield Flag("opposite", " ".join(sorted(wanted & here)))
@@ -367,36 +401,64 @@ class _Source:
     def _denies(self, number: int) -> bool:
         return _DENIES.search(_plain(self.text, *self._spans[number])) is not None
 
-    def _repeats_a_no(self, wanted: frozenset[str]) -> bool:
-        """Whether the clause that holds most of the statement says no, and no other clause holds as much of it."""
-        shared = [(len(wanted & said), no) for said, no in self._clauses]
-        most = max((count for count, _ in shared), default=0)
-        return most > ENOUGH * len(wanted) and all(no for count, no in shared if count == most)
+    def _differs_in_no(self, clause: str, denied: bool) -> bool:
+        """Whether the clauses of the paragraphs that hold most of this one, names aside, say no where it does not, or do not
+        where it does. A word such as "failed", in the statement or in them, may say no in another way."""
+        ordinary = [w.text for w in _words_of(clause) if not _is_marked(w.text) or w.text.lower() in self._small]
+        wanted = _terms(" ".join(ordinary)) - self._path
+        shared = [(len(wanted & said.terms), said.negates, denies) for said, denies in self._clauses]
+        most = max((count for count, _, _ in shared), default=0)
+        if most <= ENOUGH * len(wanted):
+            return False
+        best = [(no, denies) for count, no, denies in shared if count == most]
+        if _says_no(clause):
+            return not any(no or denies for no, denies in best)
+        return not denied and all(no for no, _ in best)
 
     # -- what stands for a sentence without support
 
     def nearest(self, stated: str) -> Part | None:
         """The sentence that shares most with the stated one, by the root of its length; None where none shares anything."""
-        wanted = _terms(readable(stated))
+        stated_terms = self._wanted(readable(stated))
+        wanted = stated_terms - self._path or stated_terms
         best, most = None, 0.0
         for span, said in zip(self._spans, self._said, strict=True):
             near = len(wanted & said.terms) / max(1, len(said.terms)) ** 0.5
-            if near > most and not self._is_torn(span) and self._copied(self.text[slice(*span)]) is not None:
+            if near > most and not self._is_torn(span):
                 best, most = span, near
         return best
 
     def _is_torn(self, span: Part) -> bool:
-        """Whether a paragraph's edge cuts the sentence."""
-        before, after = self.text[: span[0]][-80:], self.text[span[1] :][:80]
-        begins = not before.strip() or "\n\n" in before[-3:] or before.rstrip()[-1] in _STOPS
-        ends = not after.strip() or after.startswith("\n") or self.text[span[1] - 1] in _STOPS
-        return not begins and span[0] in self._edges() or (not ends and span[1] in self._edges())
+        """Whether an edge of the paragraphs cuts the sentence."""
+        before, after = self.text[: span[0]][-_NEAR:], self.text[span[1] :][:_NEAR]
+        cut = any(span[0] == start for start, _ in self._orders[0].parts) and _goes_on(before, "")
+        return cut or (
+            any(span[1] == end for _, end in self._orders[0].parts)
+            and bool(after.strip())
+            and _goes_on(self.text[span[1] - 1], after)
+        )
 
-    def _edges(self) -> frozenset[int]:
-        return frozenset(edge for order in self._orders[:1] for part in order.parts for edge in part)
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a sentence goes on between the two: no stop, and no end of a line."""
+    before, gap = before.rstrip(), before[len(before.rstrip()) :]
+    gap += after[: len(after) - len(after.lstrip())]
+    return bool(before) and before[-1] not in _STOPS and "\n" not in gap
 
 
+_NEAR = 80  # characters
 _STOPS = frozenset(".!?:;…。！？：；\"”')]»*_`|>-")
+
+
+def _apart(parts: Iterable[Part]) -> list[Part]:
+    """The parts that are not empty, in order; what overlaps is one, what only touches is not."""
+    apart: list[Part] = []
+    for start, end in sorted(part for part in parts if part[0] < part[1]):
+        if apart and start < apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+        else:
+            apart.append((start, end))
+    return apart
 
 
 class _Order:
@@ -423,7 +485,7 @@ class _Order:
         return self._places[first : first + len(said)]
 
 
-def readable_parts(text: str, parts: Sequence[Part]) -> str:
+def _readable_parts(text: str, parts: Sequence[Part]) -> str:
     """The text, of which these parts are read without their mark-up."""
     pieces, at = [], 0
     for start, end in parts:
@@ -448,6 +510,11 @@ def _clauses(sentence: str) -> Iterator[str]:
 # -- words
 
 
+def _forms(text: str) -> list[str]:
+    """The words as `_Order` has them: each in its form, whatever stands beside it."""
+    return [form for match in _TOKEN.finditer(text) for form in words(match[0])]
+
+
 def _terms(text: str) -> frozenset[str]:
     """Content terms; where words have no spaces between them, pairs of characters too, or threes of an alphabet's."""
     found = content_terms(_RUN_ON.sub(" ", text))
@@ -456,6 +523,17 @@ def _terms(text: str) -> frozenset[str]:
     pairs = (run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(len(run) - 1))
     threes = (run[i : i + 3] for run in _RUN_ON.findall(text) for i in range(len(run) - 2))
     return found.union(pairs, threes)
+
+
+def _known_terms(text: str) -> frozenset[str]:
+    """The terms of a sentence of the paragraphs: its figures in every form."""
+    return _terms(_without(text, figures(text))).union(f"#{reading}" for reading in known_figures(text))
+
+
+def _without(text: str, found: Sequence[Figure]) -> str:
+    """The text without its figures."""
+    bounds = [0, *(edge for figure in found for edge in (figure.start, figure.end)), len(text)]
+    return " ".join(text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -469,13 +547,9 @@ def _says_no(text: str) -> bool:
 
 def _words_of(text: str) -> list[_Word]:
     return [
-        _Word(match[0], match.start(), match.end(), _BEGINS.search(text[max(0, match.start() - 14) : match.start()]) is not None
-              if match.start() > 14 else not text[: match.start()].strip(_QUIET) or _BEGINS.search(text[: match.start()]) is not None)
+        _Word(match[0], *match.span(), _BEGINS.search(text, max(0, match.start() - 14), match.start()) is not None)
         for match in _TOKEN.finditer(text)
-    ]  # fmt: skip
-
-
-_QUIET = " \t\n\"'“”„«»‘’()[]*_`#>-–—•|"
+    ]
 
 
 def _is_marked(word: str) -> bool:
@@ -501,16 +575,24 @@ def _touch(text: str, one: _Word, other: _Word) -> bool:
 
 def _folded(word: str) -> str:
     word = unicodedata.normalize("NFKC", word).casefold()
-    return word if word.isascii() else "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    return (
+        word
+        if word.isascii()
+        else "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    )
 
 
 def _initials(texts: Sequence[str]) -> frozenset[str]:
     """Abbreviations that may stand for names of several words: WHO for World Health Organization."""
     short = set()
     for text in texts:
-        tokens = [word.text for word in _words_of(text) if word.text.lower() not in ("of", "the", "and", "for", "de", "in")]
+        tokens = [
+            word.text for word in _words_of(text) if word.text.lower() not in ("of", "the", "and", "for", "de", "in")
+        ]
         letters = "".join(token[0] if token[0].isupper() else " " for token in tokens)
-        short |= {run[i:j] for run in letters.split() for i in range(len(run)) for j in range(i + 2, min(len(run), i + 8) + 1)}
+        short |= {
+            run[i:j] for run in letters.split() for i in range(len(run)) for j in range(i + 2, min(len(run), i + 8) + 1)
+        }
     return frozenset(short)
 
 

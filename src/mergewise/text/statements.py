@@ -53,9 +53,7 @@ def capitalised(statement: str) -> Iterator[tuple[str, bool]]:
             yield match["word"], match["opens"] is not None
 
 
-def covering(
-    wanted: frozenset[str], sentences: Sequence[Said], spent: int = 0
-) -> tuple[frozenset[str], list[int]]:
+def covering(wanted: frozenset[str], sentences: Sequence[Said], spent: int = 0) -> tuple[frozenset[str], list[int]]:
     """The terms that the best sentences do not hold together, and the numbers of these sentences, the best first.
 
     `spent` sentences are known to support the statement already.

@@ -14,6 +14,7 @@ from itertools import accumulate, pairwise
 from mergewise.errors import UsageError
 from mergewise.index.markers.extract import RawMarker, policy, task
 from mergewise.index.markers.records import EXTRACTION, Draft, Extraction, Marker, ValueSentence
+from mergewise.index.markers.rules import drafts as drafts_by_rules
 from mergewise.index.markers.settings import MarkerSettings
 from mergewise.index.writing.segments import Segment, segments_of
 from mergewise.index.writing.task import Source, Written
@@ -60,9 +61,10 @@ def _by_rules(
     settings: MarkerSettings,
     makers: Makers,
 ) -> list[tuple[list[Draft], Extraction]]:
+    made = [drafts_by_rules(*both, settings.most) for both in zip(documents, segmented, strict=True)]
     return [
-        ([], _extraction(document, segments, [], "rules"))
-        for document, segments in zip(documents, segmented, strict=True)
+        (found, _extraction(document, segments, found, "rules"))
+        for document, segments, found in zip(documents, segmented, made, strict=True)
     ]
 
 
