@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_windows_overlap_and_keep_the_numbers_of_the_document() -> None:
     given = source()
     seen = [list(shown(call.messages)) for call in chat.asked]
     assert len(seen) > 3 and {n for numbers in seen for n in numbers} == set(range(len(given.segments)))
-    assert all(a[-1] == b[0] for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a[-1] == b[0] for a, b in pairwise(seen))
     for call in chat.asked:
         assert all(text == given.of(number) for number, text in shown(call.messages).items())
     assert one.coverages == (1.0,) and {n for item in one.items for n in item.paragraphs} == set(
@@ -104,7 +105,7 @@ def test_examples_built_in_and_of_ones_own(tmp_path: Any) -> None:
     assert '"key": "Whose?"' in task(MarkerSettings(examples=str(own))).prompt(one)[0].text
     for bad in ("{", "[]", '[{"value": 1}]', '["x"]'):
         own.write_text(bad)
-        with pytest.raises(UsageError, match="own.json"):
+        with pytest.raises(UsageError, match="own"):
             task(MarkerSettings(examples=str(own)))
     with pytest.raises(UsageError, match="not at"):
         task(MarkerSettings(examples=str(tmp_path / "none.json")))

@@ -34,7 +34,8 @@ PROMPT_VERSION = 1
 SAME = 0.9  # share of words that two values have in common, from which on one repeats the other
 _LONGEST_KEY = 2_000  # characters
 _LONGEST_VALUE = 20_000
-OUTPUT_PER_SEGMENT = 125  # tokens: a value of 60, a key of 20 (Figure 5), JSON of 20, and a quarter for overlap
+VALUE, KEY, FORM = 60, 20, 20  # tokens that a marker mostly has: the paper's Figure 5, and the JSON around them
+OVERLAP = 1.25  # markers for each segment
 
 FIELDS: Fields = {
     "value": ("text", ("v",)),
@@ -57,8 +58,8 @@ def task(settings: MarkerSettings) -> Task[RawMarker]:
     examples = _examples(settings.examples)
 
     def output(request: Request) -> int:
-        tokens = request.source.tokens(request.asked)
-        return max(1, ceil(OUTPUT_PER_SEGMENT * tokens / settings.segment))
+        markers = OVERLAP * request.source.tokens(request.asked) / settings.segment
+        return max(1, ceil(markers * (min(VALUE, settings.segment) + KEY + FORM)))
 
     return Task(
         name="markers",
