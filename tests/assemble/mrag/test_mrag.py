@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise import assemble as strategies
+from mergewise import generate
 from mergewise.assemble import Models
 from mergewise.assemble.mrag import GroundingNote, MarkerNote
 from mergewise.assemble.mrag.pieces import joined, piece_of, without_repeats
 from mergewise.assemble.shared.render import WRITTEN
 from mergewise.errors import UsageError
+from mergewise.generate import extractive
 from mergewise.generate.citations import cite
 from mergewise.generate.sources import base_sources
 from mergewise.index.markers import Marker, MarkerSettings, ValueSentence
@@ -247,3 +249,13 @@ def test_vectors_alone_need_vectors() -> None:
 def test_an_empty_index_gives_an_empty_context() -> None:
     context = ask(store=memory_store([], EMBEDDER, marker=SETTINGS))
     assert (context.text, context.passages) == ("", ())
+
+
+def test_without_a_chat_model_the_document_is_quoted_not_what_was_written() -> None:
+    question = "Who built Norrby Mill and when?"
+    context = ask("mrag(k=1)", 60, MIXED, question)
+    assert [passage.verbatim for passage in context.passages] == [False]
+    reader = reader_of(MIXED, EMBEDDER)
+    found = replace(context, evidence=strategies.evidence_in(context, reader))
+    given = extractive.answer(generate.Request(found, {"mill": MILL}.get, count_tokens, EMBEDDER, None))
+    assert [citation.text for citation in given.citations] == ["The mill was built by Ella Stone in 1850."]

@@ -32,7 +32,7 @@ PHRASES = 4
 _LEAD_ROUNDS = 3
 _LONGEST_PHRASE = 6  # words
 
-_PHRASE_END = re.compile(r"[^\w\s'’.&/-]|(?<=\w)[.](?=\s|\Z)|\n")
+_PHRASE_END = re.compile(r"(?<!\d)[^\w\s'’.&/-]|[^\w\s'’.&/-](?!\d)|(?<=\w)[.](?=\s|\Z)|\n")
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯\u0e00-\u0eff]")
 
 
