@@ -3,8 +3,8 @@
 A value is a run of neighbouring sentences of one section, verbatim, up to the length that the paper's values have (50 to 65
 tokens, Figure 5), cut where the topic changes. A run that begins with a word that points back takes the sentence before it
 along, and a list item, a row or code takes what announces it (`text.units`), so that values overlap. A key is the most telling
-sentence of the run put as a question, where rules can (`question`), or else salient phrases of the run, in any language; the
-title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the text says.
+of the sentences that rules can put as a question (`question`), and salient phrases of the others, or of all of them, in any
+language; the title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the text says.
 """
 
 from __future__ import annotations
@@ -164,11 +164,13 @@ class _Weights:
         self._holding = Counter(term for sentence in said for term in sentence.terms)
 
     def key(self, run: Sequence[_Said]) -> str:
-        """The most telling sentence as a question, or else the most telling phrases."""
+        """The most telling of the sentences that can be asked as a question, and salient phrases of the others."""
         ranked = sorted(run, key=lambda sentence: -self.of(sentence.terms))
-        asked = as_question(ranked[0].plain.strip())
-        if asked is not None and len(asked) <= LONGEST_KEY:
-            return asked
+        for sentence in ranked:
+            asked = as_question(sentence.plain.strip())
+            if asked is not None and len(asked) <= LONGEST_KEY:
+                others = [other for other in ranked if other is not sentence]
+                return f"{asked} {self._phrases(others)}".strip() if others else asked
         return self._phrases(ranked)
 
     def of(self, terms: frozenset[str]) -> float:
