@@ -162,6 +162,7 @@ def test_again_asks_the_same_with_the_attempts_number_and_keeps_the_best() -> No
         ("text", "not an object"),
         ({"key": "k?", "paragraphs": [0]}, "no value"),
         ({"value": "v", "paragraphs": [0]}, "no key"),
+        ({"value": "v", "key": "Old bridges", "paragraphs": [0]}, "no question"),
         ({"value": "v", "key": "k?"}, "no paragraph"),
         ({"value": "v", "key": "k?", "paragraphs": []}, "no paragraph"),
         ({"value": "v", "key": "k?", "paragraphs": ["first"]}, "no paragraph"),
@@ -193,6 +194,28 @@ def test_numbers_in_other_forms_are_read(numbers: Any) -> None:
     chat = ScriptedChat([answer([{"v": "It.", "k": ["What?"], "paragraph_indices": numbers}])])
     (one,) = written(chat, given)
     assert one.items == (RawMarker("It.", "What?", (0,)),)
+
+
+@pytest.mark.parametrize(
+    ("said", "named", "right"),
+    [
+        ([1], [0], [1]),
+        ([0], [0, 1], [0]),
+        ([0, 2], [0], [0, 2]),
+        ([0, 1, 2, 3], [0], [0, 1, 2]),
+        ([0], [0], [0]),
+        ([], [1], [1]),
+    ],
+)
+def test_numbers_are_those_of_the_paragraphs_that_hold_what_is_said(
+    said: list[int], named: list[int], right: list[int]
+) -> None:
+    given = source()
+    value = " ".join([given.of(number) for number in said] or ["Zebedee Quux sold 77123 camels."])
+    record = {"value": value, "key": "What is said?", "paragraphs": named}
+    request = Request(given, tuple(range(6)), tuple(range(6)))
+    made = task(SETTINGS).item(record, request)
+    assert list(made.paragraphs) == right and made.renumbered is (right != named)
 
 
 def test_near_duplicates_are_dropped_but_not_where_a_figure_differs() -> None:
