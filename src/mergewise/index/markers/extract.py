@@ -114,7 +114,7 @@ def schema(most: int) -> dict[str, object]:
 
 # -- the prompt
 
-_RULES = """You prepare documents for a search engine (instructions, version {version}{attempt}).
+_RULES = """You prepare documents for a search engine (instructions, version {version}).
 Your work is a list of markers. A marker takes the place of a chunk of text: its key is what a question is compared with, its
 value is what is read when the key is found. Whoever reads a value does not see the document.
 
@@ -134,37 +134,37 @@ Each marker has three parts. Write them in this order:
 
 How many:
 - Many small markers, not a few large ones. Ten paragraphs need ten markers or more.
-- At least {least} markers for what you are asked here. More are welcome; do not save on them.
+- At least as many markers as you are asked for. More are welcome; do not save on them.
 - Nothing may be lost: each paragraph that you are asked about is in at least one marker, and mostly in two or three, each about
   another side of it. One and the same paragraph may serve for a person, an event and a place.
 
 Answer with JSON alone, in this form, with every double quote inside a text written as \\":
 {{"markers": [{{"value": "...", "key": "...?", "paragraphs": [0]}}, ...]}}
-{examples}
-"""
+{examples}"""
 _TAG = re.compile(r"\[(?=\s*paragraph\b)", re.IGNORECASE)
 
 
 def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mapping[str, Any]] = ()) -> list[Message]:
-    """What is asked about these segments of a document."""
+    """What is asked about these segments of a document. The rules come first and are the same in every call: endpoints that keep
+    what they have read of a prompt read them once."""
     source = request.source
-    shown = "\n\n".join(f"[Paragraph {n}]\n{_blunted(source.of(n))}" for n in request.shown)
-    code = code_for([shown, source.title])
-    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
     rules = _RULES.format(
         version=PROMPT_VERSION,
-        attempt=f", attempt {request.attempt}" if request.again else "",
         most=settings.most,
         over=settings.most + 1,
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),
-        least=least,
         examples=_shown_examples(examples),
     )
-    about = f"Write the markers for {_named(request.asked)} of this document."
+    shown = "\n\n".join(f"[Paragraph {n}]\n{_blunted(source.of(n))}" for n in request.shown)
+    code = code_for([shown, source.title])
+    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
+    about = f"Write at least {least} markers for {_named(request.asked)} of this document."
     if request.asked != request.shown:
         about += " The other paragraphs are there to be understood with them."
+    if request.again:
+        about += f" This is attempt {request.attempt}."
     named = [quoted("title", _blunted(source.title), code)] if source.title.strip() else []
-    return turn(rules + warning(code, "text"), [*named, quoted("document", shown, code), about])
+    return turn(rules, [warning(code, "text"), *named, quoted("document", shown, code), about])
 
 
 def _blunted(text: str) -> str:
