@@ -11,7 +11,7 @@ from mergewise.types import Message
 _PARAGRAPH = re.compile(
     r"^\[Paragraph (\d+)\]\n(.*?)(?=\n\n\[Paragraph \d+\]\n|\n--- #[0-9a-f]+ end)", re.MULTILINE | re.DOTALL
 )
-_ASKED = re.compile(r"Write the markers for paragraphs? ([\d, to]+) of this document")
+_ASKED = re.compile(r"Write at least \d+ markers for paragraphs? ([\d, to]+) of this document")
 
 
 def shown(messages: Sequence[Message]) -> dict[int, str]:

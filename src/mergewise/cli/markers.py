@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mergewise.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
-    from mergewise.index.markers.report import Lengths, Report
 
 VIEW = "marker"
 
@@ -17,7 +16,7 @@ def say_markers(opened: Index, as_json: bool) -> None:
     """Raises UsageError for an index without markers."""
     from mergewise.retrieve.hybrid import HybridReader
 
-    report: Report = HybridReader(opened.store.reader(), None).view(VIEW).report()
+    report = HybridReader(opened.store.reader(), None).view(VIEW).report()
     if as_json:
         say_json(report.as_dict())
         return
@@ -30,7 +29,9 @@ def say_markers(opened: Index, as_json: bool) -> None:
     say(f"  fallback: {report.fallback_share:.2%} of the segments, in {report.fallback_documents} documents")
     if report.attempts:
         rejected = ", ".join(f"{count} {kind}" for kind, count in report.rejects.items())
-        say(f"  attempts: {report.attempts:.2f} on average; not taken: {rejected or 'nothing'}")
+        say(
+            f"  attempts: {report.attempts:.2f} on average; not taken: {rejected or 'nothing'}; {report.renumbered} renumbered"
+        )
         say(
             f"  sentences of values without support: {report.unsupported_share:.2%} as they were written, "
             f"{report.unsupported_left:.2%} now; {report.replaced} replaced by the document's own"
@@ -43,6 +44,6 @@ def say_markers(opened: Index, as_json: bool) -> None:
         say("  `mergewise index` with the chat model takes these documents up again; what was answered is kept")
 
 
-def _box(lengths: Lengths) -> str:
+def _box(lengths: Any) -> str:
     low, middle, high = lengths.quartiles
     return f"{lengths.mean:.1f} tokens on average, quartiles {low:.0f}, {middle:.0f}, {high:.0f}, most {lengths.most}"

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 
 from mergewise.errors import UsageError
 from mergewise.index.markers.extract import RawMarker, policy, task
-from mergewise.index.markers.records import EXTRACTION, Draft, Extraction, Marker, ValueSentence
+from mergewise.index.markers.records import COPY, EXTRACTION, Draft, Extraction, Marker, ValueSentence
 from mergewise.index.markers.rules import drafts as drafts_by_rules
 from mergewise.index.markers.settings import MarkerSettings
 from mergewise.index.writing.segments import Segment, segments_of
@@ -129,6 +129,7 @@ def _grounded(
         reject_counts=tuple(rejects[kind] for kind in kinds),
         sentences=counts.sentences,
         unsupported=counts.unsupported,
+        renumbered=sum(marker.renumbered for marker in written.items),
         calls=written.usage.calls,
         input_tokens=written.usage.input_tokens,
         output_tokens=written.usage.output_tokens,
@@ -177,7 +178,7 @@ def _copy(text: str, segment: Segment) -> Draft:
         start, end = segment.start, segment.end
     sentences = tuple(ValueSentence(a - start, b - start, ((a, b),)) for a, b, _ in segment.sentences)
     whole = (ValueSentence(0, end - start, ((start, end),)),)
-    return Draft(text[start:end], text[start:end], (segment.number,), sentences or whole, "copy")
+    return Draft(text[start:end], text[start:end], (segment.number,), sentences or whole, COPY)
 
 
 # -- rows

@@ -6,6 +6,9 @@ The prompt says every rule of the paper's tables in words of our own. Where we d
 - values are asked for as "a few sentences" instead of 200 to 300 words: a segment has about 90, and the values of the paper's own
   Figure 5 have 50 to 65 tokens;
 - the document is quoted between lines with a code, and what looks like a tag in it is blunted, so that no text can number itself;
+- the numbers of a marker are checked: small models copy a sentence rightly and name the wrong paragraph, or name one and the same
+  for all. A sentence that another paragraph of the window holds brings that number, and when all of a value is found, only
+  numbers of paragraphs that hold some of it stay. So coverage is what values say, and not what a model says of them;
 - a document longer than `MarkerSettings.window` tokens is read in overlapping windows, since answers are as long as what is read,
   and most endpoints write a few thousand tokens at most.
 """
@@ -14,18 +17,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.index.markers.settings import MarkerSettings
-from mergewise.index.writing.task import Policy, Rejected, Request, Task
+from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.prompting.records import Fields
 from mergewise.text.alignment import words
+from mergewise.text.grounding import ground
+from mergewise.text.keys import heading_path
 from mergewise.types import Message
 
 PROMPT_VERSION = 1
@@ -34,6 +40,8 @@ PROMPT_VERSION = 1
 SAME = 0.9  # share of words that two values have in common, from which on one repeats the other
 _LONGEST_KEY = 2_000  # characters
 _LONGEST_VALUE = 20_000
+_ASKS = ("?", "？", "؟", ";")  # the last one in Greek
+_FEW = 6  # words of a key that is no question, below which it is a mere heading
 VALUE, KEY, FORM = 60, 20, 20  # tokens that a marker mostly has: the paper's Figure 5, and the JSON around them
 OVERLAP = 1.25  # markers for each segment
 
@@ -51,6 +59,7 @@ class RawMarker:
     value: str
     key: str
     paragraphs: tuple[int, ...]
+    renumbered: bool = False  # it named other paragraphs than those that hold what it says
 
 
 def task(settings: MarkerSettings) -> Task[RawMarker]:
@@ -66,7 +75,7 @@ def task(settings: MarkerSettings) -> Task[RawMarker]:
         schema=schema(settings.most),
         fields=FIELDS,
         prompt=lambda request: prompt(request, settings, examples),
-        item=lambda record, request: marker_of(record, request, settings.most),
+        item=lambda record, request: placed(marker_of(record, request, settings.most), request, settings.most),
         paragraphs=lambda marker: marker.paragraphs,
         repeats=repeats,
         output=output,
@@ -105,7 +114,7 @@ def schema(most: int) -> dict[str, object]:
 
 # -- the prompt
 
-_RULES = """You prepare documents for a search engine (instructions, version {version}{attempt}).
+_RULES = """You prepare documents for a search engine (instructions, version {version}).
 Your work is a list of markers. A marker takes the place of a chunk of text: its key is what a question is compared with, its
 value is what is read when the key is found. Whoever reads a value does not see the document.
 
@@ -125,37 +134,37 @@ Each marker has three parts. Write them in this order:
 
 How many:
 - Many small markers, not a few large ones. Ten paragraphs need ten markers or more.
-- At least {least} markers for what you are asked here. More are welcome; do not save on them.
+- At least as many markers as you are asked for. More are welcome; do not save on them.
 - Nothing may be lost: each paragraph that you are asked about is in at least one marker, and mostly in two or three, each about
   another side of it. One and the same paragraph may serve for a person, an event and a place.
 
 Answer with JSON alone, in this form, with every double quote inside a text written as \\":
 {{"markers": [{{"value": "...", "key": "...?", "paragraphs": [0]}}, ...]}}
-{examples}
-"""
+{examples}"""
 _TAG = re.compile(r"\[(?=\s*paragraph\b)", re.IGNORECASE)
 
 
 def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mapping[str, Any]] = ()) -> list[Message]:
-    """What is asked about these segments of a document."""
+    """What is asked about these segments of a document. The rules come first and are the same in every call: endpoints that keep
+    what they have read of a prompt read them once."""
     source = request.source
-    shown = "\n\n".join(f"[Paragraph {n}]\n{_blunted(source.of(n))}" for n in request.shown)
-    code = code_for([shown, source.title])
-    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
     rules = _RULES.format(
         version=PROMPT_VERSION,
-        attempt=f", attempt {request.attempt}" if request.again else "",
         most=settings.most,
         over=settings.most + 1,
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),
-        least=least,
         examples=_shown_examples(examples),
     )
-    about = f"Write the markers for {_named(request.asked)} of this document."
+    shown = "\n\n".join(f"[Paragraph {n}]\n{_blunted(source.of(n))}" for n in request.shown)
+    code = code_for([shown, source.title])
+    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
+    about = f"Write at least {least} markers for {_named(request.asked)} of this document."
     if request.asked != request.shown:
         about += " The other paragraphs are there to be understood with them."
+    if request.again:
+        about += f" This is attempt {request.attempt}."
     named = [quoted("title", _blunted(source.title), code)] if source.title.strip() else []
-    return turn(rules + warning(code, "text"), [*named, quoted("document", shown, code), about])
+    return turn(rules, [warning(code, "text"), *named, quoted("document", shown, code), about])
 
 
 def _blunted(text: str) -> str:
@@ -248,6 +257,8 @@ def marker_of(record: Mapping[str, object], request: Request, most: int) -> RawM
         raise Rejected("no key")
     if len(value) > _LONGEST_VALUE or len(key) > _LONGEST_KEY:
         raise Rejected("too long")
+    if not key.endswith(_ASKS) and len(words(key)) < _FEW:
+        raise Rejected("no question")
     numbers = _numbers(record.get("paragraphs"))
     if not numbers:
         raise Rejected("no paragraph")
@@ -256,6 +267,46 @@ def marker_of(record: Mapping[str, object], request: Request, most: int) -> RawM
     if not set(numbers) <= set(request.shown):
         raise Rejected("paragraph out of range")
     return RawMarker(value, key, numbers)
+
+
+def placed(marker: RawMarker, request: Request, most: int) -> RawMarker:
+    """The marker with the numbers of the paragraphs that hold what it says, as far as they are found among those shown."""
+    source = request.source
+    path = heading_path(source.title, [h for n in marker.paragraphs for h in source.segments[n].headings])
+    judged = ground(marker.value, [_part(source, n) for n in marker.paragraphs], source.text, "keep", path).sentences
+    supports = [span for sentence in judged if sentence.supported for span in sentence.support]
+    holding = Counter(n for n in marker.paragraphs if any(_is_in(span, source, n) for span in supports))
+    lost = False
+    for sentence in judged:
+        if not sentence.supported:
+            found = _elsewhere(marker.value[sentence.start : sentence.end], marker, request, path)
+            holding.update(found)
+            lost = lost or not found
+    if not holding:
+        return marker
+    standing = {n: holding[n] for n in (*(marker.paragraphs if lost else ()), *holding)}
+    best = sorted(standing, key=lambda n: (-standing[n], n))[:most]
+    numbers = tuple(sorted(best))
+    return marker if numbers == marker.paragraphs else replace(marker, paragraphs=numbers, renumbered=True)
+
+
+def _elsewhere(stated: str, marker: RawMarker, request: Request, path: str) -> list[int]:
+    """The first paragraph shown that holds the sentence, of those that the marker does not name; nothing where none does."""
+    for n in request.shown:
+        if n not in marker.paragraphs:
+            found = ground(stated, [_part(request.source, n)], request.source.text, "keep", path).sentences
+            if found and all(sentence.supported for sentence in found):
+                return [n]
+    return []
+
+
+def _part(source: Source, number: int) -> tuple[int, int]:
+    return source.segments[number].start, source.segments[number].end
+
+
+def _is_in(span: tuple[int, int], source: Source, number: int) -> bool:
+    start, end = _part(source, number)
+    return start <= span[0] < end
 
 
 def _text(given: object) -> str:

@@ -18,6 +18,9 @@ Made: TypeAlias = str
 """How a marker came to be: by the chat "model", by "rules", or as a "copy" of a segment that no marker named (k = v)."""
 
 
+COPY = "copy"
+
+
 class ValueSentence(NamedTuple):
     """A sentence of a value, `value[start:end]`.
 
@@ -92,7 +95,8 @@ class Extraction:
 
     `coverages` are the shares of the segments that some marker named, after each attempt; what was left at the end has copies.
     `rejects` with `reject_counts` are the reasons for which markers of the model's answers were not taken. `sentences` are those
-    of the values as they were written, of which `unsupported` had no support. Calls and tokens are those that this run paid.
+    of the values as they were written, of which `unsupported` had no support. `renumbered` are markers that named other
+    paragraphs than those that hold what they say. Calls and tokens are those that this run paid.
     `failure` says why the model did not write all that it should have: the document is then taken up again.
     """
 
@@ -106,6 +110,7 @@ class Extraction:
     reject_counts: tuple[int, ...] = ()
     sentences: int = 0
     unsupported: int = 0
+    renumbered: int = 0
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from statistics import fmean, pvariance, quantiles
 from typing import Any
 
-from mergewise.index.markers.records import Extraction
+from mergewise.index.markers.records import COPY, Extraction
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,11 @@ class Lengths:
 @dataclass(frozen=True, slots=True)
 class Report:
     """Shares lie in [0, 1]. Coverage is that before copies were made, over documents; `fallback_share` the share of segments that
-    have copies, `fallback_documents` the documents with one.
+    have copies, `fallback_documents` the documents with one. Lengths are those of markers that are no copies.
 
     `unsupported_share` is the share of the model's sentences that had no support as they were written, `unsupported_left` that
-    of the sentences which stand in values now. `attempts` is the mean over documents that a model read.
+    of the sentences which stand in values now. `renumbered` markers named other paragraphs than those that hold what they say.
+    `attempts` is the mean over documents that a model read.
     """
 
     documents: int
@@ -43,6 +44,7 @@ class Report:
     unsupported_share: float
     unsupported_left: float
     replaced: int
+    renumbered: int
     keys: Lengths
     values: Lengths
     failures: Mapping[str, str]  # documents of which something is missing, with the reason
@@ -67,6 +69,7 @@ class Report:
             "rejects": dict(self.rejects),
             "unsupported_left": self.unsupported_left,
             "replaced": self.replaced,
+            "renumbered": self.renumbered,
             "key_lengths": _lengths_json(self.keys),
             "value_lengths": _lengths_json(self.values),
             "unfinished": dict(self.failures),
@@ -95,10 +98,17 @@ def report_of(extractions: Sequence[Extraction], markers: Any) -> Report:
         unsupported_share=_share(sum(one.unsupported for one in read), sum(one.sentences for one in read)),
         unsupported_left=_share(sum(not support for _, _, support, _, _ in sentences), len(sentences)),
         replaced=sum(bool(replaced) for _, _, _, replaced, _ in sentences),
-        keys=_lengths(markers["key_tokens"].to_pylist()),
-        values=_lengths(markers["value_tokens"].to_pylist()),
+        renumbered=sum(one.renumbered for one in read),
+        keys=_lengths(_made(markers, "key_tokens")),
+        values=_lengths(_made(markers, "value_tokens")),
         failures={one.doc_id: one.failure for one in extractions if one.failure},
     )
+
+
+def _made(markers: Any, column: str) -> list[int]:
+    """The column of the markers that somebody made, or of copies where there are no others."""
+    pairs = list(zip(markers[column].to_pylist(), markers["made"].to_pylist(), strict=True))
+    return [value for value, made in pairs if made != COPY] or [value for value, _ in pairs]
 
 
 def _share(some: int, all_: int) -> float:

@@ -35,7 +35,7 @@ AT_ONCE = 8  # calls; the adapter of an endpoint may allow fewer
 PATIENCE = 3  # calls that fail for good one after the other
 ROOM = 0.85  # share of the model's window that is planned with: its tokenizer is not the one that counts
 LEAST_OUTPUT = 256  # tokens that any answer may have
-SLACK = 2.0  # an answer may be so much longer than what is expected of it
+SLACK = 3.0  # an answer may be so much longer than what is expected of it
 
 LONGEST_REASON = 300  # characters of a failure that are kept
 
