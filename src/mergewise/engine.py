@@ -21,13 +21,13 @@ from mergewise.models.cache import CachedChat
 from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
-from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
 from mergewise.store.lance import ALTERED, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
-from mergewise.store.views import Makers, Progress, views_of
+from mergewise.store.views import Estimate, Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
 
@@ -121,6 +121,41 @@ def open(
     log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
     return index
+
+
+def estimate(
+    path: str | os.PathLike[str],
+    *sources: Source | Iterable[Source],
+    views: Sequence[str] = DEFAULT_VIEWS,
+    settings: Mapping[str, Any] | None = None,
+    chat: str | ChatModel = CHAT,
+    limits: Limits | None = None,
+) -> Estimate:
+    """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
+
+    Nothing is written and no model is called. Calls whose answers the index keeps already are counted apart. Raises UsageError as
+    `open` does, and where a view has its rows written and no chat model is named.
+    """
+    from mergewise.index.forecast import forecast
+    from mergewise.inputs import inputs_of
+    from mergewise.readers.apart import reader_within
+    from mergewise.store.memory import MemoryStore
+
+    wanted = _wanted_views(views, settings or {})
+    directory = _directory(path)
+    stands = read_manifest(directory) is not None
+    store: Store = LanceStore(directory, VIEWS) if stands else MemoryStore(VIEWS)
+    standing = dict(store.settings)
+    chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
+    reader = store.reader()
+    ids = [info.id for info in reader.documents()]
+    missing = {name: store.missing(name) if name in standing else ids for name in {**standing, **chosen}}
+    model = load_chat(chat) if isinstance(chat, str) else chat
+    kept = directory / _WRITTEN
+    makers = Makers(count_tokens, None, _cached(model, kept if kept.exists() else None))
+    with reader_within(limits) as read:
+        inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, Counter(), [directory], read)
+        return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, makers)
 
 
 def _directory(path: str | os.PathLike[str]) -> Path:

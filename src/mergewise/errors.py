@@ -5,6 +5,7 @@ MergewiseError
 ├── ReadError             one file could not be read; its reason goes into the summary of `add`
 ├── MissingExtra          an optional dependency is not installed
 ├── ModelError            a model failed or answered nonsense
+│   └── InputRefused      an endpoint refuses what it was sent, which may be too long
 └── StoreError            the index on disk
     ├── NotAnIndex        the directory holds something else (exit 2)
     ├── NewerFormat       the index was written by a newer mergewise (exit 2)
@@ -48,6 +49,10 @@ class MissingExtra(MergewiseError):
 
 
 class ModelError(MergewiseError):
+    pass
+
+
+class InputRefused(ModelError):
     pass
 
 

@@ -67,6 +67,8 @@ def value_of(what: str, given: object, hint: Any) -> Any:
         return choice(what, given, get_args(wanted))
     if wanted is bool:
         return _switch(what, given)
+    if wanted is str:
+        return text(what, given)
     if get_origin(wanted) is tuple:
         return _texts(what, given)
     return number(what, given, int if wanted is int else float, range_of(hint))

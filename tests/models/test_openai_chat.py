@@ -245,6 +245,16 @@ def test_options_that_an_endpoint_refuses_are_left_out(connect: Connect) -> None
     assert server.requests == 4
 
 
+def test_a_server_that_falls_over_a_schema_is_asked_in_words(connect: Connect) -> None:
+    """llama-cpp-python answers 500, with a message that names `response_format`."""
+    server, chat = connect(["{}"], ("response_format",), retries=0)
+    server.refusal = 500
+    for _ in range(2):
+        assert run(chat.complete(QUESTION, schema=SCHEMA)).text == "{}"
+    assert "response_format" not in server.asked[-1].options and "keep" in server.asked[-1].messages[0].text
+    assert server.requests == 4
+
+
 def test_a_refused_question_teaches_nothing(connect: Connect) -> None:
     """A text that is too long is no reason to stop asking for JSON."""
     server, chat = connect([Turn(status=400), Turn(status=400), Turn(status=400), "{}"])

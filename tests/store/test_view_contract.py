@@ -15,6 +15,7 @@ import mergewise
 from mergewise.errors import StoreError, UsageError
 from mergewise.index import VIEWS, pipeline
 from mergewise.index.chunks import FixedSettings, PICSettings, SemanticSettings
+from mergewise.index.markers import MarkerSettings
 from mergewise.index.slices import SliceSettings
 from mergewise.index.tree.tables import KEY
 from mergewise.models.tokens import count_tokens
@@ -105,6 +106,7 @@ CASES = {
     "fixed": Case(VIEWS["fixed"], FixedSettings(size=12), (("fixed", "vector"),)),
     "semantic": Case(VIEWS["semantic"], SemanticSettings(percentile=50, most=12), (("semantic", "vector"),)),
     "pic": Case(VIEWS["pic"], PICSettings(sentences=2), (("pic", "vector"),)),
+    "marker": Case(VIEWS["marker"], MarkerSettings(segment=16), (("marker", "vector"),)),
     "headline": Case(OWN, HeadlineSettings(), (("headline", "vector"),)),
 }
 
@@ -289,7 +291,7 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
     index = mergewise.open(tmp_path, embedder="hash", settings={"leaf": SMALL, case.view.name: case.settings})
     index.add(DOCUMENTS)
     table, _ = case.searched[-1]
-    broken = {"headline": "text", "chunk": "text", "fixed": "text", "semantic": "text", "pic": "text"}[table]
+    broken = {"marker": "value"}.get(table, "text")
     (rows,) = made(case, [CATS])
     damage = tuple(replace(row, **{broken: "Not there."}) for row in rows[table])
     rows = replace(rows, digest="", tables={**rows.tables, table: Rows(damage, rows.tables[table].columns)})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from mergewise.assemble import auto_merge, chunked, longrag, macrag, mergerag, sentence, topk, weave
+from mergewise.assemble import auto_merge, chunked, longrag, macrag, mergerag, mrag, sentence, topk, weave
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.specs import assignments, split_spec, split_specs, with_new_names, with_parameters
 from mergewise.assemble.weave import evidence_in
@@ -75,6 +75,7 @@ STRATEGIES: dict[str, Strategy] = {
         "the weakest chunks are fused with each other until the budget holds them",
         mergerag.merge_context,
     ),
+    "mrag": Strategy(mrag.assemble, mrag.MRAG(), "the values of the markers whose keys fit best", views=("marker",)),
     "pic": Strategy(
         partial(chunked.assemble, "pic"),
         chunked.Chunked(),

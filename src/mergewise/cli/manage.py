@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mergewise.cli.options import CHAT, DEFAULT_INDEX, EmbedderOption, IndexOption, JsonOption
-from mergewise.cli.output import say, say_error, say_json
+from mergewise.cli.markers import say_markers
+from mergewise.cli.options import (
+    CHAT,
+    DEFAULT_INDEX,
+    EmbedderOption,
+    IndexOption,
+    JsonOption,
+    PriceInOption,
+    PriceOutOption,
+)
+from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.progress import working
 from mergewise.cli.watching import follow
 from mergewise.errors import UsageError
@@ -20,6 +29,7 @@ from mergewise.types import AddReport, DocumentInfo, Duplicate
 if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.readers.apart import Limits
+    from mergewise.store.views import Estimate
 
 NAMED = 10
 """Duplicates that are named; the others are counted."""
@@ -37,14 +47,22 @@ def index(
         typer.Option("--set", metavar="VIEW.NAME=VALUE", help="A setting of a view, such as slice.chunk=300."),
     ] = None,
     chat: Annotated[
-        str, typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries: extractive, or openai:MODEL.")
+        str,
+        typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries and markers: extractive, or openai:MODEL."),
     ] = CHAT,
     sync: Annotated[
         bool, typer.Option("--sync", help="Documents whose files are gone from these folders leave the index.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --sync: only say what would be added, replaced, moved and removed.")
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="With --sync: only say what would be added, replaced, moved and removed. "
+            "With --chat: only say what its calls would cost.",
+        ),
     ] = False,
+    price_in: PriceInOption = 0.0,
+    price_out: PriceOutOption = 0.0,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
@@ -59,23 +77,33 @@ def index(
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
+    from mergewise.engine import estimate
     from mergewise.readers.apart import Limits
 
-    if dry_run and (watch or not sync):
-        raise UsageError("--dry-run goes with --sync alone", "mergewise index DIR --sync --dry-run")
+    wanted = [view.strip() for view in views.split(",")]
+    limits = Limits() if apart else None
+    if dry_run and (watch or (chat == CHAT and not sync)):
+        raise UsageError(
+            "--dry-run goes with --sync, or with a chat model",
+            "mergewise index DIR --sync --dry-run, or ... --chat openai:MODEL",
+        )
+    if chat != CHAT and (dry_run or price_in or price_out):
+        settings = view_settings(wanted, assignments or (), chat)
+        cost = estimate(index_dir, *paths, views=wanted, settings=settings, chat=chat, limits=limits)
+        say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
+        if dry_run and not sync:
+            return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
         say_outcome(opened.sync(*paths, dry_run=True), len(opened), index_dir, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
-    wanted = [view.strip() for view in views.split(",")]
     settings = view_settings(wanted, assignments or (), chat)
     with working("Indexing") as advance:
         opened = mergewise.open(
             index_dir, views=wanted, settings=settings, embedder=embedder, chat=chat, progress=advance
         )
-    limits = Limits() if apart else None
     if watch:
         follow(
             paths, index_dir, lambda: say_outcome(_synchronised(opened, paths, limits), len(opened), index_dir, as_json)
@@ -89,6 +117,29 @@ def index(
     say_outcome(report, len(opened), index_dir, as_json)
     if report.failed and not report.added + report.replaced + report.unchanged + report.moved:
         raise typer.Exit(1)
+
+
+def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool) -> None:
+    """What the chat model is to be paid for, on standard error; alone, as JSON or for people, on standard output."""
+    usage = cost.usage
+    priced = bool(price_in or price_out)
+    if as_json:
+        say_json(
+            {
+                "documents": cost.documents,
+                "calls": usage.calls,
+                "kept": cost.kept,
+                "input_tokens": usage.input_tokens,
+                "output_tokens": usage.output_tokens,
+                "cost": usage.cost(price_in, price_out) if priced else None,
+            }
+        )
+        return
+    money = f", cost {usage.cost(price_in, price_out):.4f}" if priced else ""
+    say_aside(
+        f"{cost.documents} documents: {usage.calls} calls, about {usage.input_tokens} tokens to read and "
+        f"{usage.output_tokens} to write{money}; {cost.kept} calls are answered already"
+    )
 
 
 def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
@@ -160,12 +211,18 @@ def say_report(report: AddReport, total: int, index_dir: Path, *, dry_run: bool 
 def info(
     index_dir: IndexOption = DEFAULT_INDEX,
     documents: Annotated[bool, typer.Option("--documents", help="List the documents.")] = False,
+    markers: Annotated[
+        bool, typer.Option("--markers", help="How markers came to be: coverage, attempts, support, lengths.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """What an index holds."""
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
+    if markers:
+        say_markers(opened, as_json)
+        return
     counts = opened.store.reader().row_counts()
     views = {name: rows for name, rows in counts.items() if name != "documents"}
     held = opened.documents()

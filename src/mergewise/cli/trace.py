@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.tree import Tree
 
     from mergewise.assemble.mergerag import MergeNode, MergeNote
+    from mergewise.assemble.mrag import MarkerNote
 
 LEFT_OUT = ("left", "skip", "drop")  # actions that took nothing
 SHOWN_LEFT = 5
@@ -25,6 +26,7 @@ SHOWN_SPANS = 4
 def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[Step] | None = None) -> None:
     """Print every step, but of what was left out only the first few, which are the best; with `places` texts are quoted."""
     from mergewise.assemble.mergerag import MergeNote
+    from mergewise.assemble.mrag import MarkerNote
 
     steps = assembled.trace if steps is None else steps
     say()
@@ -35,6 +37,8 @@ def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[
         elif isinstance(step.note, MergeNote):
             if "model failed" in step.reason:
                 say(f"merge: {step.reason}", style="dim")
+        elif isinstance(step.note, MarkerNote):
+            _say_marker(step, step.note, places)
         elif step.action not in LEFT_OUT:
             _say_step(step, places)
     for action in LEFT_OUT:
@@ -65,6 +69,30 @@ def _say_step(step: Step, places: Places | None) -> None:
         say(f"    and {len(step.inputs) - SHOWN_SPANS} more", style="dim")
     if step.output and step.output not in step.inputs:
         _say_quoted(step.output, places, "→ ")
+
+
+def _say_marker(step: Step, note: MarkerNote, places: Places | None) -> None:
+    """The key of a marker, and its value a sentence a line; below a written one, what it rests on."""
+    marker = note.marker
+    score = "" if step.score is None else f"  score {step.score:.3f}"
+    say(f"marker: {step.reason}{score}", style="dim")
+    where = _spans(step.inputs) if places is None else places.of(step.inputs)
+    say(f"    {_MADE.get(marker.made, marker.made)}: {where}", style="dim")
+    for sentence in note.sentences:
+        said = " ".join(marker.value[sentence.start : sentence.end].split())
+        state = (
+            "stands for one without support" if sentence.replaced else "" if sentence.supported else "without support"
+        )
+        told = "; ".join(filter(None, (state, *sentence.flags)))
+        say(f"    “{said}”{f'  ({told})' if told else ''}", style="dim")
+        if marker.written and not sentence.replaced:
+            for start, end in sentence.support[:SHOWN_SPANS]:
+                span = Span(marker.doc_id, start, end)
+                told = _spelled(span) if places is None else f"{place(places.located(span))}  {places.quote(span)}"
+                say(f"      rests on {told}".rstrip(), style="dim")
+
+
+_MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "a copy of its paragraph"}
 
 
 def _say_quoted(span: Span, places: Places, before: str = "") -> None:

@@ -93,7 +93,7 @@ def _quotations(
 
 
 def quotes_of(context: Context) -> list[Quote]:
-    """The sentences of the context's verbatim passages, the one that answers most probably first."""
+    """The sentences of the context, or that it was written from, the one that answers most probably first."""
     wanted = wanted_by(context.question)
     terms = content_terms(context.question)
     quotes = [
@@ -131,11 +131,13 @@ def _thresholds(context: Context) -> tuple[float, float]:
 
 
 def _passage(span: Span, context: Context) -> int | None:
-    """The number of the verbatim passage that holds this span."""
-    for number, passage in enumerate(context.passages, 1):
-        if passage.verbatim and any(shown.contains(span) for shown in passage.spans):
-            return number
-    return None
+    """The number of the passage that holds this span, or else of one that was written from it."""
+    holding = (
+        (not passage.verbatim, number)
+        for number, passage in enumerate(context.passages, 1)
+        if any(shown.contains(span) for shown in passage.spans)
+    )
+    return min(holding, default=(False, None))[1]
 
 
 def _needed(evidence: Evidence, document: DocumentLookup) -> list[Span]:

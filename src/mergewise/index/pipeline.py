@@ -6,7 +6,7 @@ Whoever has a store and makers can run it; each batch is one change of the index
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -68,6 +68,7 @@ def carry_out(planned: Plan, store: Store, registry: Registry, makers: Makers, w
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
     writer.flush(remove=planned.gone, origins=planned.found)
+    take_up(store, registry, makers, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed:
         store.optimize()
@@ -155,9 +156,9 @@ class _Writer:
         if not self._batch:
             return []
         settings = self.store.settings
-        embedder = self.work.watched(self.makers.embedder, characters, len(settings))
+        makers = _watched(self.work, self.makers, self.registry, settings, characters)
         given = [(read.document, read.digest) for read in self._batch]
-        rows = rows_of(given, self.registry, settings, replace(self.makers, embedder=embedder))
+        rows = rows_of(given, self.registry, settings, makers)
         return [replace(row, origin=read.origin) for row, read in zip(rows, self._batch, strict=True)]
 
 
@@ -172,6 +173,21 @@ def rebuild(store: Store, registry: Registry, makers: Makers, doc_ids: Sequence[
     store.optimize()
 
 
+def take_up(store: Store, registry: Registry, makers: Makers, written: Collection[str] = ()) -> None:
+    """Make again the rows of documents for which a chat model did not write all it should. What it wrote, it kept.
+
+    Those `written` just now are left alone.
+    """
+    if makers.chat is None:
+        return
+    for name, settings in store.settings.items():
+        view = registry[name]
+        if view.writing is not None and view.asks_chat(settings):
+            unfinished = [doc_id for doc_id in view.writing.unfinished(store.reader()) if doc_id not in written]
+            if unfinished:
+                rebuild(store, registry, makers, unfinished)
+
+
 def add_view(store: Store, view: View, makers: Makers, progress: Progress | None = None) -> None:
     """Give every document that stands the view, which the store has begun, in batches."""
     work = Work(progress)
@@ -182,10 +198,21 @@ def add_view(store: Store, view: View, makers: Makers, progress: Progress | None
             rows = store.reader().stored(batch)
             work.look_at(batch[-1])
             characters = sum(len(row.document.text) for row in rows)
-            watched = replace(makers, embedder=work.watched(makers.embedder, characters, 1))
-            store.write_view(view.name, _with_view(rows, view, store.settings[view.name], watched))
+            settings = store.settings[view.name]
+            watched = _watched(work, makers, {view.name: view}, {view.name: settings}, characters)
+            store.write_view(view.name, _with_view(rows, view, settings, watched))
             work.wrote(characters)
     work.finish()
+
+
+def _watched(
+    work: Work, makers: Makers, registry: Registry, settings: Mapping[str, Mapping[str, Any]], characters: int
+) -> Makers:
+    """The makers, which tell how far they are with a batch. Where a chat model writes, all else takes no time."""
+    asking = sum(registry[name].asks_chat(own) for name, own in settings.items())
+    if asking:
+        return replace(makers, told=work.written(characters, asking))
+    return replace(makers, embedder=work.watched(makers.embedder, characters, len(settings)))
 
 
 def _is_full(batch: Sequence[_Read]) -> bool:

@@ -79,6 +79,12 @@ class CachedChat:
                 await asyncio.to_thread(self._keep, key, piece)
             yield piece
 
+    def has(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> bool:
+        """Whether the answer is on the disk."""
+        return self._find(self._key(messages, max_tokens, schema)) is not None
+
     def _key(self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None) -> bytes:
         asked = [self.identity, [[m.role, m.text] for m in messages], max_tokens, schema]
         return blake2b(json.dumps(asked, sort_keys=True).encode(), digest_size=16).digest()

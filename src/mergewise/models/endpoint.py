@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -45,6 +45,7 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     """The SDK's error as ours, with what to do next. `serves` is what the endpoint should offer."""
     import openai
 
+    kind = ModelError
     hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"
     if isinstance(error, openai.APITimeoutError):
         hint = f"{base_url} did not answer in time: give it more, or ask for less"
@@ -58,8 +59,8 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     elif isinstance(error, openai.RateLimitError):
         hint = "the endpoint asks for a pause: wait, or raise the quota"
     elif isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
-        hint = "the endpoint refuses this input; a text may be longer than the model takes"
-    return ModelError(f"{spec} failed: {error}", hint)
+        kind, hint = InputRefused, "the endpoint refuses this input; a text may be longer than the model takes"
+    return kind(f"{spec} failed: {error}", hint)
 
 
 def nonsense(spec: str, base_url: object, serves: str, what: str) -> ModelError:

@@ -179,6 +179,13 @@ class OpenAIChat:
                 if less is None:
                     raise self._failure(error) from error
                 accepted = less
+            except (
+                self._sdk.InternalServerError
+            ) as error:  # some servers fall over what they do not know: llama-cpp-python does
+                less = accepted.without(str(error), options) if "response_format" in str(error) else None
+                if less is None:
+                    raise self._failure(error) from error
+                accepted = less
             except self._sdk.OpenAIError as error:
                 raise self._failure(error) from error
             except (TypeError, ValueError) as error:

@@ -144,16 +144,17 @@ class ScriptedChat:
 class ChatServer(ThreadingHTTPServer):
     """A script served by an OpenAI-compatible endpoint on loopback; a context manager. `base_url` ends in /v1.
 
-    `refuses` are options that get a 400 which names them, as real endpoints do.
+    `refuses` are options that get a 400 which names them, as real endpoints do, or a `refusal` of another status.
     """
 
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, script: Script, *, refuses: Sequence[str] = ()) -> None:
+    def __init__(self, script: Script, *, refuses: Sequence[str] = (), refusal: int = 400) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.transcript = Transcript(script)
         self.refuses = tuple(refuses)
+        self.refusal = refusal
         self.requests = 0  # those that were refused, and those for which the script had an error, are counted too
         self.lost = 0  # clients that went away before their answer was written
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
@@ -199,7 +200,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _chat(self, body: dict[str, Any]) -> None:
         for option in self.server.refuses:
             if option in body or option == _format_type(body):
-                self._send_error(400, f"Unsupported parameter: '{option}' is not supported", {})
+                self._send_error(self.server.refusal, f"Unsupported parameter: '{option}' is not supported", {})
                 return
         messages = tuple(Message(m["role"], m["content"]) for m in body.pop("messages"))
         streamed = bool(body.get("stream"))

@@ -73,6 +73,17 @@ class ChatModel(Protocol):
         ...
 
 
+@runtime_checkable
+class KeepsReplies(Protocol):
+    """A `ChatModel` that may have an answer already."""
+
+    def has(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> bool:
+        """Whether `complete` would answer this without a call."""
+        ...
+
+
 class Reranker(Protocol):
     """Says how well texts answer a question."""
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeAlias
 
 from mergewise.errors import UsageError
-from mergewise.protocols import ChatModel, Embedder, RowReader, TokenCounter
+from mergewise.protocols import ChatModel, Embedder, RowReader, StoreReader, TokenCounter
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, Rows
+from mergewise.types import DocumentRows, Rows, Usage
 
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
@@ -23,11 +23,44 @@ Work is counted in characters of text; in all it is 0 until it is known what has
 
 @dataclass(frozen=True, slots=True)
 class Makers:
-    """What a view may make its rows with. `chat` keeps its answers, so that no call is paid for twice, after a kill neither."""
+    """What a view may make its rows with. `chat` keeps its answers, so that no call is paid for twice, after a kill neither.
+
+    A view whose rows a chat model writes says by `told` which share of its work is through since it said so last.
+    """
 
     count_tokens: TokenCounter
     embedder: Embedder | None = None
     chat: ChatModel | None = None
+    told: Callable[[float], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is still to be paid for documents: calls, tokens read, and tokens written if every answer says what it should.
+
+    `kept` are calls whose answers are there already.
+    """
+
+    documents: int = 0
+    usage: Usage = field(default_factory=Usage)
+    kept: int = 0
+
+    def __add__(self, other: Estimate) -> Estimate:
+        return Estimate(self.documents + other.documents, self.usage + other.usage, self.kept + other.kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What is known of a view whose rows a chat model may write.
+
+    `asks(settings)` tells whether it does. `estimate` says what it costs to write the rows of documents, given with those of the
+    first view. `unfinished` are the documents that have rows which stand in for what the model failed to write: they are made
+    again when documents are added the next time.
+    """
+
+    asks: Callable[[Any], bool]
+    estimate: Callable[[Sequence[DocumentRows], Any, Makers], Estimate]
+    unfinished: Callable[[StoreReader], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +74,7 @@ class View:
     can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
     step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
     model is named. An index without an embedder is refused a view that `needs_embedder`, before anything is written.
+    `writing` is what is known of the calls of a view that asks it for every document.
     """
 
     name: str
@@ -52,6 +86,11 @@ class View:
     batch: int = 64
     with_chat: Mapping[str, Any] = field(default_factory=dict)
     needs_embedder: bool = False
+    writing: Writing | None = None
+
+    def asks_chat(self, settings: Mapping[str, Any]) -> bool:
+        """Whether a chat model writes the rows, under `settings` as they are kept in the manifest."""
+        return self.writing is not None and self.writing.asks(self.load(settings))
 
     def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
         """`settings` as they are kept in the manifest."""

@@ -5,6 +5,8 @@ A passage is what stands under one heading line. Fragments of one section that t
     [1] Title › Heading › Subheading
     First fragment, the next one that touches it …
     a later one.
+
+What a model wrote has `WRITTEN` after its headings.
 """
 
 from __future__ import annotations
@@ -74,18 +76,21 @@ def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
     return [fragment.visible for fragment in joined]
 
 
-def heading_line(number: int, title: str, headings: Sequence[str]) -> str:
-    """The mark by which an answer cites the passage, and the title and headings above it."""
-    return f"[{number}] {heading_path(title, headings)}".rstrip()
+WRITTEN = "(written, not quoted)"
 
 
-def heading_cost_line(title: str, headings: Sequence[str]) -> str:
+def heading_line(number: int, title: str, headings: Sequence[str], written: bool = False) -> str:
+    """The mark by which an answer cites the passage, the title and headings above it, and whether a model wrote it."""
+    return " ".join(filter(None, (f"[{number}]", heading_path(title, headings), WRITTEN if written else "")))
+
+
+def heading_cost_line(title: str, headings: Sequence[str], written: bool = False) -> str:
     """A heading line to count before its number is known: 9 stands for any number."""
-    return heading_line(9, title, headings)
+    return heading_line(9, title, headings, written)
 
 
 def render(passages: Sequence[Passage]) -> str:
     return SEPARATOR.join(
-        f"{heading_line(number, passage.title, passage.headings)}\n{passage.text}"
+        f"{heading_line(number, passage.title, passage.headings, not passage.verbatim)}\n{passage.text}"
         for number, passage in enumerate(passages, 1)
     )

@@ -45,9 +45,12 @@ def assemble(
 
 
 def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
-    """The sentences of a context that another strategy made as evidence for its question, by the vectors in the index."""
+    """The sentences of a context that another strategy made as evidence for its question, by the vectors in the index.
+
+    Of a passage that a model wrote, these are the sentences of the documents that it was written from.
+    """
     candidates = gather(context.question, reader, Weave(), [])
-    spans = [span for passage in context.passages if passage.verbatim for span in passage.spans]
+    spans = [span for passage in context.passages for span in passage.spans]
     held = (i for i, s in enumerate(candidates.sentences) if any(span.contains(s.span) for span in spans))
     return candidates.evidence(held)
 

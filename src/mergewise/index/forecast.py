@@ -1,0 +1,68 @@
+"""What it will cost that a chat model writes the rows of views: told before the first call, from its very prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from mergewise.errors import ReadError
+from mergewise.index.pipeline import rows_of
+from mergewise.index.plan import batches, plan
+from mergewise.inputs import Input
+from mergewise.protocols import StoreReader
+from mergewise.store.views import Estimate, Makers, Registry, View
+from mergewise.types import DocumentRows
+
+AT_ONCE = 64
+"""Documents that are held in memory."""
+
+
+def forecast(
+    inputs: Sequence[Input],
+    reader: StoreReader,
+    registry: Registry,
+    settings: Mapping[str, Mapping[str, Any]],
+    missing: Mapping[str, Sequence[str]],
+    makers: Makers,
+) -> Estimate:
+    """The cost of adding these inputs to what the reader shows, under the `settings` of all views that the index then has.
+
+    `missing` are the documents that stand and lack a view. Files that cannot be read cost nothing.
+    """
+    asking = [view for name, view in registry.items() if name in settings and view.asks_chat(settings[name])]
+    total = Estimate()
+    if not asking:
+        return total
+    tasks = plan(inputs, reader).tasks
+    for batch in batches(_read(tasks, registry, settings, makers), AT_ONCE):
+        for view in asking:
+            total += _cost(view, batch, settings, makers)
+    replaced = {task.id for task in tasks}
+    for view in asking:
+        assert view.writing is not None
+        due = dict.fromkeys([*missing.get(view.name, ()), *_unfinished(view, reader)])
+        for ids in batches((doc_id for doc_id in due if doc_id not in replaced), AT_ONCE):
+            total += _cost(view, reader.stored(ids), settings, makers)
+    return total
+
+
+def _unfinished(view: View, reader: StoreReader) -> Sequence[str]:
+    return () if view.writing is None or view.name not in reader.views else view.writing.unfinished(reader)
+
+
+def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any], makers: Makers) -> Estimate:
+    assert view.writing is not None
+    return view.writing.estimate(rows, view.load(settings[view.name]), makers)
+
+
+def _read(
+    tasks: Sequence[Any], registry: Registry, settings: Mapping[str, Mapping[str, Any]], makers: Makers
+) -> Iterator[DocumentRows]:
+    """The documents with the rows of the first view, without vectors."""
+    first = next(iter(registry))
+    for task in tasks:
+        try:
+            document = task.given.document(task.id)
+        except ReadError:
+            continue
+        yield from rows_of([(document, task.digest)], registry, {first: settings[first]}, Makers(makers.count_tokens))

@@ -1,0 +1,108 @@
+"""A sentence put as a question, where the grammar of English lets rules do it; None for every other sentence.
+
+Two forms, both of which keep the words of the sentence:
+
+- its first auxiliary goes before its subject: "The mill was built in 1850." is asked "Was the mill built in 1850?";
+- a verb of a short list is asked by "do": "`retries` sets how often ..." is asked "Does `retries` set how often ...?".
+
+The subject must be short and plain: without a comma, a clause or another verb that is known, and no pronoun that leaves open what
+is meant. What these rules would ask wrongly is left to salient phrases.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 400  # characters of a sentence
+_SUBJECT = 9  # words
+
+_AUXILIARIES = "is are was were has have had can could may might must shall should will would does do did"
+_HELPERS = frozenset(_AUXILIARIES.split())
+_PRESENT = (
+    "adds allows applies blocks builds calls causes changes checks closes combines connects consists contains controls "
+    "converts copies covers creates defines deletes describes determines disables drops enables ends ensures exists expects "
+    "extends finds follows forms gives handles helps holds implements imports improves includes increases indicates keeps lets "
+    "lies limits links lists lives loads maintains makes manages means measures needs occurs offers opens owns passes performs "
+    "plays points prevents prints produces protects provides raises reads receives reduces refers remains removes replaces "
+    "represents requires returns runs saves selects sends separates sets shows specifies stands starts stores supports takes "
+    "tells turns uses waits works writes"
+).split()
+_PAST = {
+    "became": "become", "began": "begin", "bought": "buy", "broke": "break", "brought": "bring", "built": "build",
+    "came": "come", "caught": "catch", "chose": "choose", "drew": "draw", "drove": "drive", "fell": "fall", "felt": "feel",
+    "fought": "fight", "gave": "give", "got": "get", "grew": "grow", "held": "hold", "kept": "keep", "knew": "know",
+    "led": "lead", "left": "leave", "lost": "lose", "made": "make", "met": "meet", "paid": "pay", "ran": "run", "rose": "rise",
+    "sang": "sing", "sold": "sell", "sent": "send", "spent": "spend", "stood": "stand", "swam": "swim", "taught": "teach",
+    "threw": "throw", "took": "take", "went": "go", "won": "win", "wrote": "write",
+    **{verb + "ed": verb for verb in (
+        "act add adopt appear appoint attack attend award belong call claim complet confirm construct contain defeat design "
+        "develop direct discover earn elect employ end enter establish expand follow form found gain happen help inform invent "
+        "join kill land last launch mark mention move obtain open perform play predict present produc publish reach receiv "
+        "record releas remain report represent return reveal scor serv show sign start succeed support train translat visit work"
+    ).split()},
+}  # fmt: skip
+_SILENT_E = frozenset("complet produc receiv releas scor serv translat".split())
+_BASES = {
+    **{form: _PAST[form] + "e" if _PAST[form] in _SILENT_E else _PAST[form] for form in _PAST},
+    **{form: form[:-3] + "y" if form.endswith("ies") and len(form) > 4 else form[:-1] for form in _PRESENT},
+    "passes": "pass", "does": "do", "lies": "lie",
+}  # fmt: skip
+_MAIN = re.compile(
+    rf"(?P<subject>[^\n]{{1,160}}?)[ ]+(?P<verb>{'|'.join([*sorted(_HELPERS), *_BASES])})[ ]+(?P<rest>\S[^\n]*)\Z"
+)
+_DETERMINERS = (
+    "a an the this that these those each every both all some most many several few no his her its their our your two three four "
+    "five six seven eight nine ten"
+).split()
+_OPEN = frozenset("it he she they we you i this that these those there who which what one such so then here".split())
+_UNPLAIN = frozenset(
+    "that which who whom whose when where while because if although though since unless until whether as than said say says "
+    "think thinks believe believes found find finds show shows showed suggest suggests report reports reported reveals revealed "
+    "claim claims claimed know knows state states stated note notes argued according but not never to".split()
+)
+_FRONTED = frozenset(
+    "in on at by for from with without after before during under over through among between within despite like unlike since "
+    "until when while if although though because as once to however moreover also thus therefore then today yesterday here "
+    "there first finally later instead meanwhile still yet and but or so not only see note".split()
+)
+_WORD = re.compile(r"[\w'’.+-]+")
+
+
+def as_question(sentence: str) -> str | None:
+    """The sentence as a question with its own words."""
+    said = " ".join(sentence.split())
+    if said.endswith("?"):
+        return said
+    match = _MAIN.match(said.rstrip(" .")) if said.endswith(".") and len(said) <= LONGEST else None
+    if match is None or not _is_plain_subject(match["subject"]):
+        return None
+    subject, verb, rest = _mid_sentence(match["subject"]), match["verb"], match["rest"]
+    if rest.startswith(("-", "'", "’", ":", "(")) or (
+        verb in ("does", "do", "did", "had", "have", "has") and not _is_helping(rest)
+    ):
+        return None
+    if verb in _BASES and verb not in _HELPERS:
+        helper = "Does" if verb in _PRESENT else "Did"
+        return f"{helper} {subject} {_BASES[verb]} {rest}?"
+    return f"{verb.capitalize()} {subject} {rest}?"
+
+
+def _is_plain_subject(subject: str) -> bool:
+    said = [word.lower() for word in _WORD.findall(subject)]
+    if not said or len(said) > _SUBJECT or said[0] in _FRONTED or re.search(r"[,;:()\[\]|“”\"#>]|\.\s", subject):
+        return False
+    if len(said) == 1 and said[0] in _OPEN:
+        return False
+    return _UNPLAIN.isdisjoint(said) and _BASES.keys().isdisjoint(said) and _HELPERS.isdisjoint(said)
+
+
+def _is_helping(rest: str) -> bool:
+    """Whether "has", "had" or "did" helps the verb that follows: only then it can go before the subject."""
+    first = rest.split(maxsplit=1)[0].lower()
+    return first in ("been", "not", "become", "made", "had") or first.endswith("ed")
+
+
+def _mid_sentence(subject: str) -> str:
+    """The subject as it stands within a sentence: a determiner that opened it loses its capital."""
+    first, _, rest = subject.partition(" ")
+    return f"{first.lower()} {rest}" if rest and first.lower() in _DETERMINERS else subject

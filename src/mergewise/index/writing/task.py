@@ -1,0 +1,102 @@
+"""What a chat model is to write about documents, and what came of it: one form for the rows of any view.
+
+A view gives a `Task`: how one call is put into words, the fields of the records that the answer holds, and how a record becomes
+an item. `write` does the rest: windows, calls, further attempts, what is kept and what it costs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from mergewise.index.writing.segments import Segment
+from mergewise.prompting.records import Fields
+from mergewise.types import Message, Usage
+
+Item = TypeVar("Item")
+
+
+class Rejected(Exception):  # an answer, not a failure
+    """A record of an answer that cannot be taken; the text is its kind, by which it is counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document as a model reads it."""
+
+    id: str
+    title: str
+    text: str
+    segments: Sequence[Segment]
+
+    def of(self, number: int) -> str:
+        """The text of a segment."""
+        return self.text[self.segments[number].start : self.segments[number].end].strip()
+
+    def tokens(self, numbers: Sequence[int]) -> int:
+        return sum(self.segments[number].tokens for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call: the segments that are shown, in order, and those of them that something is to be written about.
+
+    `attempt` counts from 1. `again` is set where the same was asked before: the prompt then carries the attempt's number, since
+    neither a cache nor a model at temperature 0 would give another answer otherwise.
+    """
+
+    source: Source
+    shown: tuple[int, ...]
+    asked: tuple[int, ...]
+    attempt: int = 1
+    again: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task(Generic[Item]):
+    """`schema` is that of the whole answer. `item` makes an item of a record and the request, or raises `Rejected`.
+
+    `paragraphs` are the segments that an item is about; `repeats` says whether it says what another one says. `output` are the
+    tokens that an answer to a request will have, more or less.
+    """
+
+    name: str  # of the items, as people call them
+    schema: Mapping[str, object]
+    fields: Fields
+    prompt: Callable[[Request], list[Message]]
+    item: Callable[[Mapping[str, object], Request], Item]
+    paragraphs: Callable[[Item], Sequence[int]]
+    repeats: Callable[[Item, Item], bool]
+    output: Callable[[Request], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How often a model is asked, and how much it is shown at once.
+
+    Below a `coverage` (share of the segments that some item is about) there are further attempts, `attempts` in all: about the
+    segments that are left, or with `again` about the same once more, of which the best answer is kept. `window` is in tokens of
+    text; neighbouring windows share up to `overlap` tokens.
+    """
+
+    attempts: int = 1
+    coverage: float = 0.0
+    again: bool = False
+    window: int = 2048
+    overlap: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Written(Generic[Item]):
+    """What was written about one document. `usage` is what was paid for in this run; answers that were kept cost nothing.
+
+    `coverages` are those after each attempt. `failure` says why something that should have been asked was not answered.
+    """
+
+    items: tuple[Item, ...] = ()
+    rejects: Counter[str] = field(default_factory=Counter)
+    coverages: tuple[float, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    failure: str = ""

@@ -1,0 +1,143 @@
+"""Flat records in a model's answer: JSON where it is JSON, and what can be saved of it where it is not.
+
+A record is an object whose fields are texts and lists of whole numbers, of names that are known. In JSON that is damaged the
+names tell where values begin and end, so that quotes that nobody escaped, commas too many or too few, text around the JSON and a
+cut in the middle of a record cost that record at most. (`json-repair` was tried: it ends a text at its first unescaped quote,
+takes quadratic time, and fails at deep nesting.) One pass over the answer, whatever is in it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
+from typing import Any, Literal, TypeAlias
+
+from mergewise.prompting.replies import without_fences
+
+Kind: TypeAlias = Literal["text", "numbers"]
+Fields: TypeAlias = Mapping[str, tuple[Kind, tuple[str, ...]]]
+"""The fields of a record: what each holds, and further names that models give it."""
+
+LONGEST = 1_000_000  # characters of an answer that are read
+_NUMBER = re.compile(r"(?<![\d.])-?\d{1,9}(?![\d.])")
+_ESCAPED = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_ENDING = re.compile(r"[\s,;}\])`]*\Z")
+_DECODER = json.JSONDecoder(strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """`items` are the values in order; those that are no objects are there as they are. `sound` is false where the answer was
+    not JSON as it stood, `cut` true where it ends in the middle of a record, which is left out."""
+
+    items: tuple[Any, ...]
+    sound: bool = True
+    cut: bool = False
+
+
+def records_in(answer: str, fields: Fields) -> Records:
+    """The records of an answer, under the names of `fields`. Never raises."""
+    answer = answer[:LONGEST]
+    names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
+    value = _value(without_fences(answer))
+    if value is not None and (items := _items(value, names)) is not None:
+        return Records(tuple(_renamed(item, names) for item in items))
+    items, cut = _saved(answer, fields, names)
+    return Records(tuple(items), sound=False, cut=cut)
+
+
+def _value(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
+    """The list itself, the list that an object holds, or the object where it is a record."""
+    if isinstance(value, list):
+        return value
+    if not isinstance(value, dict):
+        return None
+    if len(value.keys() & names.keys()) > 1:
+        return [value]
+    lists = [inner for inner in value.values() if isinstance(inner, list)]
+    return max(lists, key=len, default=[])
+
+
+def _renamed(item: Any, names: Mapping[str, str]) -> Any:
+    return {names.get(key, key): value for key, value in item.items()} if isinstance(item, dict) else item
+
+
+# -- damaged JSON
+
+
+@cache
+def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
+    listed = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
+    return re.compile(rf"(?P<opens>\{{\s{{0,40}})?(?<!\\)[\"'“”](?P<name>{listed})[\"'“”]\s{{0,40}}:\s{{0,40}}")
+
+
+def _saved(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[list[dict[str, object]], bool]:
+    """Records found by the names of their fields. The last one counts only where its end is there."""
+    records: list[dict[str, object]] = []
+    current: dict[str, object] = {}
+    closed = True
+    for name, opens, raw in _values(answer, names):
+        if current and (opens or name in current):
+            records.append(current)
+            current = {}
+        kind = fields[name][0]
+        current[name] = _numbers(raw) if kind == "numbers" else _text(raw)
+        closed = "}" in (_tail(raw, kind))
+    if current and closed:
+        records.append(current)
+    return records, bool(current) and not closed
+
+
+def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, str]]:
+    """The fields in order: name, whether an object opens before it, and all that stands up to the next field."""
+    found = list(_pattern(tuple(names)).finditer(answer))
+    for match, after in zip_longest(found, found[1:]):
+        end = len(answer) if after is None else after.start()
+        yield names[match["name"]], match["opens"] is not None, answer[match.end() : end]
+
+
+def _tail(raw: str, kind: Kind) -> str:
+    """What stands behind the value."""
+    if kind == "numbers":
+        return raw.partition("]")[2] if raw.startswith("[") else raw
+    body, quote = _opened(raw)
+    return body[_closing(body, quote) :] if quote else body
+
+
+def _numbers(raw: str) -> list[int]:
+    inner = raw[1:].partition("]")[0] if raw.startswith("[") else raw.partition("}")[0]
+    return [int(number) for number in _NUMBER.findall(inner)]
+
+
+def _text(raw: str) -> str:
+    body, quote = _opened(raw)
+    if not quote:
+        return _ENDING.sub("", body[:200].partition("}")[0].partition("\n")[0]).strip()
+    text = body[: _closing(body, quote)]
+    return _ESCAPED.sub(lambda match: str(json.loads(f'"{match[0]}"')), text).strip()
+
+
+def _opened(raw: str) -> tuple[str, str]:
+    """The value behind its opening quote, also where a list is around it, and the quote."""
+    raw = raw.removeprefix("[").lstrip() if raw.startswith("[") else raw
+    return (raw[1:], {"“": "”"}.get(raw[0], raw[0])) if raw[:1] in ('"', "'", "“") else (raw, "")
+
+
+def _closing(body: str, quote: str) -> int:
+    """Where the text ends: at its last quote, or at the quote before the first end of an object."""
+    at = re.search(rf"(?<!\\){re.escape(quote)}\s{{0,40}}\]?\s{{0,40}}\}}", body)
+    if at is not None:
+        return at.start()
+    last = body.rfind(quote)
+    return last if last >= 0 else len(body)

@@ -1,0 +1,338 @@
+"""Numbers and dates as texts write them, in forms that can be compared: "1,234.50" and "1 234.5", "twelve" and "12", "5 million"
+and "5,000,000", "14 March 2020" and "2020-03-14".
+
+What may be read in two ways has both readings: "1.234" in English and in German, "3/4/2020" by day and by month. Spelled out
+numbers are read in English; of some other languages the small ones are known (`known_figures`), but not taken for figures of a
+statement, since the same letters are other words elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+# -- numbers
+
+_UNITS = dict(
+    zip(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+        "eighteen nineteen".split(),
+        range(20),
+        strict=True,
+    )
+)
+_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
+_SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}  # as powers of ten
+_ORDINALS = dict(
+    zip(
+        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+        "sixteenth seventeenth eighteenth nineteenth".split(),
+        range(1, 20),
+        strict=True,
+    )
+) | {name[:-1] + "ieth": value for name, value in _TENS.items()}
+_NO_FIGURES = frozenset({"one", "first", "second"})  # alone they seldom are numbers
+_WRITTEN_SCALES = {
+    "k": 3, "m": 6, "bn": 9, "mio": 6, "mrd": 9, "hundreds": 2, "thousands": 3, "millions": 6, "billions": 9, "tausend": 3,
+    "millionen": 6, "milliarden": 9, "mille": 3, "milliard": 9, "milliards": 9, "mil": 3, "millón": 6, "millones": 6,
+    "mila": 3, "milioni": 6, "miliardi": 9, "miljoen": 6, "miljard": 9, "百": 2, "千": 3, "万": 4, "萬": 4, "億": 8, "亿": 8,
+    "만": 4, "억": 8, **_SCALES,
+}  # fmt: skip
+_MAYBE_SCALES = frozenset("k m mil mille".split())  # they mean other things too: metres, a thousand and a mile
+_IMPLIED = {
+    "half": (2, 50), "halves": (2, 50), "quarter": (4, 25), "once": (1,), "twice": (2,), "double": (2,), "doubled": (2,),
+    "triple": (3,), "thrice": (3,), "single": (1,), "pair": (2,), "both": (2,), "dozen": (12,), "decade": (10,),
+    "century": (100,), "nil": (0,), "none": (0,), "no": (0,),
+}  # fmt: skip
+_ELSEWHERE = {
+    2: "zwei deux dos due dois duas twee два две", 3: "drei trois tres tre três drie три",
+    4: "vier quatre cuatro quattro quatro четыре", 5: "fünf cinq cinco cinque vijf пять", 6: "sechs six seis sei zes шесть",
+    7: "sieben sept siete sette sete zeven семь", 8: "acht huit ocho otto oito восемь",
+    9: "neun neuf nueve nove negen девять", 10: "zehn dix diez dieci dez tien десять", 11: "elf onze once undici",
+    12: "zwölf douze doce dodici doze twaalf", 20: "zwanzig vingt veinte venti vinte twintig двадцать",
+    30: "dreißig trente treinta trenta trinta dertig", 40: "vierzig quarante cuarenta quaranta quarenta veertig",
+    50: "fünfzig cinquante cincuenta cinquanta cinquenta vijftig", 60: "sechzig soixante sesenta sessanta zestig",
+    100: "hundert cent cien cento cem honderd сто", 1000: "tausend mille mil mila duizend тысяча",
+}  # fmt: skip
+_OF_WORD = {word: value for value, words in _ELSEWHERE.items() for word in words.split()}
+
+_SPACES = " \u00a0\u202f\u2009'’"
+_NUMBER = re.compile(rf"\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,]\d+)?|\d+(?:[.,]\d+)*")
+_SCALE = re.compile(
+    rf"(?:[^\S\n]|-)?(?P<scale>{'|'.join(sorted(map(re.escape, _WRITTEN_SCALES), key=len, reverse=True))})(?![^\W\d_])(?<!年)",
+    re.IGNORECASE,
+)
+_CJK_SCALE = re.compile(r"[百千万萬億亿만억]")
+_SPELLED = re.compile(r"(?<![^\W_])(?:" + "|".join([*_UNITS, *_TENS, *_SCALES, *_ORDINALS]) + r")(?![^\W_])", re.I)
+_JOINS = re.compile(r"\s{1,3}(?:and\s{1,3})?|-")
+_ROMAN = re.compile(
+    r"(?<![^\W_])(?=[MDCLXVI]{1,12}(?![^\W_]))M{0,3}(?:CM|CD|D?C{0,3})(?:XC|XL|L?X{0,3})(?:IX|IV|V?I{0,3})"
+)
+_HAN = re.compile(r"[〇零一二三四五六七八九十百千万萬億亿]{1,12}")
+_WORD = re.compile(r"[^\W\d_]+")
+_LONGEST = 16  # words of one spelled out number
+_FORMS = str.maketrans({"，": ",", "．": ".", "٫": ".", "٬": ",", "−": "-"})
+
+
+class Figure(NamedTuple):
+    """A number that stands at `start .. end`. `parts` are what it may be read as instead, one number after another."""
+
+    start: int
+    end: int
+    readings: frozenset[str]
+    parts: tuple[str, ...] = ()
+
+    def held_by(self, known: frozenset[str]) -> bool:
+        return not known.isdisjoint(self.readings) or (bool(self.parts) and known.issuperset(self.parts))
+
+
+def figures(text: str) -> list[Figure]:
+    """The numbers of a statement, in digits of any script or spelled out in English, in their order."""
+    text = _in_digits(text)
+    written = list(_written(text))
+    taken = {place for figure in written for place in range(figure.start, figure.end)}
+    return sorted([*written, *(figure for figure in _spelled(text) if figure.start not in taken)])
+
+
+@lru_cache(4096)
+def known_figures(text: str) -> frozenset[str]:
+    """All that numbers of a source can be read as: more than `figures` gives, "twice", "XIV" and "zwölf" among them."""
+    known: set[str] = set()
+    for figure in figures(text):
+        known.update(figure.readings, figure.parts)
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        known.update(map(str, _IMPLIED.get(word, ())))
+        number = _OF_WORD.get(word, _UNITS.get(word, _ORDINALS.get(word)))
+        if number is not None:
+            known.add(str(number))
+    known.update(str(value) for match in _ROMAN.finditer(text) if (value := roman(match[0])))
+    known.update(reading for match in _HAN.finditer(text) for reading in _han(match[0]))
+    return frozenset(known)
+
+
+def roman(numeral: str) -> int:
+    """What a Roman numeral stands for; 0 for what is none."""
+    if not numeral or _ROMAN.fullmatch(numeral) is None:
+        return 0
+    values = [{"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}[letter] for letter in numeral]
+    return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
+
+
+def _in_digits(text: str) -> str:
+    """The text with the digits of other scripts as ours, character for character."""
+    if text.isascii():
+        return text
+    forms = {c: str(unicodedata.decimal(c)) for c in set(text) if not c.isascii() and c.isdecimal()}
+    return text.translate(_FORMS | str.maketrans(forms))
+
+
+def _written(text: str) -> Iterator[Figure]:
+    for match in _NUMBER.finditer(text):
+        readings, parts = _read(match[0])
+        scale = _CJK_SCALE.match(text, match.end()) or _SCALE.match(text, match.end())
+        if scale is None:
+            yield Figure(*match.span(), readings, parts)
+            continue
+        name = scale["scale"].lower() if scale.re is _SCALE else scale[0]
+        scaled = frozenset(_shifted(reading, _WRITTEN_SCALES[name]) for reading in readings)
+        yield Figure(match.start(), scale.end(), scaled | readings if name in _MAYBE_SCALES else scaled, parts)
+
+
+def _read(written: str) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The readings of a number in digits, and its parts where it may be several numbers."""
+    groups = re.split(rf"[.,{_SPACES}]", written)
+    marks = re.sub(r"\d", "", written)
+    if not marks:
+        return frozenset({_plain(written)}), ()
+    grouped = all(len(group) == 3 for group in groups[1:]) and 1 <= len(groups[0]) <= 3 and groups[0][0] != "0"
+    parts = tuple(_plain(group) for group in groups)
+    if marks[0] in _SPACES:
+        whole = "".join(groups[:-1]) + "." + groups[-1] if marks[-1] in ".," else "".join(groups)
+        return frozenset({_plain(whole)}), parts
+    if len(marks) == 1:
+        whole, fraction = _plain("".join(groups)), _plain(f"{groups[0]}.{groups[1]}")
+        if grouped and marks == "," and groups[1].endswith("0"):
+            return frozenset({whole}), ()  # 10,000 is no ten
+        return frozenset({whole, fraction} if grouped else {fraction}), ()
+    if len(set(marks)) == 1:
+        lakhs = marks[0] == "," and len(groups[-1]) == 3 and all(len(group) == 2 for group in groups[1:-1])
+        if grouped or lakhs:
+            return frozenset({_plain("".join(groups))}), ()
+        return frozenset({written.replace(",", ".")}), parts
+    if marks[-1] not in marks[:-1]:
+        return frozenset({_plain("".join(groups[:-1]) + "." + groups[-1])}), ()
+    return frozenset({written}), parts
+
+
+def _plain(number: str) -> str:
+    """Digits and a point, without zeros that say nothing."""
+    whole, _, fraction = number.partition(".")
+    whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
+def _shifted(number: str, places: int) -> str:
+    """The number with its point moved to the right."""
+    whole, _, fraction = number.partition(".")
+    fraction = fraction.ljust(places, "0")
+    return _plain(f"{whole}{fraction[:places]}.{fraction[places:]}")
+
+
+def _spelled(text: str) -> Iterator[Figure]:
+    run: list[re.Match[str]] = []
+    for match in _SPELLED.finditer(text):
+        if run and (len(run) == _LONGEST or not _JOINS.fullmatch(text, run[-1].end(), match.start())):
+            yield from _of_run(run)
+            run = []
+        run.append(match)
+    if run:
+        yield from _of_run(run)
+
+
+def _of_run(run: Sequence[re.Match[str]]) -> Iterator[Figure]:
+    """The number, or the numbers, of spelled out words that stand side by side."""
+    words = [match[0].lower() for match in run]
+    if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
+        return
+    numbers = _numbers(words)
+    start, end = run[0].start(), run[-1].end()
+    if len(numbers) == 1:
+        yield Figure(start, end, frozenset({str(numbers[0])}))
+    elif len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
+        yield Figure(start, end, frozenset({str(100 * numbers[0] + numbers[1])}), tuple(map(str, numbers)))
+    else:
+        yield Figure(start, end, frozenset(), tuple(map(str, numbers)))
+
+
+def _numbers(words: Sequence[str]) -> list[int]:
+    """Numbers out of their words: what cannot go on with the number before begins a new one."""
+    numbers: list[int] = []
+    total = current = 0
+    last = 0  # the size of the last word: what follows must be smaller, or a scale
+    for word in words:
+        if word in _SCALES and word not in _UNITS:
+            size = 10 ** _SCALES[word]
+            if size == 100:
+                current = max(1, current) * size
+            else:
+                total, current = total + max(1, current) * size, 0
+            last = size
+            continue
+        value = _UNITS.get(word, _TENS.get(word, _ORDINALS.get(word, 0)))
+        if last and not (last >= 100 or (last >= 20 and 0 < value < 10)):
+            numbers.append(total + current)
+            total = current = 0
+        current += value
+        last = value if value else 1
+    return [*numbers, total + current]
+
+
+def _han(numeral: str) -> Iterator[str]:
+    """A numeral in Han characters: by its places, and digit by digit."""
+    if all(character in "〇零一二三四五六七八九" for character in numeral):
+        yield _plain("".join(str(int(unicodedata.numeric(c, 0))) for c in numeral))
+    total = section = digit = 0
+    for character in numeral:
+        value = int(unicodedata.numeric(character, 0))
+        if value < 10:
+            digit = value
+        elif value < 10_000:
+            section, digit = section + max(1, digit) * value, 0
+        else:
+            total, section, digit = total + max(1, section + digit) * value, 0, 0
+    yield str(total + section + digit)
+
+
+# -- dates
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """A day, a month with its year, or a day of a month: what is not said is 0."""
+
+    year: int
+    month: int
+    day: int
+
+
+class DateMention(NamedTuple):
+    """A date that stands at `start .. end`, by each way to read it."""
+
+    start: int
+    end: int
+    readings: tuple[Date, ...]
+
+
+_MONTHS = {
+    1: "January Jan Januar Jänner janvier janv enero gennaio janeiro januari",
+    2: "February Feb Februar février févr febrero febbraio fevereiro februari",
+    3: "March Mar März mars marzo março maart", 4: "April Apr avril avr abril aprile",
+    5: "May mai mayo maggio maio mei", 6: "June Jun Juni juin junio giugno junho",
+    7: "July Jul Juli juillet juil julio luglio julho", 8: "August Aug août agosto augustus",
+    9: "September Sept Sep septembre septiembre settembre setembro", 10: "October Oct Oktober octobre octubre ottobre outubro",
+    11: "November Nov novembre noviembre novembro", 12: "December Dec Dezember décembre déc diciembre dicembre dezembro",
+}  # fmt: skip
+_MONTH_OF = {name.lower(): month for month, names in _MONTHS.items() for name in names.split()}
+_NAMES = sorted(
+    {form for names in _MONTHS.values() for name in names.split() for form in (name, name.capitalize(), name.upper())},
+    key=lambda name: (-len(name), name),
+)
+_MONTH = rf"(?P<month>{'|'.join(_NAMES)})(?![^\W_])\.?"
+_DAY = r"(?<![\d.,])(?:(?P<from>\d{1,2})(?:st|nd|rd|th|\.)?\s?[-–—]\s?)?(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.|º|ª)?"
+_YEAR = r"(?P<year>\d{4})(?![\d])"
+_DATES = [
+    re.compile(pattern)
+    for pattern in (
+        rf"{_DAY}\s{{1,3}}(?:(?:of|de|d['’])\s?)?{_MONTH}(?:,?\s{{1,3}}(?:de[l]?[ \t])?{_YEAR})?",
+        rf"(?<![^\W_]){_MONTH}\s{{1,3}}(?:the[ ])?(?:(?P<from>\d{{1,2}})(?:st|nd|rd|th)?\s?[-–—]\s?)?"
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?!\d)(?![.,]\d)(?:,?\s{{1,3}}{_YEAR})?",
+        rf"(?<![^\W_]){_MONTH},?\s{{1,3}}(?:(?:of|de)[ \t])?{_YEAR}",
+        r"(?<![\d./-])(?P<year>\d{4})(?P<mark>[-/.])(?P<month>\d{1,2})(?P=mark)(?P<day>\d{1,2})(?![\d/-]|\.\d)",
+        r"(?<![\d./-])(?P<first>\d{1,2})(?P<mark>[-/.])(?P<other>\d{1,2})(?P=mark)(?P<year>\d{4})(?![\d/-]|\.\d)",
+        r"(?:(?P<year>\d{4})\s?[年년]\s?)?(?P<month>\d{1,2})\s?[月월](?:\s?(?P<day>\d{1,2})\s?[日號号일])?",
+    )
+]
+
+
+def dates(text: str) -> list[DateMention]:
+    """The dates of a text that say at least two of day, month and year, in their order."""
+    text = _in_digits(text)
+    found: list[DateMention] = []
+    for pattern in _DATES:
+        for match in pattern.finditer(text):
+            readings = tuple(_dates_of(match))
+            if readings and not any(match.start() < other.end and other.start < match.end() for other in found):
+                found.append(DateMention(*match.span(), readings))
+    return sorted(found)
+
+
+def holds_date(mention: DateMention, known: Sequence[DateMention], numbers: frozenset[str]) -> bool:
+    """Whether a source with these dates and numbers holds the date: what it leaves unsaid, the year may stand elsewhere in it."""
+    return any(
+        _agrees(date, other, numbers) for date in mention.readings for source in known for other in source.readings
+    )
+
+
+def _agrees(date: Date, other: Date, numbers: frozenset[str]) -> bool:
+    year = not date.year or date.year == other.year or (not other.year and str(date.year) in numbers)
+    return year and date.month == other.month and (not date.day or date.day == other.day)
+
+
+def _dates_of(match: re.Match[str]) -> Iterator[Date]:
+    said = match.groupdict()
+    year = int(said["year"] or 0)
+    if "first" in said:
+        first, other = int(said["first"]), int(said["other"])
+        pairs = {(first, other), (other, first)}
+    else:
+        month = _MONTH_OF.get(said["month"].lower()) or int(said["month"] if said["month"].isdecimal() else 0)
+        days = {int(day) for name in ("from", "day") if (day := said.get(name))}
+        pairs = {(day, month) for day in days or {0}}
+    for day, month in sorted(pairs):
+        if 1 <= month <= 12 and 0 <= day <= 31 and (day or year):
+            yield Date(year, month, day)
