@@ -8,7 +8,8 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 CAUSAL := .venv-causal
-TORCH  ?= torch==2.13.0+cpu  # the build for the processor: any other brings gigabytes of CUDA along
+# the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
+TORCH  ?= torch==2.13.0+cpu
 
 .PHONY: demo test lint integrations causal bench chaos clean
 
@@ -35,7 +36,7 @@ integrations: $(VENV)/.installed
 
 $(CAUSAL)/.installed: pyproject.toml
 	test -x $(CAUSAL)/bin/python || $(PYTHON) -m venv $(CAUSAL) || python3 -m venv $(CAUSAL)
-	$(CAUSAL)/bin/python -m pip install --quiet $(TORCH) hypothesis pytest --editable ".[hf]"
+	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest --editable ".[hf]"
 	touch $@
 
 causal: $(CAUSAL)/.installed

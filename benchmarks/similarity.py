@@ -4,7 +4,8 @@ python -m benchmarks.similarity [--sets musique-long] [--chunks 20] [--limit 30]
 
 The chunks of a question are the best of its search, best first, as `mergerag-asym` reads them. cos(i, j) is the cosine of their
 vectors, L(i|j) the scorer's nats a token of chunk i after chunk j. `--gguf` loads a causal model from such a file by
-transformers (it wants the package gguf). Indexes and finished questions are kept in --cache DIR: a stopped command goes on.
+transformers (which wants the packages gguf and accelerate for it). Indexes and finished questions are kept in --cache DIR: a
+command that was stopped goes on.
 
     rho          rank correlation of cos(i, j) with -L(i|j) over all ordered pairs
     rho, source  the same among the anchors of one source, mean over sources: what choosing an anchor depends on
@@ -123,9 +124,7 @@ def row(
     for question in chosen_questions(task, half, limit):
         key = f"{name} {label} {count} chunks {question.id}"
         rows.append(cells(key, partial(measured, index, question.text, count, scorer)))
-        print(f"\r{len(rows)} questions", end="", flush=True)
     index.close()
-    print("\r", end="")
     known = averaged(rows)
     pairs = len(rows) * count * (count - 1)
     return [f"{name}, {label}", f"{len(rows)} x {count}, {pairs:,} pairs", *(f"{known[part]:.2f}" for part in MEASURES)]
