@@ -41,7 +41,7 @@ $(CAUSAL)/.installed: pyproject.toml
 
 causal: $(CAUSAL)/.installed
 	$(CAUSAL)/bin/python -c "import torch, transformers"  # their tests would be skipped without a word
-	$(CAUSAL)/bin/python -m pytest tests/models -k causal
+	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none
