@@ -3,7 +3,7 @@
 python -m benchmarks.fusing curve       k = 1 to 5 chunks' worth of context (the paper's Figure 4), by evidence instead of F1
 python -m benchmarks.fusing schedules   sequential against hierarchical (Figure 5): evidence, fusions, batches, depth
 
-Baselines of the paper's three kinds: selection (BM25, vectors and both, over leaves, and BM25 over chunks of 200 tokens, the
+Baselines of the paper's three kinds: selection (BM25, vectors and both, over leaves, and BM25 over leaves of up to 200 tokens, the
 paper's size), compression (`sentence`, the best sentences of what was found), a hierarchy that knows no question
 (`auto-merge`). They stand for kinds and are not the systems that the paper names. A cell of `curve` is evidence / all.
 Indexes and finished cells are kept in --cache DIR: a command that was stopped goes on.
@@ -29,11 +29,11 @@ from mergewise.types import Context
 
 CHUNK = 200
 BUDGETS = tuple(CHUNK * k for k in range(1, 6))
-WHOLE_CHUNKS = TreeSettings(
+LARGE_LEAVES = TreeSettings(
     leaf_tokens=CHUNK, max_leaf_tokens=CHUNK, section_tokens=CHUNK * 4, min_section_tokens=CHUNK
 )
 METHODS: dict[str, tuple[str, float | None, bool]] = {
-    "BM25 over chunks of 200 tokens": ("topk", None, True),
+    "BM25 over leaves of up to 200 tokens": ("topk", None, True),
     "`topk`, BM25": ("topk", 0.0, False),
     "`topk`, vectors": ("topk", 1.0, False),
     "`topk`, both": ("topk", None, False),
@@ -43,21 +43,21 @@ METHODS: dict[str, tuple[str, float | None, bool]] = {
     "`mergerag-asym`": ("mergerag-asym", None, False),
     "`weave`": ("weave", None, False),
 }
-"""A strategy, the weight of the vectors where it is not the default, and whether leaves are chunks of 200 tokens."""
+"""A strategy, the weight of the vectors where it is not the default, and whether the leaves are large ones."""
 SCHEDULED = (128, 320, 640)
 PARTS = ("fusions", "batches", "depth")
 
 
 def curve(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
     leaves = mergewise.open(cache / task.name)
-    chunks = mergewise.open(cache / f"{task.name}-{CHUNK}", embedder="none", settings={"leaf": WHOLE_CHUNKS})
+    large = mergewise.open(cache / f"{task.name}-{CHUNK}", embedder="none", settings={"leaf": LARGE_LEAVES})
     questions = chosen_questions(task, half, limit)
     asked = f"{task.name} {half} {len(questions)}"
-    for index in (leaves, chunks):
+    for index in (leaves, large):
         index.add(task.documents)
     rows = []
-    for label, (spec, weight, whole) in METHODS.items():
-        index = chunks if whole else leaves
+    for label, (spec, weight, larger) in METHODS.items():
+        index = large if larger else leaves
         index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
         row = [label]
         for budget in BUDGETS:
@@ -65,7 +65,7 @@ def curve(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> str:
             row.append(f"{cell['evidence']:.2f}/{cell['all']:.2f}")
         rows.append(row)
     leaves.close()
-    chunks.close()
+    large.close()
     return markdown([asked, *(f"k = {budget // CHUNK}" for budget in BUDGETS)], rows)
 
 
