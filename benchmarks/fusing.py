@@ -3,9 +3,9 @@
 python -m benchmarks.fusing curve       k = 1 to 5 chunks' worth of context (the paper's Figure 4), by evidence instead of F1
 python -m benchmarks.fusing schedules   sequential against hierarchical (Figure 5): evidence, fusions, batches, depth
 
-Baselines of the paper's three kinds: selection (BM25, vectors and both, over leaves, and BM25 over leaves of up to 200 tokens, the
-paper's size), compression (`sentence`, the best sentences of what was found), a hierarchy that knows no question
-(`auto-merge`). They stand for kinds and are not the systems that the paper names. A cell of `curve` is evidence / all.
+Baselines of the paper's three kinds: selection (BM25, vectors and both, over leaves, and BM25 over larger leaves, of up to 200
+tokens), compression (`sentence`, the best sentences of what was found), a hierarchy that knows no question (`auto-merge`).
+They stand for kinds and are not the systems that the paper names. A cell of `curve` is evidence / all.
 Indexes and finished cells are kept in --cache DIR: a command that was stopped goes on.
 """
 
