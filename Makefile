@@ -1,13 +1,17 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          every check, the same ones as in CI
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
+# make causal        the causal scorer, tested with torch on tiny models (TORCH=..., some 200 MB)
 # make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills, 20 times the damage
 
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
+CAUSAL := .venv-causal
+# the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
+TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test lint integrations bench chaos clean
+.PHONY: demo test lint integrations causal bench chaos clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -30,6 +34,15 @@ integrations: $(VENV)/.installed
 	$(BIN)/python -c "import haystack, langchain_core, llama_index.core"  # their tests would be skipped without a word
 	$(BIN)/python -m pytest tests/integrations
 
+$(CAUSAL)/.installed: pyproject.toml
+	test -x $(CAUSAL)/bin/python || $(PYTHON) -m venv $(CAUSAL) || python3 -m venv $(CAUSAL)
+	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest --editable ".[hf]"
+	touch $@
+
+causal: $(CAUSAL)/.installed
+	$(CAUSAL)/bin/python -c "import torch, transformers"  # their tests would be skipped without a word
+	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py
+
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none
 	$(BIN)/python -m benchmarks.scale --embedder minilm
@@ -44,4 +57,4 @@ chaos: $(VENV)/.installed
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(CAUSAL) .pytest_cache .mypy_cache .ruff_cache .hypothesis

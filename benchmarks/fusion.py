@@ -34,7 +34,7 @@ def main() -> None:
             index = mergewise.open(Path(folder) / "index")
             index.add(task.documents)
             for label, settings in CHOICES.items():
-                index.search = settings
+                index.search_settings = settings
                 rows = evaluate(index, task, ["topk"], budgets, "first", options.limit)
                 cells = "  ".join(f"B={r.budget} {r.answer:.2f}/{r.evidence:.2f}/{r.all:.2f}" for r in rows)
                 print(f"{name:14} {label:17} {cells}", flush=True)

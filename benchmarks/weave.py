@@ -187,7 +187,7 @@ def ablate(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
     for label, (spec, weight, change) in ABLATIONS.items():
         cells, means = [], []
         for task, index in tasks:
-            index.search = SearchSettings() if weight is None else SearchSettings(weight=weight)
+            index.search_settings = SearchSettings() if weight is None else SearchSettings(weight=weight)
             with change():  # type: ignore[attr-defined]
                 rows = list(evaluate(index, task, [spec], BUDGETS, half, limit))
             cells.append(" ".join(f"{row.all:.2f}" for row in rows))

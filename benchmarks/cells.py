@@ -1,0 +1,74 @@
+"""Cells of tables: judged as `evaluate` does, and kept in a file, so that a command that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from mergewise.engine import Index
+from mergewise.evaluate.metrics import mean_of_known, score_context
+from mergewise.evaluate.tasks import Question
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context
+
+Cell: TypeAlias = Mapping[str, float]
+
+More: TypeAlias = Callable[[Question, Context], Cell]
+"""What else is to be averaged over the questions."""
+
+
+def nothing(question: Question, context: Context) -> Cell:
+    return {}
+
+
+def judged(index: Index, questions: Sequence[Question], spec: str, budget: int, more: More = nothing) -> Cell:
+    """Means over the questions: answer, evidence, all and tokens as `evaluate` gives them, and what `more` tells of each."""
+    rows: list[dict[str, float | None]] = []
+    for question in questions:
+        context = index.context(question.text, strategy=spec, budget=budget)
+        score = score_context(question, context.text, context.tokens, count_tokens)
+        held = {"answer": score.answer, "evidence": score.evidence, "all": score.all, "tokens": float(context.tokens)}
+        rows.append({**held, **more(question, context)})
+    return averaged(rows)
+
+
+def averaged(rows: Sequence[Mapping[str, float | None]]) -> Cell:
+    """The mean of each entry over the rows that know it."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: mean_of_known([row.get(name) for row in rows]) or 0.0 for name in names}
+
+
+class Cells:
+    """Each cell is worked out once for its key, which names all that it depends on. A line that was cut off counts as none."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known = dict(_rows(path))
+
+    def __call__(self, key: str, work: Callable[[], Cell]) -> Cell:
+        if key not in self._known:
+            self._known[key] = dict(work())
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("a", encoding="utf-8") as file:
+                # a line of its own, also behind one that was cut off
+                file.write(f"\n{json.dumps({'key': key, 'cell': self._known[key]})}\n")
+        return self._known[key]
+
+
+def _rows(path: Path) -> list[tuple[str, Cell]]:
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        found.append((row["key"], row["cell"]))
+    return found
+
+
+def markdown(header: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

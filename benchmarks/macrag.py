@@ -1,0 +1,187 @@
+"""MacRAG where its merged chunks fit whole, beside LongRAG: evidence, the scale factor, and what each mode reads.
+
+python -m benchmarks.macrag budgets    answer, evidence and tokens at 4k, 8k and 16k, and how often C_final is given whole
+python -m benchmarks.macrag alpha      k2 and alpha (the paper's Figure 3), everything given
+python -m benchmarks.macrag lengths    tokens that a model reads in each mode (the paper's Figure 4)
+
+Sets are named as `hotpotqa-long`, or `hotpotqa-long-10000` for documents of at least 10,000 tokens (`benchmarks.joined`).
+Indexes and finished cells are kept in --cache DIR: a command that was stopped goes on.
+
+In `lengths` no model answers: a script extracts the gold evidence that it is shown and lets a passage pass that holds some.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import mergewise
+from benchmarks.cells import Cell, Cells, averaged, judged, markdown, nothing
+from benchmarks.corpus import bench_folder
+from benchmarks.joined import joined
+from mergewise.engine import Index
+from mergewise.evaluate.metrics import normalise
+from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.generate import MODES, Request, answer
+from mergewise.generate.prompts import NOT_FOUND, NOTHING
+from mergewise.models.scripted import ScriptedChat
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context, Message
+
+EVERYTHING = 10_000_000  # a budget that holds all that a strategy gives
+BUDGETS = (4096, 8192, 16_384)
+KEPT, ALPHAS = (7, 12), (1, 2, 3, 4)
+BUDGETED = (
+    "topk",
+    "weave",
+    *(
+        spec
+        for k2 in KEPT
+        for spec in (f"longrag(k2={k2})", f"longrag(unit=chunk, k2={k2})", f"macrag(k2={k2}, alpha={max(ALPHAS)})")
+    ),
+)
+MODES_READ = ("r&b", "r&l", "full-ext", "fil", "full-e&f", "r&b-ext", "r&b-e&f")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An index with slices and the questions to it; `name` says which."""
+
+    name: str
+    index: Index
+    questions: Sequence[Question]
+
+
+def opened(name: str, cache: Path, embedder: str, half: Half, limit: int) -> Asked:
+    """The set of this name; `musique-long-10000` is `musique-long`, joined to documents of at least 10,000 tokens."""
+    task = task_of(name)
+    folder = cache / (name if embedder == "minilm" else f"{name}-{embedder}")
+    index = mergewise.open(folder, embedder=embedder, views=("leaf", "slice"))
+    index.add(task.documents)
+    questions = chosen_questions(task, half, limit)
+    return Asked(f"{name} {embedder} {half} {len(questions)}", index, questions)
+
+
+def task_of(name: str) -> Task:
+    tokens = re.fullmatch(r"(.*)-(\d+)", name)
+    if tokens is None:
+        return load_task(bench_folder() / name)
+    return joined(load_task(bench_folder() / tokens[1]), int(tokens[2]))
+
+
+def given_whole(index: Index, spec: str, question: Question, context: Context) -> Cell:
+    """Whether the context is the one that a budget for everything gives."""
+    everything = index.context(question.text, strategy=spec, budget=EVERYTHING)
+    return {"whole": float(everything.text == context.text)}
+
+
+def budgets(asked: Asked, cells: Cells) -> str:
+    rows = []
+    for spec in BUDGETED:
+        row = [spec]
+        for budget in BUDGETS:
+            more = partial(given_whole, asked.index, spec) if spec.startswith("macrag") else nothing
+            work = partial(judged, asked.index, asked.questions, spec, budget, more)
+            row.append(_shown(cells(f"{asked.name} {spec} {budget}", work)))
+        rows.append(row)
+    return markdown([asked.name, *(f"B = {budget}" for budget in BUDGETS)], rows)
+
+
+def alpha(asked: Asked, cells: Cells) -> str:
+    rows = []
+    for k2 in KEPT:
+        for spec in (
+            f"longrag(unit=chunk, k2={k2})",
+            f"longrag(k2={k2})",
+            *(f"macrag(k2={k2}, alpha={factor})" for factor in ALPHAS),
+        ):
+            cell = cells(
+                f"{asked.name} {spec} {EVERYTHING}", partial(judged, asked.index, asked.questions, spec, EVERYTHING)
+            )
+            rows.append(
+                [spec, *(f"{cell[part]:.2f}" for part in ("answer", "evidence", "all")), f"{cell['tokens']:,.0f}"]
+            )
+    return markdown([asked.name, "answer", "evidence", "all", "tokens"], rows)
+
+
+def _shown(cell: Cell) -> str:
+    held = "/".join(f"{cell[part]:.2f}" for part in ("answer", "evidence", "all"))
+    return f"{held} ({cell['tokens']:,.0f})" + (f", {cell['whole']:.2f} whole" if "whole" in cell else "")
+
+
+# -- lengths
+
+
+def script(question: Question) -> Callable[[Sequence[Message]], str]:
+    """A model that notes the gold evidence it is shown, and lets pass what holds some of it."""
+    gold = [piece for _, piece in question.evidence or ()]
+
+    def says(messages: Sequence[Message]) -> str:
+        shown = normalise(messages[-1].text)
+        held = [piece for piece in gold if normalise(piece) in shown]
+        start = messages[0].text
+        if start.startswith("You read documents"):
+            return "\n".join(f"- {piece}" for piece in held) or NOTHING
+        if start.startswith("You decide whether"):
+            return f'{{"relevant": {"true" if held else "false"}}}'
+        return (
+            f"First one thing, then the other: {question.text}" if start.startswith("You work out how") else NOT_FOUND
+        )
+
+    return says
+
+
+def read_tokens(asked: Asked, context: Callable[[Question], Context], mode: str) -> Cell:
+    """Mean input tokens of all calls for a question, and their number, in a window that holds everything."""
+    rows = []
+    for question in asked.questions:
+        chat = ScriptedChat(script(question), window=EVERYTHING)
+        request = Request(context(question), asked.index.store.reader().document, count_tokens, chat=chat)
+        usage = answer(mode, request).usage
+        rows.append({"tokens": float(usage.input_tokens), "calls": float(usage.calls)})
+    return averaged(rows)
+
+
+def lengths(asked: Asked, cells: Cells) -> str:
+    rows = []
+    for spec in ("longrag(unit=chunk)", "macrag"):
+        contexts: dict[str, Context] = {}
+
+        def context(question: Question, spec: str = spec, known: dict[str, Context] = contexts) -> Context:
+            if question.id not in known:
+                known[question.id] = asked.index.context(question.text, strategy=spec, budget=EVERYTHING)
+            return known[question.id]
+
+        row = [spec]
+        for mode in MODES_READ:
+            assert mode in MODES
+            cell = cells(f"{asked.name} {spec} lengths {mode}", partial(read_tokens, asked, context, mode))
+            row.append(f"{cell['tokens'] / 1000:.1f}k ({cell['calls']:.0f})")
+        rows.append(row)
+    return markdown([asked.name, *MODES_READ], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("budgets", "alpha", "lengths"))
+    parser.add_argument("--sets", default="hotpotqa-long,musique-long,hotpotqa-long-10000,musique-long-10000")
+    parser.add_argument("--half", default="second", choices=("first", "second", "all"))
+    parser.add_argument("--limit", type=int, default=100)
+    parser.add_argument("--embedder", default="minilm", choices=("minilm", "none"))
+    parser.add_argument("--cache", type=Path, default=Path("macrag.cache"))
+    options = parser.parse_args()
+    table = {"budgets": budgets, "alpha": alpha, "lengths": lengths}[options.what]
+    cells = Cells(options.cache / "macrag.jsonl")
+    for name in options.sets.split(","):
+        asked = opened(name, options.cache, options.embedder, options.half, options.limit)
+        print(table(asked, cells), end="\n\n", flush=True)
+        asked.index.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""Cells of tables: judged as `evaluate` judges, worked out once, also behind a line that was cut off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from benchmarks.cells import Cells, averaged, judged, markdown
+
+import mergewise
+from mergewise.evaluate.run import evaluate
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.types import Context, Document, Span
+
+TOWNS = "# Aldermere\n\nThe tower was built by Ella Stone. It has nine floors.\n\n# Borth\n\nThe bridge fell in 1903.\n"
+
+
+def task() -> Task:
+    def asked(number: int, text: str, answer: str, piece: str) -> Question:
+        start = TOWNS.index(piece)
+        return Question(str(number), text, (answer,), ((Span("towns", start, start + len(piece)), piece),))
+
+    questions = (
+        asked(0, "Who built the tower?", "Ella Stone", "The tower was built by Ella Stone."),
+        asked(1, "When did the bridge fall?", "1903", "The bridge fell in 1903."),
+        Question("2", "Who fell?", ("nobody",), None),
+    )
+    return Task("towns", (Document("towns", TOWNS),), questions)
+
+
+@pytest.mark.parametrize("budget", [6, 20, 60])
+@pytest.mark.parametrize("spec", ["topk", "mergerag-asym"])
+def test_a_cell_is_judged_as_by_evaluate(tmp_path: Path, spec: str, budget: int) -> None:
+    known = task()
+    with mergewise.open(tmp_path / "index", embedder="none") as index:
+        index.add(known.documents)
+        row = next(evaluate(index, known, [spec], [budget]))
+        cell = judged(index, known.questions, spec, budget)
+    assert cell == {"answer": row.answer, "evidence": row.evidence, "all": row.all, "tokens": row.tokens}
+
+
+def test_more_is_averaged_beside_it(tmp_path: Path) -> None:
+    def words(question: Question, context: Context) -> dict[str, float]:
+        return {"words": float(len(question.text.split()))}
+
+    known = task()
+    with mergewise.open(tmp_path / "index", embedder="none") as index:
+        index.add(known.documents)
+        assert judged(index, known.questions, "topk", 20, words)["words"] == pytest.approx(11 / 3)
+
+
+def test_the_mean_is_over_the_rows_that_know_an_entry() -> None:
+    assert averaged([{"a": 1.0, "b": None}, {"a": 0.0, "b": 0.5, "c": 2.0}]) == {"a": 0.5, "b": 0.5, "c": 2.0}
+
+
+def test_a_cell_is_worked_out_once(tmp_path: Path) -> None:
+    worked = []
+
+    def work(value: float) -> dict[str, float]:
+        worked.append(value)
+        return {"value": value}
+
+    file = tmp_path / "deep" / "cells.jsonl"
+    cells = Cells(file)
+    assert [cells(key, lambda v=v: work(v))["value"] for key, v in (("a", 1.0), ("b", 2.0), ("a", 3.0))] == [
+        1.0,
+        2.0,
+        1.0,
+    ]
+    assert worked == [1.0, 2.0]
+    text = file.read_text(encoding="utf-8").rstrip("\n")
+    file.write_text(text[:-9], encoding="utf-8")  # the last line was cut off
+    again = Cells(file)
+    assert again("a", lambda: work(4.0)) == {"value": 1.0}
+    assert again("b", lambda: work(5.0)) == {"value": 5.0}
+    assert Cells(file)("b", lambda: work(6.0)) == {"value": 5.0}
+    assert worked == [1.0, 2.0, 5.0]
+
+
+def test_a_table_in_markdown() -> None:
+    assert markdown(["a", "b"], [["1", "2"]]) == "| a | b |\n| --- | --- |\n| 1 | 2 |"
