@@ -4,7 +4,8 @@ A value is a run of neighbouring sentences of one section, verbatim, up to the l
 tokens, Figure 5), cut where the topic changes. A run that begins with a word that points back takes the sentence before it
 along, and a list item, a row or code takes what announces it (`text.units`), so that values overlap. A key is the most telling
 of the sentences that rules can put as a question (`question`), and salient phrases of the others, or of all of them, in any
-language; the title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the text says.
+language; the title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the
+text says.
 """
 
 from __future__ import annotations
