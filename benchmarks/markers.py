@@ -321,7 +321,7 @@ def main() -> None:
         "--model", action="append", default=[], type=lambda text: tuple(text.split("=", 1)), metavar="NAME=URL"
     )
     parser.add_argument("--cache", type=Path, default=Path("markers.cache"))
-    parser.add_argument("--window", type=int, default=512, help="tokens of text in one call")
+    parser.add_argument("--window", type=int, default=1024, help="tokens of text in one call")
     parser.add_argument("--policy", default="rest", choices=("rest", "again"))
     parser.add_argument("--examples", default="none", choices=("none", "built-in"))
     parser.add_argument("--documents", type=int, help="only the first so many")
