@@ -4,6 +4,7 @@ python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from th
 python -m benchmarks.weave ablate     what each part adds [--half first] [--limit N]
 python -m benchmarks.weave budget     the budget at which weave holds the evidence that topk holds at 640
 python -m benchmarks.weave auto       tokens and evidence where selection may stop by itself
+python -m benchmarks.weave point      a chat model points at the evidence: --chat SPEC, oracle or oracle+search
 python -m benchmarks.weave speed      milliseconds on an index of 100,000 leaves [--index DIR of benchmarks.scale --keep]
 
 Indexes of the question sets are kept in --cache DIR.
@@ -23,8 +24,10 @@ import numpy as np
 import mergewise
 from benchmarks.corpus import bench_folder
 from benchmarks.fitting import Array, logistic
+from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
 from mergewise.assemble import STRATEGIES, Models, weave
+from mergewise.assemble.weave import Weave
 from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.assemble.weave.selection import select
 from mergewise.engine import Index
@@ -224,12 +227,16 @@ def auto(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "speed"))
+    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "point", "speed"))
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--half", default="first")
     parser.add_argument("--limit", type=int, default=120)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     parser.add_argument("--index", type=Path)
+    parser.add_argument(
+        "--chat", default="oracle", help="the model of `point`: openai:MODEL at OPENAI_BASE_URL, or an oracle"
+    )
+    parser.add_argument("--shown", type=int, default=Weave().shown, help="sentences that the model of `point` is shown")
     options = parser.parse_args()
     sets = options.sets.split(",")
     if options.what == "fit":
@@ -238,6 +245,9 @@ def main() -> None:
         for strategy in ("topk", "auto-merge", "sentence", "weave(hops=0)", "weave"):
             report = measure_queries(options.index, strategy)
             print(f"{strategy}: median {report['median_ms']:.1f} ms, p95 {report['p95_ms']:.1f} ms", flush=True)
+    elif options.what == "point":
+        tasks = (opened(name, options.cache) for name in sets)
+        point(tasks, options.chat, options.cache, options.half, options.limit, f", shown={options.shown}")
     else:
         {"ablate": ablate, "budget": budget, "auto": auto}[options.what](
             sets, options.cache, options.half, options.limit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from mergewise.ranges import ROWS, SHARE, Range, check_fields
 
@@ -34,6 +34,11 @@ class Weave:
         SHARE,
         "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget",
     ] = 0.0
+    select: Annotated[
+        Literal["scores", "point"],
+        "by weave's own scores, or a chat model points at the sentences that are needed and weave fills the rest of the budget",
+    ] = "scores"
+    shown: Annotated[int, Range(2, 200), "point: candidates that the chat model is shown"] = 60
 
     def __post_init__(self) -> None:
         check_fields(self)
