@@ -4,8 +4,8 @@ A model is asked once or twice a question, whatever the budgets: its prompt does
 So a run that was stopped goes on where it was, and what failed is asked again.
 
 An oracle stands in the model's place to say what the interface could reach. It knows the gold and points at it among what
-it is shown. `oracle` never asks for more; `oracle+search` names the section of the first gold that it was not shown. Neither
-is a result.
+it is shown. `oracle` never asks for more; `oracle+search` names the section of the first gold that it was not shown. `random`
+knows nothing, and points at five sentences drawn by lot: what the worst of models would cost. None of the three is a result.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 from statistics import mean, median
 from time import perf_counter
 
@@ -29,13 +30,18 @@ from mergewise.protocols import ChatModel
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Context, Message, Reply, Usage
 
-ORACLES = ("oracle", "oracle+search")
+ORACLES = {
+    "oracle": "told the gold, it shows what the interface could reach",
+    "oracle+search": "told the gold and where it stands, it shows what the interface could reach",
+    "random": "told nothing, it draws lots",
+}
+DRAWN = 5  # sentences that `random` points at
 BUDGETS = (128, 384, 640)
 FEW = 8  # characters of a gold sentence that tell nothing
 
 
 class Oracle:
-    """A `ChatModel` that knows the gold of the question `asked`, and nothing else."""
+    """A `ChatModel` that knows the gold of the question `asked`, and nothing else; as `random` not even that."""
 
     window = 1_000_000
 
@@ -50,6 +56,9 @@ class Oracle:
         lines = [normalise(line) for line in messages[1].text.splitlines() if line.partition(".")[0].isdigit()]
         needed: list[int] = []
         missing = ""
+        if self.spec == "random":
+            drawn = Random(messages[1].text).sample(range(1, len(lines) + 1), min(DRAWN, len(lines)))
+            return Reply(json.dumps({"needed": " ".join(map(str, drawn)), "missing": ""}), Usage(1))
         for span, text in (self.asked.evidence or ()) if self.asked else ():
             pieces = [normalise(text[start:end]) for start, end in split_sentences(text)]
             pieces = [piece for piece in pieces if len(piece) >= FEW] or [normalise(text)]
@@ -154,7 +163,7 @@ def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Hal
     strategies = {"weave": "weave", spec: f"weave(select=point{options})"}
     print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, {half} half, at most {limit} questions a set")
     if spec in ORACLES:
-        print(f"{spec} was told the gold: what the interface could reach, no result")
+        print(f"{spec} is no model and no result: {ORACLES[spec]}")
     print(
         "| | "
         + " | ".join(map(str, BUDGETS))

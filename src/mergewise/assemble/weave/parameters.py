@@ -39,6 +39,15 @@ class Weave:
         "by weave's own scores, or a chat model points at the sentences that are needed and weave fills the rest of the budget",
     ] = "scores"
     shown: Annotated[int, Range(2, 200), "point: candidates that the chat model is shown"] = 60
+    trust: Annotated[
+        float,
+        Range(1, 1_000_000),
+        "point: the odds that a sentence is needed are multiplied by this, divided by its place in the model's order",
+    ] = 60.0
+    first: Annotated[
+        bool,
+        "point: what the model pointed at comes before all else, in its order; a weak model then costs much at small budgets",
+    ] = False
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -4,12 +4,13 @@ The model reads the question and the most relevant candidates as numbered senten
 that are needed, the most needed first, and with what it would search for next. That search is made once, and the model then
 chooses again, among what it had chosen and what was found.
 
-How its order meets weave's scores: what the model pointed at is taken first, in its order, each with what it needs, as far as
-the budget goes; weave fills the rest, as if it had taken these itself. An order by the set, which the model alone has seen
-as a whole, says nothing that could be added to a probability of single sentences, without a weight that somebody would have
-to fit for each model. And the first places decide at small budgets, where a sentence of a chain that weave scores low would
-lose to what merely looks like the question. What the model forgot, weave still adds where there is room: so a weak model can
-cost what its wrong numbers cost in tokens, and no more.
+How its order of need meets weave's scores: pointing is evidence about a sentence, as its other features are, and so
+multiplies the odds that the sentence is needed, by `trust` over its place in the order. The selection under the budget is
+then weave's as before: what the model put first mostly comes first, what it forgot is still there, and what it chose wrongly
+has to beat the rest with weave's own doubt against it. The obvious other way, what was pointed at first and weave fills the
+rest, is the parameter `first`. Pointers of known quality were simulated on first halves: with nine of ten gold sentences
+and one wrong one `first` holds more at 128 tokens; with seven of ten and three wrong ones, about what small models do,
+it holds far less than weave alone, while the odds still gain.
 
 Wherever the model fails, or chooses nothing or everything, weave's own scores decide, and the trace says so.
 """
@@ -31,7 +32,7 @@ from mergewise.assemble.weave.parameters import Weave
 from mergewise.assemble.weave.pointing_prompts import Choice, form, messages
 from mergewise.assemble.weave.selection import needed_by
 from mergewise.errors import ModelError
-from mergewise.protocols import ChatModel
+from mergewise.protocols import ChatModel, FloatArray
 from mergewise.types import Span, Step, Usage
 
 LEAST = 2  # candidates that are worth a question
@@ -103,6 +104,15 @@ def point(
         return Pointed(first.needed, pointer.usage)
     second = pointer.ask(2, [*first.needed, *fresh])
     return Pointed(tuple(dict.fromkeys((*second.needed, *first.needed))), pointer.usage)
+
+
+def raised_by(needed: Sequence[int], relevance: FloatArray, trust: float) -> FloatArray:
+    """The probabilities after pointing: the odds of the n-th of the `needed` times `trust` / n, and never less than they were."""
+    raised = relevance.copy()
+    for place, i in enumerate(needed, 1):
+        factor = max(1.0, trust / place)
+        raised[i] = factor * relevance[i] / (1 - relevance[i] + factor * relevance[i])
+    return raised
 
 
 class _Pointer:

@@ -35,16 +35,16 @@ def select(
     models: Models,
     parameters: Weave,
     trace: list[Step],
-    first: Sequence[int] = (),
+    pointed: Sequence[int] = (),
 ) -> tuple[list[int], dict[str, int]]:
     """Candidates in the order in which they were taken, and the tokens of their texts and heading lines.
 
-    Those that come `first` are taken before all others, in their order, as far as they fit.
+    With the parameter `first`, what a model `pointed` at is taken before all others, in its order, as far as it fits.
     """
+    first = pointed if parameters.first else ()
     relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
-    relevance[list(first)] = 1.0
-    best = np.argsort(-relevance, kind="stable")[: max(CONSIDERED, len(first))].tolist()
-    needed = needed_by(candidates, best, parameters.previous)
+    best = np.argsort(-relevance, kind="stable")[:CONSIDERED].tolist()
+    needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
     prices = Prices([candidates.sentences[i] for i in considered], models)
     at = {i: position for position, i in enumerate(considered)}
@@ -56,7 +56,7 @@ def select(
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
     }
-    _tell(candidates, chosen, companions, selection, trace, first)
+    _tell(candidates, chosen, companions, selection, trace, pointed)
     return chosen, prices.counts
 
 
@@ -150,9 +150,9 @@ def _tell(
     companions: Collection[int],
     selection: Selection,
     trace: list[Step],
-    first: Sequence[int] = (),
+    pointed: Sequence[int],
 ) -> None:
-    place = {i: f"the model pointed at it, number {n} of {len(first)}; " for n, i in enumerate(first, 1)}
+    place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
 
     def step(action: str, reason: str, i: int) -> Step:
         return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]))
@@ -165,7 +165,8 @@ def _tell(
     if selection.stopped:
         spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
         trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
-    out.sort(key=lambda i: i not in place)  # the first of them are those that did not fit
+    order = {i: n for n, i in enumerate(pointed)}
+    out.sort(key=lambda i: order.get(i, len(order)))  # the first of them are those that were pointed at and did not fit
     trace.extend(step("left", place.get(i, "") + _why(candidates, i), i) for i in out[:LEFT_OUT])
 
 
