@@ -146,7 +146,7 @@ class Held:
 
     def row(self, name: str) -> str:
         cells = [f"{mean(self.evidence[b]):.3f}/{mean(self.all[b]):.3f}" for b in BUDGETS]
-        if self.usage:
+        if self.usage:  # of the first strategy that asks: the others ask the same, and are answered from what was kept
             total = sum(self.usage, Usage())
             count = len(self.usage)
             cells += [f"{total.calls / count:.2f}", f"{total.input_tokens / count:.0f}"]
@@ -160,7 +160,12 @@ class Held:
 def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Half, limit: int, options: str) -> None:
     """A Markdown table, a row a set and strategy; figures so far on standard error after every tenth question."""
     timeout = 600.0
-    strategies = {"weave": "weave", spec: f"weave(select=point{options})"}
+    odds, first = spec, f"{spec}, first"
+    strategies = {
+        "weave": "weave",
+        odds: f"weave(select=point{options})",
+        first: f"weave(select=point, first=yes{options})",
+    }
     print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, {half} half, at most {limit} questions a set")
     if spec in ORACLES:
         print(f"{spec} is no model and no result: {ORACLES[spec]}")
@@ -183,11 +188,11 @@ def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Hal
                     counting.usage, began = Usage(), perf_counter()
                     context = index.context(question.text, strategy=strategy, budget=budget)
                     held[name].add(question, context)
-                    if budget == BUDGETS[0] and name == spec:
+                    if budget == BUDGETS[0] and name == odds:
                         held[name].usage.append(counting.usage)
                         held[name].seconds.append(perf_counter() - began)
                         held[name].tell(context)
             if number % 10 == 0:
-                print(f"{task.name}, {number}: {held[spec].row(spec)}", file=sys.stderr, flush=True)
+                print(f"{task.name}, {number}: {held[odds].row(odds)}", file=sys.stderr, flush=True)
         for name in strategies:
             print(held[name].row(f"{task.name} {name}"), flush=True)

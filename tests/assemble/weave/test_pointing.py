@@ -90,32 +90,32 @@ def hold(context: Context, documents: Sequence[Document]) -> None:
 # -- what is pointed at
 
 
-@pytest.mark.parametrize("spec", [POINT, FIRST])
-def test_what_the_model_points_at_comes_before_what_weave_would_take(spec: str) -> None:
-    budget = next(
-        b for b in range(12, 60) if plain(budget=b).text and "Rain falls in spring" not in plain(budget=b).text
-    )
-    found = ask(answer("Rain falls in spring"), budget=max(budget, 20), spec=f"{spec[:-1]}, trust=1000000)")
-    assert "Rain falls in spring" in found.text
+@pytest.mark.parametrize("spec", [f"{POINT[:-1]}, trust=1000000)", FIRST])
+def test_what_the_model_points_at_gets_in_where_weave_alone_would_leave_it_out(spec: str) -> None:
+    lacking = [b for b in range(20, 90, 5) if "Rain falls in spring" not in plain(budget=b).text]
+    gained = [
+        b for b in lacking if "Rain falls in spring" in ask(answer("Rain falls in spring"), budget=b, spec=spec).text
+    ]
+    assert gained and (gained == lacking or spec != FIRST)
+    found = ask(answer("Rain falls in spring"), budget=gained[0], spec=spec)
     (step,) = points(found)
-    assert texts(step) == ["Rain falls in spring."] and "1 of 10 sentences are needed" in step.reason
+    assert texts(step) == ["Rain falls in spring."] and step.reason == "1 of 9 sentences are needed, in this order"
     (taken,) = [s for s in found.trace if s.action == "take" and "the model pointed at it, number 1 of 1" in s.reason]
     assert taken.inputs == step.inputs
     assert step.note is not None
     assert step.note.as_dict() == {
-        "round": 1, "shown": 10, "pointed": 1, "missing": "", "calls": 1, "problem": ""
+        "round": 1, "shown": 9, "pointed": 1, "missing": "", "calls": 1, "problem": ""
     }  # fmt: skip
 
 
 def test_the_order_of_need_decides_where_not_all_of_it_fits() -> None:
     parts = ("Use grade 30", "Never use a wrench")
-    question = "What do I do about alarm 7?"
-    one = {}
     for order in (parts, parts[::-1]):
-        found = [ask(answer(*order), MANUAL, budget=b, spec=FIRST, question=question).text for b in range(8, 60)]
-        one[order] = next(text for text in found if any(part in text for part in parts))
-    assert [part in one[parts] for part in parts] == [True, False]
-    assert [part in one[parts[::-1]] for part in parts] == [False, True]
+        for spec in (FIRST, "weave(select=point, trust=1000, first=yes)"):
+            found = ask(
+                answer(*order), MANUAL, budget=20, spec=spec, question="What do I do about alarm 7 and oil?"
+            ).text
+            assert [part in found for part in order] == [True, False]
 
 
 def test_weave_fills_the_rest_of_the_budget() -> None:
@@ -139,10 +139,14 @@ def test_a_chosen_sentence_brings_what_it_needs() -> None:
         id="d", text=f"{before}\nThis one is opened by the frobnicator lever.\n\nOther words follow here."
     )
     for spec in (POINT, FIRST):
-        for budget in range(5, 60):
-            found = ask(answer("frobnicator lever"), document, budget=budget, spec=spec, question="Other words?").text
-            assert "sits on top" in found or "frobnicator" not in found
-        assert "frobnicator" in found
+        found = [
+            ask(
+                answer("frobnicator lever"), document, budget=budget, spec=spec, question="Other words of a lever?"
+            ).text
+            for budget in range(5, 90)
+        ]
+        assert all("sits on top" in text or "frobnicator" not in text for text in found)
+        assert "frobnicator" in found[-1]
 
 
 def test_what_a_shown_sentence_needs_and_is_not_shown_stands_before_it() -> None:
@@ -322,8 +326,8 @@ FAILURES: dict[str, tuple[str | Turn, str, int]] = {
     "cut off": ('{"needed":"1 2 3"}' + " because" * 900, "it was cut off", 2),
     "nothing at all": ("", "it is no list of numbers", 2),
     "nothing needed": ('{"needed":"","missing":""}', "pointed at nothing", 1),
-    "everything": ('{"needed":"1-10","missing":""}', "pointed at everything", 1),
-    "everything, backwards": ('{"needed":[10,9,8,7,6,5,4,3,2,1]}', "pointed at everything", 1),
+    "everything": ('{"needed":"1-9","missing":""}', "pointed at everything", 1),
+    "everything, backwards": ('{"needed":[9,8,7,6,5,4,3,2,1]}', "pointed at everything", 1),
 }
 
 
@@ -336,7 +340,7 @@ def test_whatever_fails_weave_decides_and_says_so(failure: str, served: Callable
     (step,) = points(found)
     assert problem in step.reason and step.reason.endswith("weave's own scores decide")
     assert step.note is not None and step.note.as_dict()["calls"] == found.usage.calls == calls
-    assert server.requests == max(calls, 1)
+    assert server.requests == max(calls, 1) or failure == "a refusal"  # tried without its options
     if calls:
         assert found.usage.output_tokens == sum(count_tokens([str(said)])) * calls or failure == "cut off"
 
@@ -360,7 +364,7 @@ def test_a_wrong_answer_is_asked_for_once_more(served: Callable[..., tuple[ChatS
     found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat))
     assert "Rain falls in spring." in found.text and found.usage.calls == 2
     assert "it is no list of numbers" in server.asked[1].messages[-1].text
-    assert "numbers from 1 to 10" in server.asked[1].messages[-1].text
+    assert "numbers from 1 to 9" in server.asked[1].messages[-1].text
 
 
 def test_numbers_given_twice_count_once() -> None:
