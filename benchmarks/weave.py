@@ -236,8 +236,8 @@ def main() -> None:
         fit(sets, options.cache, options.limit)
     elif options.what == "speed":
         for strategy in ("topk", "auto-merge", "sentence", "weave(hops=0)", "weave"):
-            report = measure_queries(options.index, strategy)
-            print(f"{strategy}: median {report['median_ms']:.1f} ms, p95 {report['p95_ms']:.1f} ms", flush=True)
+            measured = measure_queries(options.index, strategy)
+            print(f"{strategy}: median {measured['median_ms']:.1f} ms, p95 {measured['p95_ms']:.1f} ms", flush=True)
     elif options.what == "auto":
         report((opened(name, options.cache) for name in sets), options.half, options.limit)
     elif options.what == "point":
