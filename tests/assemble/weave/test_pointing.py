@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import mergewise
 from mergewise import concurrency
 from mergewise.assemble import Models, assemble
-from mergewise.assemble.weave.pointing import raised_by
+from mergewise.assemble.weave.pointing import Pointed
 from mergewise.assemble.weave.pointing_prompts import LONGEST_SEARCH, Choice, choice_in
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.scripted import ChatServer, Script, ScriptedChat, Turn
@@ -127,10 +127,12 @@ def test_weave_fills_the_rest_of_the_budget() -> None:
 def test_the_odds_of_what_is_pointed_at_are_multiplied() -> None:
     """Of probability p the odds are p / (1 - p)."""
     relevance = np.array([0.01, 0.5, 0.2, 0.0, 1.0], np.float32)
-    raised = raised_by([1, 0, 3, 4], relevance, 60.0)
+    raised = Pointed((1, 0, 3, 4)).raised(relevance, 60.0)
     expected = [30 / (30 + 99), 60 / 61, 0.2, 0.0, 1.0]
     assert raised.tolist() == pytest.approx(expected, abs=1e-6)
-    assert raised_by([2] * 1 + [0, 1], relevance, 1.0).tolist() == relevance.tolist()  # never less than it was
+    assert Pointed((2, 0, 1)).raised(relevance, 1.0).tolist() == pytest.approx(relevance.tolist())  # never less
+    searched = Pointed((0, 3), found={0: 0.001, 2: 0.9, 3: 0.5}).raised(relevance, 60.0)
+    assert searched.tolist() == pytest.approx([60 / (60 + 99), 0.5, 0.2, 30 / 31, 1.0], abs=1e-6)
 
 
 def test_a_chosen_sentence_brings_what_it_needs() -> None:

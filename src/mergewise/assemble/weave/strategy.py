@@ -20,7 +20,7 @@ from mergewise.assemble.shared.fragments import Candidate, SectionKey
 from mergewise.assemble.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.assemble.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
 from mergewise.assemble.weave.parameters import Weave
-from mergewise.assemble.weave.pointing import Pointed, point, raised_by
+from mergewise.assemble.weave.pointing import Pointed, point
 from mergewise.assemble.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
 from mergewise.index.slices import ChunkBounds, SliceHit
@@ -48,10 +48,12 @@ def assemble(
     if parameters.select == "point" and models.chat is not None:
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights)
         pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
-        candidates.relevance = raised_by(pointed.needed, candidates.relevance, parameters.trust)
+    own = candidates.relevance
+    candidates.relevance = pointed.raised(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
+    candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
     evidence = candidates.evidence(chosen, previous=parameters.previous)
     return replace(context, usage=pointed.usage, evidence=evidence)
 
