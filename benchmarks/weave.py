@@ -3,7 +3,8 @@
 python -m benchmarks.weave fit        the weights of `evidence.WEIGHTS`, from the first halves
 python -m benchmarks.weave ablate     what each part adds [--half first] [--limit N]
 python -m benchmarks.weave budget     the budget at which weave holds the evidence that topk holds at 640
-python -m benchmarks.weave auto       tokens and evidence where selection may stop by itself
+python -m benchmarks.weave auto       the budget auto on the curve of evidence over tokens, a table a set
+python -m benchmarks.weave point      a chat model points at the evidence: --chat SPEC, oracle or oracle+search
 python -m benchmarks.weave speed      milliseconds on an index of 100,000 leaves [--index DIR of benchmarks.scale --keep]
 
 Indexes of the question sets are kept in --cache DIR.
@@ -22,9 +23,12 @@ import numpy as np
 
 import mergewise
 from benchmarks.corpus import bench_folder
+from benchmarks.curves import report
 from benchmarks.fitting import Array, logistic
+from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
 from mergewise.assemble import STRATEGIES, Models, weave
+from mergewise.assemble.weave import Weave
 from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.assemble.weave.selection import select
 from mergewise.engine import Index
@@ -214,34 +218,33 @@ def budget(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
         print(f"{name}: topk at 640 holds {wanted:.3f}, weave holds as much at {high}", flush=True)
 
 
-def auto(sets: Sequence[str], cache: Path, half: Half, limit: int) -> None:
-    for name in sets:
-        task, index = opened(name, cache)
-        for stop in (0.0, 0.05, 0.1, 0.15, 0.2, 0.3):
-            row = next(evaluate(index, task, [f"weave(stop={stop})"], [1024], half, limit))
-            print(f"{name} stop={stop}: {row.tokens:.0f} tokens, {row.evidence:.3f} / {row.all:.3f}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "speed"))
+    parser.add_argument("what", choices=("fit", "ablate", "budget", "auto", "point", "speed"))
     parser.add_argument("--sets", default=SETS)
     parser.add_argument("--half", default="first")
     parser.add_argument("--limit", type=int, default=120)
     parser.add_argument("--cache", type=Path, default=Path("weave.cache"))
     parser.add_argument("--index", type=Path)
+    parser.add_argument(
+        "--chat", default="oracle", help="the model of `point`: openai:MODEL at OPENAI_BASE_URL, or an oracle"
+    )
+    parser.add_argument("--shown", type=int, default=Weave().shown, help="sentences that the model of `point` is shown")
     options = parser.parse_args()
     sets = options.sets.split(",")
     if options.what == "fit":
         fit(sets, options.cache, options.limit)
     elif options.what == "speed":
         for strategy in ("topk", "auto-merge", "sentence", "weave(hops=0)", "weave"):
-            report = measure_queries(options.index, strategy)
-            print(f"{strategy}: median {report['median_ms']:.1f} ms, p95 {report['p95_ms']:.1f} ms", flush=True)
+            measured = measure_queries(options.index, strategy)
+            print(f"{strategy}: median {measured['median_ms']:.1f} ms, p95 {measured['p95_ms']:.1f} ms", flush=True)
+    elif options.what == "auto":
+        report((opened(name, options.cache) for name in sets), options.half, options.limit)
+    elif options.what == "point":
+        tasks = (opened(name, options.cache) for name in sets)
+        point(tasks, options.chat, options.cache, options.half, options.limit, f", shown={options.shown}")
     else:
-        {"ablate": ablate, "budget": budget, "auto": auto}[options.what](
-            sets, options.cache, options.half, options.limit
-        )
+        {"ablate": ablate, "budget": budget}[options.what](sets, options.cache, options.half, options.limit)
 
 
 if __name__ == "__main__":

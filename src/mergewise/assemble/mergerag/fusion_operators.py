@@ -20,9 +20,10 @@ from mergewise import concurrency
 from mergewise.assemble.mergerag import fusion_prompts as prompts
 from mergewise.assemble.mergerag.merging import Pair
 from mergewise.assemble.mergerag.pieces import Sentence
-from mergewise.errors import MergewiseError, ModelError
+from mergewise.assemble.shared.pointing import Unusable, ask
+from mergewise.errors import MergewiseError
 from mergewise.protocols import ChatModel
-from mergewise.types import Message, Usage
+from mergewise.types import Usage
 
 Content: TypeAlias = tuple[Sentence, ...]
 
@@ -93,15 +94,6 @@ def arranged(kept: Sequence[Sentence], pair: Pair[Content], directional: bool) -
     return tuple(sorted([*host, *rest], key=lambda s: (documents.index(s.fragment.doc_id), s.fragment.start)))
 
 
-class Unusable(ModelError):
-    """A model answered, at a price, but the answer cannot be used."""
-
-    def __init__(self, message: str, usage: Usage, unsupported: int = 0) -> None:
-        super().__init__(message)
-        self.usage = usage
-        self.unsupported = unsupported
-
-
 Ask: TypeAlias = Callable[[str, ChatModel, Pair[Content], bool], Awaitable[Fusion]]
 """One pair, put to a model: the question, the model, the pair, and whether the merge has a direction."""
 
@@ -138,20 +130,8 @@ async def point(question: str, chat: ChatModel, pair: Pair[Content], directional
     """The model answers with numbers: some tens of tokens, and nothing can be invented. A wrong answer may be repaired once."""
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.point(question, pair.host.content, pair.source.content, directional=directional)
-    limit = prompts.point_tokens(len(sentences))
-    usage, problem = Usage(), ""
-    for _ in range(2):
-        try:
-            reply = await chat.complete(messages, max_tokens=limit, schema=prompts.POINT_SCHEMA)
-        except MergewiseError as error:
-            raise Unusable(error.message, usage) from error
-        usage += reply.usage
-        numbers = prompts.numbers_in(reply.text, len(sentences)) if reply.complete else "it was cut off"
-        if not isinstance(numbers, str):
-            return Fusion(arranged([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
-        problem = numbers
-        messages = [*messages, Message("assistant", reply.text), prompts.again(problem, len(sentences))]
-    raise Unusable(f"the answer could not be used: {problem}", usage)
+    numbers, usage = await ask(chat, messages, prompts.point_form(len(sentences)))
+    return Fusion(arranged([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
 
 
 async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:

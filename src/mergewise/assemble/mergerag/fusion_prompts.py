@@ -7,14 +7,12 @@ its own sentences kept.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from mergewise.assemble.mergerag.pieces import Sentence, text_of
+from mergewise.assemble.shared.pointing import Form, number_tokens, numbered, numbers_of, value_in
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
-from mergewise.prompting.replies import json_in, without_fences
 from mergewise.text.alignment import Aligner, SourceSentence, words
-from mergewise.text.keys import heading_path
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Message, Span
 
@@ -49,7 +47,7 @@ _WORD_FOR_WORD = (
 
 def point(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *, directional: bool) -> list[Message]:
     """The pair as numbered sentences: the host's come first."""
-    lines = list(_numbered([*host, *source]))
+    lines = list(numbered((s.fragment, s.text) for s in (*host, *source)))
     parts = {"A": "\n".join(lines[: len(host)]), "B": "\n".join(lines[len(host) :])}
     return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional)
 
@@ -59,12 +57,6 @@ def copy(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *,
     return _messages(_WORD_FOR_WORD, question, {"A": text_of(host), "B": text_of(source)}, directional)
 
 
-def again(problem: str, count: int) -> Message:
-    """Asks for a repair."""
-    text = f'That cannot be used: {problem}. Answer with JSON alone, {{"keep":"..."}}, numbers from 1 to {count}.'
-    return Message("user", text)
-
-
 def _messages(form: str, question: str, chunks: Mapping[str, str], directional: bool) -> list[Message]:
     code = code_for([question, *chunks.values()])
     task = f"{_DIRECTED if directional else _SYMMETRIC} {form} Do not answer the question."
@@ -72,29 +64,9 @@ def _messages(form: str, question: str, chunks: Mapping[str, str], directional: 
     return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
 
 
-def _numbered(sentences: Sequence[Sentence]) -> Iterator[str]:
-    """A line for each sentence. The first sentence of each run under one heading has its heading path before it."""
-    section = None
-    for number, sentence in enumerate(sentences, 1):
-        fragment = sentence.fragment
-        path = " ".join(heading_path(fragment.title, fragment.headings).split())
-        where = f"({path}) " if path and fragment.section != section else ""
-        section = fragment.section
-        yield f"{number}. {where}{' '.join(sentence.text.split())}"
-
-
-def point_tokens(count: int) -> int:
-    """Room for every number."""
-    return 24 + 6 * count
-
-
 def copy_tokens(sentences: Sequence[Sentence]) -> int:
     """Room for every sentence, also where the model's tokens are shorter than ours."""
     return 64 + 2 * sum(sentence.tokens for sentence in sentences)
-
-
-_NUMBER = re.compile(r"(\d{1,5})(?:\s*-\s*(\d{1,5}))?")
-_LIST = re.compile(rf"\s*(?:{_NUMBER.pattern}(?:\s*,\s*|\s+|\s*$))*")
 
 
 def numbers_in(answer: str, count: int) -> list[int] | str:
@@ -102,34 +74,18 @@ def numbers_in(answer: str, count: int) -> list[int] | str:
 
     The answer may be the object that was asked for, with the numbers as a string or a list, or the numbers alone.
     """
-    value = json_in(answer)
-    if value is None:
-        value = without_fences(answer) or None
+    value = value_in(answer)
     if isinstance(value, dict):
         if set(value) != {"keep"}:
             return 'it is no object with the one key "keep"'
         value = value["keep"]
-    pairs = _ranges(value)
-    if pairs is None:
-        return "it is no list of numbers"
-    backwards = [f"{first}-{last}" for first, last in pairs if first > last]
-    if backwards:
-        return f"{backwards[0]} runs backwards"
-    wrong = [n for pair in pairs for n in pair if not 1 <= n <= count]
-    if wrong:
-        return f"there is no sentence {wrong[0]}"
-    return list(dict.fromkeys(n for first, last in pairs for n in range(first, last + 1)))
+    return numbers_of(value, count)
 
 
-def _ranges(value: object) -> list[tuple[int, int]] | None:
-    """The first and the last number of each run; a number that stands alone is both."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return [(value, value)]
-    if isinstance(value, str) and _LIST.fullmatch(value):
-        return [(int(m[1]), int(m[2] or m[1])) for m in _NUMBER.finditer(value)]
-    if isinstance(value, list) and all(isinstance(n, int) and not isinstance(n, bool) for n in value):
-        return [(n, n) for n in value]
-    return None
+def point_form(count: int) -> Form[list[int]]:
+    """How numbers from 1 to `count` are answered."""
+    shape = f'{{"keep":"..."}}, numbers from 1 to {count}'
+    return Form(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
 
 
 def supported(answer: str, sentences: Sequence[Sentence]) -> tuple[list[int], int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from mergewise.ranges import ROWS, SHARE, Range, check_fields
 
@@ -34,6 +34,20 @@ class Weave:
         SHARE,
         "selection ends where the gain per token falls below this share of the first one's; 0 fills the budget",
     ] = 0.0
+    select: Annotated[
+        Literal["scores", "point"],
+        "by weave's own scores, or a chat model points at the sentences that are needed and weave fills the rest of the budget",
+    ] = "scores"
+    shown: Annotated[int, Range(2, 200), "point: candidates that the chat model is shown"] = 60
+    trust: Annotated[
+        float,
+        Range(1, 1_000_000),
+        "point: the odds that a sentence is needed are multiplied by this, divided by its place in the model's order",
+    ] = 60.0
+    first: Annotated[
+        bool,
+        "point: what the model pointed at comes before all else, in its order; a weak model then costs much at small budgets",
+    ] = False
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -30,27 +30,37 @@ SURE = 0.05  # relevance from which a sentence covers the terms that it holds in
 
 
 def select(
-    candidates: Candidates, budget: int, models: Models, parameters: Weave, trace: list[Step]
+    candidates: Candidates,
+    budget: int,
+    models: Models,
+    parameters: Weave,
+    trace: list[Step],
+    pointed: Sequence[int] = (),
 ) -> tuple[list[int], dict[str, int]]:
-    """Candidates in the order in which they were taken, and the tokens of their texts and heading lines."""
+    """Candidates in the order in which they were taken, and the tokens of their texts and heading lines.
+
+    With the parameter `first`, what a model `pointed` at is taken before all others, in its order, as far as it fits.
+    """
+    first = pointed if parameters.first else ()
     relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
     best = np.argsort(-relevance, kind="stable")[:CONSIDERED].tolist()
-    needed = _needed(candidates, best, parameters.previous)
+    needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
     considered = list(needed)
     prices = Prices([candidates.sentences[i] for i in considered], models)
     at = {i: position for position, i in enumerate(considered)}
     bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
     objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
-    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop)
+    ahead = [at[i] for i in first if i in at]
+    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop, ahead)
     chosen = [considered[position] for position in selection.order]
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
     }
-    _tell(candidates, chosen, companions, selection, trace)
+    _tell(candidates, chosen, companions, selection, trace, pointed)
     return chosen, prices.counts
 
 
-def _needed(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
+def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
     """What must be taken with each of these candidates, and with what they need in turn; without those that lack it."""
     needed: dict[int, tuple[int, ...] | None] = {}
     waiting = list(best)
@@ -140,19 +150,24 @@ def _tell(
     companions: Collection[int],
     selection: Selection,
     trace: list[Step],
+    pointed: Sequence[int],
 ) -> None:
+    place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
+
     def step(action: str, reason: str, i: int) -> Step:
         return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]))
 
     for i in chosen:
-        why = _why(candidates, i)
+        why = place.get(i, "") + _why(candidates, i)
         trace.append(step("take", f"a neighbour that the evidence needs; {why}" if i in companions else why, i))
     taken = set(chosen)
     out = [i for i in np.argsort(-candidates.relevance, kind="stable").tolist() if i not in taken]
     if selection.stopped:
         spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
         trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
-    trace.extend(step("left", _why(candidates, i), i) for i in out[:LEFT_OUT])
+    order = {i: n for n, i in enumerate(pointed)}
+    out.sort(key=lambda i: order.get(i, len(order)))  # the first of them are those that were pointed at and did not fit
+    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i) for i in out[:LEFT_OUT])
 
 
 def _why(candidates: Candidates, candidate: int) -> str:

@@ -3,12 +3,14 @@
 MergeRAG merges chunks with a model to approximate its Eq. 1 (the most information about the question per token). Here a
 tractable form of Eq. 1 is solved directly over verbatim sentences: each gets the probability that it is needed (`evidence`),
 and a monotone submodular objective is maximised under the budget (`selection`). It is deterministic and takes milliseconds.
+With `select=point` a chat model first points at the sentences that are needed (`pointing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -18,7 +20,9 @@ from mergewise.assemble.shared.fragments import Candidate, SectionKey
 from mergewise.assemble.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.assemble.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
 from mergewise.assemble.weave.parameters import Weave
+from mergewise.assemble.weave.pointing import Pointed, point
 from mergewise.assemble.weave.selection import CONSIDERED, select
+from mergewise.errors import UsageError
 from mergewise.index.slices import ChunkBounds, SliceHit
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Evidence, LeafSentences, Step
@@ -34,14 +38,24 @@ def assemble(
     parameters: Weave,
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Context:
+    if parameters.select == "point" and models.chat is None:
+        raise UsageError("select=point wants a chat model", "name one (--chat), or use select=scores")
     trace: list[Step] = []
     candidates = gather(question, reader, parameters, trace, weights)
     if not candidates.sentences:
         return replace(pack(question, [], budget, models, "document", trace), evidence=())
-    chosen, counts = select(candidates, budget, models, parameters, trace)
+    pointed = Pointed()
+    if parameters.select == "point" and models.chat is not None:
+        search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights)
+        pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
+    own = candidates.relevance
+    candidates.relevance = pointed.raised(own, parameters.trust)
+    chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
-    return replace(context, evidence=candidates.evidence(chosen, previous=parameters.previous))
+    candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
+    evidence = candidates.evidence(chosen, previous=parameters.previous)
+    return replace(context, usage=pointed.usage, evidence=evidence)
 
 
 def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:

@@ -88,12 +88,14 @@ def maximise(
     budget: int,
     cheaper: Callable[[int], Iterable[int]] = lambda candidate: (),
     stop: float = 0.0,
+    first: Sequence[int] = (),
 ) -> Selection:
     """Lazy greedy by gain per token under the budget, or the best single bundle where that is worth more.
 
     A bundle is what must be taken together: bundle i is candidate i, with what it needs before it. A gain can only fall as the
     selection grows, so a bundle is looked at again only when it leads; `cheaper(i)` names the bundles whose cost may fall
-    when i is taken. With `stop`, selection ends where the gain per token falls below this share of the first one.
+    when i is taken. With `stop`, selection ends where the gain per token falls below this share of the best one's at the
+    beginning. The bundles `first` are taken before all others, in their order, whatever they gain, as far as they fit.
     """
     state, left = State(objective), budget
     chosen: list[int] = []
@@ -102,9 +104,23 @@ def maximise(
     singles = objective.singles()
     values = [float(singles[b[0]]) if len(b) == 1 else state.gain(b) for b in bundles]
     costs = [max(1, cost(bundle, taken)) for bundle in bundles]
-    heap = [_Entry(-values[i] / costs[i], i, 0) for i in range(len(bundles))]
+    ratios = [value / price for value, price in zip(values, costs, strict=True)]
+    affordable = [i for i in range(len(bundles)) if costs[i] <= budget]
+    best_single = max(affordable, key=values.__getitem__, default=None)
+    highest = max((ratios[i] for i in affordable), default=0.0)
+    for bundle in first:
+        new = tuple(j for j in bundles[bundle] if j not in taken)
+        if new and cost(new, taken) <= left:
+            gains.append(_ratio(state, new, cost, taken))
+            left -= cost(new, taken)
+            state.take(new)
+            chosen += new
+            taken |= set(new)
+    if chosen:
+        best_single = None  # it would stand in the place of what has to come first
+        ratios = [_ratio(state, bundle, cost, taken) for bundle in bundles]
+    heap = [_Entry(-ratio, i, 0) for i, ratio in enumerate(ratios)]
     heapq.heapify(heap)
-    best_single = max((i for i in range(len(bundles)) if costs[i] <= budget), key=values.__getitem__, default=None)
     rounds = 0
     while heap:
         entry = heapq.heappop(heap)
@@ -116,7 +132,7 @@ def maximise(
         if entry.round != rounds:
             heapq.heappush(heap, _Entry(-_ratio(state, new, cost, taken), entry.bundle, rounds))
             continue
-        if gains and -entry.negative < stop * gains[0]:
+        if gains and -entry.negative < stop * highest:
             return Selection(tuple(chosen), tuple(gains), state.value, stopped=True)
         left -= cost(new, taken)
         state.take(new)

@@ -1,0 +1,98 @@
+"""The budget `auto`: what it uses and holds, against fixed budgets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import mean, quantiles
+
+import numpy as np
+
+from mergewise.asking import Budget
+from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
+from mergewise.engine import Index
+from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.models.tokens import count_tokens
+
+FIXED = (64, 128, 192, 256, 384, 512, 640, 768, AUTO_BUDGET)
+WIDTH = 40  # characters of a bar
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What contexts of one budget held: tokens of each, and means of evidence and all."""
+
+    tokens: tuple[int, ...]
+    evidence: float
+    all: float
+
+    @property
+    def used(self) -> float:
+        return mean(self.tokens)
+
+
+def place(index: Index, questions: Sequence[Question], budget: Budget) -> Place:
+    tokens, evidence, held = [], [], []
+    for question in questions:
+        context = index.context(question.text, strategy="weave", budget=budget)
+        score = score_context(question, context.text, context.tokens, count_tokens)
+        tokens.append(context.tokens)
+        evidence.append(score.evidence or 0.0)
+        held.append(score.all or 0.0)
+    return Place(tuple(tokens), mean(evidence), mean(held))
+
+
+def on_curve(curve: Sequence[Place], tokens: float) -> tuple[float, float]:
+    """Evidence and all that fixed budgets hold where they use so many tokens on average, between the two nearest."""
+    used = [point.used for point in curve]
+    return (
+        float(np.interp(tokens, used, [point.evidence for point in curve])),
+        float(np.interp(tokens, used, [point.all for point in curve])),
+    )
+
+
+def slope(curve: Sequence[Place], tokens: float) -> float:
+    """Points of `all`, in hundredths, that the curve gains there for 100 further tokens."""
+    for low, high in pairwise(curve):
+        if tokens <= high.used or high is curve[-1]:
+            return 100 * 100 * (high.all - low.all) / max(1.0, high.used - low.used)
+    return 0.0
+
+
+def bar(value: float, mark: str = "█") -> str:
+    return mark * round(WIDTH * value)
+
+
+def report(tasks: Iterable[tuple[Task, Index]], half: Half, limit: int) -> None:
+    """A table and a picture for each set, and one table of all of them."""
+    rows = []
+    print(
+        f"weave, {half} half, at most {limit} questions a set; auto is at most {AUTO_BUDGET} tokens, stop {AUTO_STOP}\n"
+    )
+    for task, index in tasks:
+        questions = chosen_questions(task, half, limit)
+        if not questions:
+            continue
+        curve = [place(index, questions, budget) for budget in FIXED]
+        auto = place(index, questions, "auto")
+        evidence, held = on_curve(curve, auto.used)
+        tenths = quantiles(auto.tokens, n=10) if len(auto.tokens) > 1 else [auto.used] * 9
+        print(f"{task.name}, {len(questions)} questions\n")
+        print("| budget | tokens used | evidence | all | |\n| --- | --- | --- | --- | --- |")
+        lines = [(one.used, f"| {budget} ", one, "█") for budget, one in zip(FIXED, curve, strict=True)]
+        lines.append((auto.used, "| **auto** ", auto, "▒"))
+        for _, name, one, mark in sorted(lines, key=lambda line: line[0]):
+            print(f"{name}| {one.used:.0f} | {one.evidence:.3f} | {one.all:.3f} | {bar(one.all, mark)} |")
+        print(flush=True)
+        rows.append(
+            f"| {task.name} | {auto.used:.0f} | {tenths[0]:.0f} to {tenths[8]:.0f} | {auto.evidence:.3f}/{auto.all:.3f} "
+            f"| {evidence:.3f}/{held:.3f} | {curve[-1].evidence:.3f}/{curve[-1].all:.3f} | {slope(curve, auto.used):.1f} |"
+        )
+    print(
+        "| | tokens of auto | of eight in ten questions | evidence/all of auto | of a fixed budget that uses as many "
+        f"| of {AUTO_BUDGET} | points of all for 100 tokens more |\n" + "| --- " * 7 + "|"
+    )
+    print("\n".join(rows))

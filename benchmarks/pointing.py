@@ -1,0 +1,198 @@
+"""What a chat model's pointing (`weave(select=point)`) brings beside weave's own scores, and what it costs.
+
+A model is asked once or twice a question, whatever the budgets: its prompt does not depend on them, and its answers are kept.
+So a run that was stopped goes on where it was, and what failed is asked again.
+
+An oracle stands in the model's place to say what the interface could reach. It knows the gold and points at it among what
+it is shown. `oracle` never asks for more; `oracle+search` names the section of the first gold that it was not shown. `random`
+knows nothing, and points at five sentences drawn by lot: what the worst of models would cost. None of the three is a result.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from statistics import mean, median
+from time import perf_counter
+
+from mergewise.engine import Index
+from mergewise.evaluate.metrics import normalise, score_context
+from mergewise.evaluate.run import Half, chosen_questions
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.models import load_chat
+from mergewise.models.cache import CachedChat
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import ChatModel
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Context, Message, Reply, Usage
+
+ORACLES = {
+    "oracle": "told the gold, it shows what the interface could reach",
+    "oracle+search": "told the gold and where it stands, it shows what the interface could reach",
+    "random": "told nothing, it draws lots",
+}
+DRAWN = 5  # sentences that `random` points at
+BUDGETS = (128, 384, 640)
+FEW = 8  # characters of a gold sentence that tell nothing
+
+
+class Oracle:
+    """A `ChatModel` that knows the gold of the question `asked`, and nothing else; as `random` not even that."""
+
+    window = 1_000_000
+
+    def __init__(self, spec: str, task: Task) -> None:
+        self.spec = self.identity = spec
+        self.asked: Question | None = None
+        self._texts = {document.id: document for document in task.documents}
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        lines = [normalise(line) for line in messages[1].text.splitlines() if line.partition(".")[0].isdigit()]
+        needed: list[int] = []
+        missing = ""
+        if self.spec == "random":
+            drawn = Random(messages[1].text).sample(range(1, len(lines) + 1), min(DRAWN, len(lines)))
+            return Reply(json.dumps({"needed": " ".join(map(str, drawn)), "missing": ""}), Usage(1))
+        for span, text in (self.asked.evidence or ()) if self.asked else ():
+            pieces = [normalise(text[start:end]) for start, end in split_sentences(text)]
+            pieces = [piece for piece in pieces if len(piece) >= FEW] or [normalise(text)]
+            found = [n for n, line in enumerate(lines, 1) if any(piece in line for piece in pieces)]
+            needed += found
+            missing = missing or ("" if found else self._heading(span.doc_id, span.start))
+        wanted = {"missing": missing if self.spec == "oracle+search" else ""}
+        properties = (schema or {}).get("properties")
+        last = isinstance(properties, Mapping) and "missing" not in properties
+        answer = {"needed": " ".join(map(str, dict.fromkeys(needed)))} | ({} if last else wanted)
+        return Reply(json.dumps(answer), Usage(1))
+
+    def _heading(self, doc_id: str, at: int) -> str:
+        """The heading that stands before this place, else the title."""
+        document = self._texts[doc_id]
+        headings = [line for line in document.text[:at].splitlines() if line.startswith("#")]
+        return headings[-1].strip("# ") if headings else document.title
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> object:
+        raise NotImplementedError
+
+
+class Counting:
+    """A `ChatModel` that counts calls and tokens by the vocabulary that ships, whether the answer was kept or not."""
+
+    def __init__(self, chat: ChatModel) -> None:
+        self.chat = chat
+        self.spec, self.identity, self.window = chat.spec, chat.identity, chat.window
+        self.usage = Usage()
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        read = sum(count_tokens([message.text for message in messages]))
+        self.usage += Usage(1, read)
+        reply = await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
+        self.usage += Usage(0, 0, count_tokens([reply.text])[0] if reply.text else 0)
+        return reply
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> object:
+        return self.chat.stream(messages, max_tokens=max_tokens)
+
+
+def model_of(spec: str, task: Task, cache: Path, timeout: float) -> ChatModel | Oracle:
+    """An oracle, or the model of a spec with its answers kept; an endpoint gets `timeout` seconds, and one request at a time."""
+    if spec in ORACLES:
+        return Oracle(spec, task)
+    if spec.startswith("openai:"):
+        from mergewise.models.openai_chat import OpenAIChat
+
+        own: ChatModel | None = OpenAIChat(spec.partition(":")[2], timeout=timeout, concurrency=1, retries=1)
+    else:
+        own = load_chat(spec)
+    if own is None:
+        sys.exit(f"{spec} is no chat model: name one, or one of {', '.join(ORACLES)}")
+    return CachedChat(own, cache / "answers")
+
+
+@dataclass(slots=True)
+class Held:
+    """What the contexts of one strategy held, by budget, and what its model did, by question."""
+
+    all: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in BUDGETS})
+    evidence: dict[int, list[float]] = field(default_factory=lambda: {budget: [] for budget in BUDGETS})
+    usage: list[Usage] = field(default_factory=list)
+    pointed: list[int] = field(default_factory=list)
+    failed: int = 0
+    undecided: int = 0
+    searched: int = 0
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, question: Question, context: Context) -> None:
+        score = score_context(question, context.text, context.tokens, count_tokens)
+        self.all[context.budget].append(score.all or 0.0)
+        self.evidence[context.budget].append(score.evidence or 0.0)
+
+    def tell(self, context: Context) -> None:
+        """What the trace says of the model."""
+        notes = [step.note.as_dict() for step in context.trace if step.note is not None and step.note.kind == "point"]
+        self.pointed.append(max((int(str(note["pointed"])) for note in notes), default=0))
+        problems = [str(note["problem"]) for note in notes]
+        self.failed += any("failed" in problem for problem in problems)
+        self.undecided += any(problem and "failed" not in problem for problem in problems)
+        self.searched += any(note["round"] == 2 for note in notes)
+
+    def row(self, name: str) -> str:
+        cells = [f"{mean(self.evidence[b]):.3f}/{mean(self.all[b]):.3f}" for b in BUDGETS]
+        if self.usage:  # of the first strategy that asks: the others ask the same, and are answered from what was kept
+            total = sum(self.usage, Usage())
+            count = len(self.usage)
+            cells += [f"{total.calls / count:.2f}", f"{total.input_tokens / count:.0f}"]
+            cells += [f"{total.output_tokens / count:.0f}", f"{median(self.pointed):.0f}"]
+            cells += [f"{self.searched}", f"{self.failed}", f"{self.undecided}", f"{median(self.seconds):.1f}"]
+        else:
+            cells += ["-"] * 8
+        return f"| {name} | " + " | ".join(cells) + " |"
+
+
+def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Half, limit: int, options: str) -> None:
+    """A Markdown table, a row a set and strategy; figures so far on standard error after every tenth question."""
+    timeout = 600.0
+    odds, first = spec, f"{spec}, first"
+    strategies = {
+        "weave": "weave",
+        odds: f"weave(select=point{options})",
+        first: f"weave(select=point, first=yes{options})",
+    }
+    print(f"evidence/all at {', '.join(map(str, BUDGETS))} tokens, {half} half, at most {limit} questions a set")
+    if spec in ORACLES:
+        print(f"{spec} is no model and no result: {ORACLES[spec]}")
+    print(
+        "| | "
+        + " | ".join(map(str, BUDGETS))
+        + " | calls | read | written | pointed | searched | failed | undecided | s |"
+    )
+    print("|" + " --- |" * (len(BUDGETS) + 9))
+    for task, index in tasks:
+        chat = model_of(spec, task, cache, timeout)
+        counting = Counting(chat)  # type: ignore[arg-type]
+        index.chat = counting  # type: ignore[assignment]
+        held = {name: Held() for name in strategies}
+        for number, question in enumerate(chosen_questions(task, half, limit), 1):
+            if isinstance(chat, Oracle):
+                chat.asked = question
+            for name, strategy in strategies.items():
+                for budget in BUDGETS:
+                    counting.usage, began = Usage(), perf_counter()
+                    context = index.context(question.text, strategy=strategy, budget=budget)
+                    held[name].add(question, context)
+                    if budget == BUDGETS[0] and name == odds:
+                        held[name].usage.append(counting.usage)
+                        held[name].seconds.append(perf_counter() - began)
+                        held[name].tell(context)
+            if number % 10 == 0:
+                print(f"{task.name}, {number}: {held[odds].row(odds)}", file=sys.stderr, flush=True)
+        for name in strategies:
+            print(held[name].row(f"{task.name} {name}"), flush=True)
