@@ -50,6 +50,8 @@ class Input:
             return 0
 
     def digest(self) -> str:
+        if _SURROGATE.search(self.name):
+            return ""  # `document` will say it
         if isinstance(self.source, Document):
             given = self.source
             if _what_is_wrong(given):

@@ -8,7 +8,6 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +44,13 @@ def environment(**more: str) -> dict[str, str]:
 def command(cwd: Path, *words: str, stdin: str | None = None, **more: str) -> Done:
     """The command with its output in pipes."""
     done = subprocess.run(
-        [*COMMAND, *words], cwd=cwd, capture_output=True, text=True, input=stdin, timeout=SECONDS, env=environment(**more)
+        [*COMMAND, *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        input=stdin,
+        timeout=SECONDS,
+        env=environment(**more),
     )
     return Done(done.returncode, done.stdout, done.stderr).held()
 
@@ -87,4 +92,4 @@ def memory_mb() -> float:
 
 
 def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())

@@ -20,7 +20,9 @@ OVERRIDE = "\u202e"
 EVIL = f"{CLEAR}{TITLE}{C1}{BELL}{BACK}{OVERRIDE}"
 # with what rich would take for its mark-up
 NAME = f"evil{CLEAR}{TITLE}{OVERRIDE}[/b][red]\nmergewise: forged.md"
-BODY = f"# Owls {EVIL}\n\nOwls sleep {EVIL} in barns [/] [link=file:///x]all day[/link]. Owls eat mice {EVIL} at night.\n"
+BODY = (
+    f"# Owls {EVIL}\n\nOwls sleep {EVIL} in barns [/] [link=file:///x]all day[/link]. Owls eat mice {EVIL} at night.\n"
+)
 
 # what rich itself may send: colours, cursor movements of the progress bar, its hiding, clearing of a line
 DRAWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d*[AK]|\x1b\[\?25[lh]|\r")
@@ -36,7 +38,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     docs.mkdir()
     (docs / NAME).parent.mkdir()
     (docs / NAME).write_text(BODY)
-    (docs / "front.md").write_text('---\ntitle: "Bats \\e[2J"\nauthor: "\\e]0;owned\\a"\n---\n\nBats hang upside down.\n')
+    (docs / "front.md").write_text(
+        '---\ntitle: "Bats \\e[2J"\nauthor: "\\e]0;owned\\a"\n---\n\nBats hang upside down.\n'
+    )
     (docs / f"bad{CLEAR}.docx").write_text("no document")
     (docs / f"odd.{CLEAR}").write_text("left out")
     (docs / os.fsdecode(b"bytes\xff.md")).write_text("Bytes that are no text are in this name.\n")
@@ -96,7 +100,12 @@ def test_a_model_does_not_steer_the_terminal(home: Path) -> None:
 
 def test_a_configuration_does_not_steer_the_terminal(home: Path, tmp_path: Path) -> None:
     spelled = "\\u001b[2J\\u009b31m"
-    for line in (f'budget = "{spelled}"', f'"{spelled}" = 1', f'[ask]\nmax-tokens = "{spelled}"', f'strategy = "{spelled}"'):
+    for line in (
+        f'budget = "{spelled}"',
+        f'"{spelled}" = 1',
+        f'[ask]\nmax-tokens = "{spelled}"',
+        f'strategy = "{spelled}"',
+    ):
         (tmp_path / "mergewise.toml").write_text(line)
         done = on_terminal(tmp_path, "ask", "What?", "--index", str(home / "mergewise.index"))
         assert_harmless(done)

@@ -518,7 +518,16 @@ def sql_numbers(numbers: Iterable[int]) -> str:
 
 
 def sql_strings(values: Iterable[str]) -> str:
-    return ",".join(map(sql_string, values))
+    """A list to compare with. What holds half a surrogate pair, as a file's name may, is in no table: it is left out."""
+    return ",".join(sql_string(value) for value in values if _is_unicode(value)) or "null"
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def sql_string(value: str) -> str:
