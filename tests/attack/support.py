@@ -7,6 +7,7 @@ import resource
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,3 +94,14 @@ def memory_mb() -> float:
 
 def open_files() -> int:
     return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def measured(cwd: Path, *words: str, **more: str) -> tuple[Done, float]:
+    """The command with its output in files, and the most megabytes that it held."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([*COMMAND, *words], cwd=cwd, stdout=out, stderr=err, env=environment(**more))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (out, err):
+            file.seek(0)
+        return Done(process.returncode, out.read(), err.read()).held(), usage.ru_maxrss / 1000

@@ -193,7 +193,10 @@ def contents_of(held: Sequence[DocumentInfo], copies: Sequence[Duplicate], index
     from datetime import UTC, datetime
 
     def day(seconds: float | None) -> str | None:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+        try:
+            return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+        except (OverflowError, ValueError, OSError):  # a time that no calendar has
+            return None
 
     files = [document.origin for document in held if document.origin is not None]
     formats = Counter(PurePosixPath(file.source).suffix.lower() or NO_SUFFIX for file in files)
@@ -225,7 +228,7 @@ def say_contents(contents: dict[str, Any]) -> None:
     say(f"  formats: {', '.join(formats) or 'none'}")
     sizes = f"{contents['characters']} characters, {_megabytes(contents['bytes'])} of files"
     say(f"  sizes: {sizes}, {_megabytes(contents['index_bytes'])} of index")
-    if contents["oldest"] is not None:
+    if contents["oldest"] is not None and contents["newest"] is not None:
         say(f"  files changed: {contents['oldest'][:10]} to {contents['newest'][:10]}")
     say(f"  index changed: {contents['changed']}")
     for copy in contents["duplicates"][:NAMED]:

@@ -130,21 +130,35 @@ def find_files(
 
 
 def _walk(folder: Path, seen: set[Path], left_out: Counter[str]) -> Iterator[Path]:
-    if not _is_new(folder, seen):  # also where a symbolic link leads back up
-        return
-    try:
-        entries = [(entry, entry.is_dir()) for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-    except OSError:
-        yield folder
-        return
-    for entry, is_folder in entries:
-        if is_folder:
-            yield from _walk(entry, seen, left_out)
-        elif entry.is_file() and _is_new(entry, seen):
-            if entry.suffix.lower() in WALKED:
-                yield entry
+    waiting = [folder]  # however deep folders lie in each other, nothing is called within itself
+    while waiting:
+        path = waiting.pop()
+        if path is not folder and not _is_folder(path):
+            yield from _wanted(path, seen, left_out)
+        elif _is_new(path, seen):  # it is not where a symbolic link leads back up
+            try:
+                entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+            except OSError:
+                yield path
             else:
-                left_out[entry.suffix.lower()] += 1
+                waiting += reversed(entries)
+
+
+def _wanted(path: Path, seen: set[Path], left_out: Counter[str]) -> Iterator[Path]:
+    """The file, if it is one to read and was not met before. Pipes, devices and links to nowhere are too: `read` says why not."""
+    if not _is_new(path, seen):
+        return
+    if path.suffix.lower() in WALKED:
+        yield path
+    else:
+        left_out[path.suffix.lower()] += 1
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its path is longer than the system takes
+        return False
 
 
 def _is_new(path: Path, seen: set[Path]) -> bool:
