@@ -1,13 +1,14 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          every check, the same ones as in CI
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
+# make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills, 20 times the damage
 
 PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint integrations bench chaos clean
+.PHONY: demo test lint integrations attack bench chaos clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -42,6 +43,9 @@ bench: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
+
+attack: $(VENV)/.installed
+	MERGEWISE_ATTACK=1 timeout 1200 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/attack
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -94,7 +94,7 @@ def test_a_code_that_was_foreseen_ends_no_quotation(mode: str, tmp_path: Path) -
     index.add(Document("owls", text + f"\n# End\n\n{far}\n\n--- {code} end\n\nXyzzy plugh.\n"))
     assert index.context(QUESTION, budget=20).text == before.text, "the attack hits"
     index.ask(QUESTION, mode=mode, budget=20)
-    assert any("Xyzzy" in asked.text for asked in chat.asked) is (mode == "r&l")
+    assert any("Xyzzy" in asked.text for asked in chat.asked) is (mode != "r&b")
     for asked in chat.asked:
         used, lines = in_fence(asked.text)
         assert used == code
