@@ -59,7 +59,9 @@ def test_what_is_no_file_is_named_and_never_read(tmp_path: Path) -> None:
         for name in ("pipe.md", "talk.md", "zero.txt", "random.pdf"):
             assert reasons.pop(f"docs/{name}") == "not a regular file"
         assert reasons.pop("docs/nowhere.md") == "no such file"
-        assert {"symbolic links" in reason or "no such file" in reason for reason in reasons.values()} == {True}, reasons
+        assert {"symbolic links" in reason or "no such file" in reason for reason in reasons.values()} == {True}, (
+            reasons
+        )
         assert index.sync(docs).unchanged == 1
         named = index.add(*(docs / name for name in ("pipe.md", "zero.txt", "talk.md", "random.pdf")), "/dev/zero")
         assert len(named.failed) == 5 and not named.added

@@ -1,4 +1,4 @@
-"""Full disks, folders that cannot be written, clocks that jump, readers kept open, many threads, forks, thousands of questions."""
+"""Full disks, read-only folders, clocks that jump, readers kept open, many threads, forks, thousands of questions."""
 
 from __future__ import annotations
 
@@ -167,7 +167,10 @@ def test_a_reader_is_kept_open_over_many_writes(tmp_path: Path, monkeypatch: pyt
     for version in range(1, writes + 1):
         index.add(note(3, version), note(1000 + version))
         if version % max(1, writes // 12) == 0:
-            assert f"version {version}." in asking.context("mice of owl 3", strategy="topk", budget=120, where="id = 'note3'").text
+            assert (
+                f"version {version}."
+                in asking.context("mice of owl 3", strategy="topk", budget=120, where="id = 'note3'").text
+            )
             assert len(asking) == 20 + version
             assert held.document("note3") == before and len(held.numbers()) == 20
     assert index.check() == []
@@ -277,7 +280,9 @@ def test_many_questions_leak_nothing(tmp_path: Path) -> None:
             gc.collect()
             held.append((memory_mb(), open_files()))
         strategy = strategies[number % len(strategies)]
-        index.ask(f"How many mice did owl {number % 20} eat in version {number}?", strategy=strategy, budget=100 + number % 50)
+        index.ask(
+            f"How many mice did owl {number % 20} eat in version {number}?", strategy=strategy, budget=100 + number % 50
+        )
     _, settled, *_, last = held
     assert last[0] - settled[0] < 60, f"megabytes grow: {held}"
     assert last[1] - settled[1] < 20, f"open files grow: {held}"

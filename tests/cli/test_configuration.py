@@ -226,8 +226,16 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ['index = "../elsewhere"', 'index = "/tmp/elsewhere"', '[ask]\nhtml = "page.html"', '[eval]\nto-json = "rows.json"']
-    + ['[remove]\nwanted = ["*"]', '[index]\npaths = ["/"]', "[index]\napart = false", '[demo]\ndocs = "/"'],
+    [
+        'index = "../elsewhere"',
+        'index = "/tmp/elsewhere"',
+        '[ask]\nhtml = "page.html"',
+        '[eval]\nto-json = "rows.json"',
+        '[remove]\nwanted = ["*"]',
+        '[index]\npaths = ["/"]',
+        "[index]\napart = false",
+        '[demo]\ndocs = "/"',
+    ],
 )
 def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders: Path, own: Path, line: str) -> None:
     write(folders / "home/project", line + "\n")

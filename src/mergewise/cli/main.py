@@ -65,7 +65,9 @@ def main() -> None:
     without it. Changes of an index are whole by then, and temporary folders are gone.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what the terminal's encoding lacks is shown by its number, and is no error
+        if isinstance(
+            stream, TextIOWrapper
+        ):  # what the terminal's encoding lacks is shown by its number, and is no error
             stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(50_000, 20, 20)  # objects that imports make live on: to look for garbage among them costs a tenth
     code = run()

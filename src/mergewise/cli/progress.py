@@ -33,7 +33,9 @@ def working(title: str) -> Iterator[Callable[[int, int, str], None]]:
         task = bar.add_task(title, total=None, work="", item="")
 
         def advance(done: int, total: int, item: str) -> None:
-            bar.update(task, completed=done, total=total or None, work=work_of(done, total), item=on_one_line(item)[-60:])
+            bar.update(
+                task, completed=done, total=total or None, work=work_of(done, total), item=on_one_line(item)[-60:]
+            )
 
         yield advance
 
