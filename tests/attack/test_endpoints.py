@@ -64,7 +64,7 @@ class Endpoint:
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoint]]:
-    """Endpoints whose clients have little patience: so long for a byte, twice that for an answer, unless a test says otherwise."""
+    """Endpoints whose clients have little patience: so long for a byte, twice that for an answer, unless it is said."""
     endpoints: list[Endpoint] = []
     monkeypatch.setattr("mergewise.models.endpoint.TIMEOUT", PATIENCE)
     monkeypatch.setattr("mergewise.models.bounded.LONGEST", 2 * PATIENCE)

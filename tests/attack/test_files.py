@@ -183,7 +183,8 @@ DEEP = {
         f"Content-Type: multipart/mixed; boundary=b{i}\n\n--b{i}\n" for i in range(DEPTH // 100)
     ) + "Content-Type: text/plain\n\nOwls eat mice.\n",
     "front.md": "---\na: " + "[" * DEPTH + "]" * DEPTH + "\n---\n\nOwls eat mice.\n",
-    "laughs.md": "---\na: &a [x]\n" + "".join(f"b{i}: &b{i} [{', '.join([f'*b{i - 1}' if i else '*a'] * 9)}]\n" for i in range(12))
+    "laughs.md": "---\na: &a [x]\n"
+    + "".join(f"b{i}: &b{i} [{', '.join([f'*b{i - 1}' if i else '*a'] * 9)}]\n" for i in range(12))
     + "---\n\nOwls eat mice.\n",
 }  # fmt: skip
 
