@@ -2,6 +2,7 @@
 # make test          every check, the same ones as in CI
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
 # make causal        the causal scorer, tested with torch on tiny models (TORCH=..., some 200 MB)
+# make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills, 20 times the damage
 
 PYTHON ?= python3.11
@@ -11,7 +12,7 @@ CAUSAL := .venv-causal
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test lint integrations causal bench chaos clean
+.PHONY: demo test lint integrations causal attack bench chaos clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -55,6 +56,9 @@ bench: $(VENV)/.installed
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
+
+attack: $(VENV)/.installed
+	MERGEWISE_ATTACK=1 timeout 1200 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/attack
 
 clean:
 	rm -rf $(VENV) $(CAUSAL) .pytest_cache .mypy_cache .ruff_cache .hypothesis

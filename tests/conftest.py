@@ -15,7 +15,7 @@ settings.load_profile("mergewise")
 DATA = Path(__file__).parents[1] / "../shared/data"
 
 # no test may meet the configuration of the person who runs it
-CAMPAIGNS = {"MERGEWISE_KILLS", "MERGEWISE_DAMAGES"}  # how long `make chaos` goes on
+CAMPAIGNS = {"MERGEWISE_KILLS", "MERGEWISE_DAMAGES", "MERGEWISE_ATTACK"}  # how long `make chaos`, `make attack` go on
 for name in [name for name in os.environ if name.startswith("MERGEWISE_") and name not in CAMPAIGNS]:
     del os.environ[name]
 # nor write into what that person's programs remember

@@ -161,7 +161,7 @@ def estimate(
 def _directory(path: str | os.PathLike[str]) -> Path:
     if "://" in os.fspath(path):
         raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
-    return Path(path)
+    return Path(text("the directory is", os.fspath(path)))
 
 
 def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:

@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import shown
-from mergewise.readers import FileReader, find_files, read
+from mergewise.readers import MAX_BYTES, FileReader, find_files, read
 from mergewise.types import Document, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document
@@ -50,6 +51,8 @@ class Input:
             return 0
 
     def digest(self) -> str:
+        if _SURROGATE.search(self.name):
+            return ""  # `document` will say it
         if isinstance(self.source, Document):
             given = self.source
             if _what_is_wrong(given):
@@ -63,6 +66,9 @@ class Input:
             except ValueError:  # a number of more digits than Python writes
                 return ""
         try:
+            status = self.source.stat()
+            if not S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+                return ""  # a pipe or a device might never end
             return _digest(self.source.read_bytes())
         except OSError:
             return ""  # `document` will say why it cannot be read

@@ -222,3 +222,30 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
     write(project, 'reranker = "http:http://127.0.0.1:9/rerank"\n')
     done = run("context", "What do cats eat?")
     assert done.returncode == 0 and "Cats eat fish." in done.stdout and "may not set reranker" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'index = "../elsewhere"',
+        'index = "/tmp/elsewhere"',
+        '[ask]\nhtml = "page.html"',
+        '[eval]\nto-json = "rows.json"',
+        '[remove]\nwanted = ["*"]',
+        '[index]\npaths = ["/"]',
+        "[index]\napart = false",
+        '[demo]\ndocs = "/"',
+    ],
+)
+def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders: Path, own: Path, line: str) -> None:
+    write(folders / "home/project", line + "\n")
+    name = {"index": "index_dir", "to-json": "to_json"}.get(key := line.splitlines()[-1].split(" ")[0], key)
+    assert all(name not in options for options in configured().values())
+    write(own, f'trust = ["{folders}"]\n')
+    assert any(name in options for options in configured().values()), "a trusted folder may"
+
+
+def test_a_folder_may_name_its_own_index(folders: Path, own: Path) -> None:
+    write(folders / "home/project", 'index = "my.index"\napart = true\n')
+    options = configured()
+    assert "my.index" in options["ask"]["index_dir"] and options["index"]["apart"] is True

@@ -98,8 +98,8 @@ def test_a_new_section_is_a_new_marker() -> None:
 
 
 PIECES = st.sampled_from(
-    ["The cat was here.", "It slept.", "# Head\n\n", "\n\n", "- an item\n", "| a | b |\n", "橋は長い。", "Colours:\n\n", "```\ncode()\n```\n",
-     "word " * 30 + ".", "word " * 200 + ".", "<!-- x -->\n", "…", "***\n"]
+    ["The cat was here.", "It slept.", "# Head\n\n", "\n\n", "- an item\n", "| a | b |\n", "橋は長い。", "Colours:\n\n",
+     "```\ncode()\n```\n", "word " * 30 + ".", "word " * 200 + ".", "<!-- x -->\n", "…", "***\n"]
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.models import release
 
 Reply = Callable[[dict[str, Any]], tuple[int, bytes]]
 
@@ -85,7 +86,7 @@ def embedder(server: Server) -> Iterator[Any]:
 
     embedder = OpenAIEmbedder("m", batch_texts=2, retries=2)
     yield embedder
-    embedder._client.close()
+    release(embedder)
 
 
 def test_rows_are_unit_and_in_the_order_of_the_texts(server: Server, embedder: Any) -> None:
@@ -156,7 +157,7 @@ def test_a_dimension_that_changes_is_an_error(server: Server) -> None:
     embedder = OpenAIEmbedder("m", dimension=4)
     with pytest.raises(ModelError, match="3 dimensions instead of 4"):
         embedder.embed_documents(["text"])
-    embedder._client.close()
+    release(embedder)
 
 
 def test_nobody_listens(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +167,7 @@ def test_nobody_listens(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     embedder = OpenAIEmbedder("m", retries=0)
     with pytest.raises(ModelError, match="OPENAI_BASE_URL"):
         embedder.embed_documents(["text"])
-    embedder._client.close()
+    release(embedder)
 
 
 def test_a_key_is_needed_only_for_openai_itself(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ from mergewise.cli.options import (
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import CLOSES, OPENS, console, say, say_json
+from mergewise.cli.output import CLOSES, OPENS, say, say_drawn, say_json
 from mergewise.cli.pages import write_page
 from mergewise.cli.places import Places
 from mergewise.cli.questions import open_index
@@ -127,7 +127,7 @@ def _say_table(contexts: Sequence[Timed], alone: Sequence[Sequence[Span]], place
         table.add_column(f"{context.strategy}\n{counts}{only}", ratio=1, overflow="fold")
     marks = alone if len(contexts) > 1 else [()] * len(contexts)
     table.add_row(*(_cell(context, spans, places) for (context, _), spans in zip(contexts, marks, strict=True)))
-    console().print(table)
+    say_drawn(table)
 
 
 def _cell(context: Context, alone: Sequence[Span], places: Places) -> Text:

@@ -4,7 +4,8 @@ The search goes upward as git's does. It ends at the home directory, at the top 
 begins, and at a directory that belongs to somebody else: what stands there was not written for the person who runs this.
 
 A folder may have come from anywhere, with its configuration. So a file in a folder may not name what would be sent documents or
-keys, nor a place outside of the folder in which answers are kept, unless the user's own configuration trusts that folder.
+keys, nor an index or a place for answers outside of the folder, nor what a command is to write, remove or read, nor that files
+are read without the bounds of a process apart, unless the user's own configuration trusts that folder.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ HARMLESS = {
     "scorer": {"lm"},
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
-_INSIDE = {"cache", "tokenizer"}
+_INSIDE = {"cache", "index_dir", "tokenizer"}
+_FOR_PEOPLE = {"bench", "docs", "html", "paths", "to_json", "wanted"}
+"""What is said on the command line alone: files that are written over, what is removed, what is read."""
 TRUST = "trust"
 
 
@@ -62,7 +65,9 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
         return isinstance(value, str) and value in HARMLESS[name]
     if name in _INSIDE:
         return isinstance(value, str) and (folder / value).resolve().is_relative_to(folder.resolve())
-    return True
+    if name == "apart":
+        return value is True
+    return name not in _FOR_PEOPLE
 
 
 def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -20,7 +21,7 @@ from mergewise.cli.configuration import (
     read_configuration,
     trusted_folders,
 )
-from mergewise.cli.output import say_aside, say_error, say_warning
+from mergewise.cli.output import PrintableFormatter, say_aside, say_error, say_warning
 from mergewise.errors import MergewiseError
 
 app = typer.Typer(
@@ -63,6 +64,11 @@ def main() -> None:
     What Python tidies up at its end (the objects of hundreds of modules) takes longer than many a command: the process ends
     without it. Changes of an index are whole by then, and temporary folders are gone.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, TextIOWrapper
+        ):  # what the terminal's encoding lacks is shown by its number, and is no error
+            stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(50_000, 20, 20)  # objects that imports make live on: to look for garbage among them costs a tenth
     code = run()
     try:
@@ -75,7 +81,9 @@ def main() -> None:
 
 def run() -> int:
     """Run the command: 0, 1 (the work failed, or nothing was found) or 2 (wrong usage). An error prints one line and a hint."""
-    logging.getLogger("mergewise").addHandler(logging.StreamHandler())  # such as: another process is writing
+    log = logging.StreamHandler()  # tells such things as: another process is writing
+    log.setFormatter(PrintableFormatter())
+    logging.getLogger("mergewise").addHandler(log)
     try:
         typer.main.get_command(app)(default_map=_defaults(), prog_name="mergewise")
     except MergewiseError as error:

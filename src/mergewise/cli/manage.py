@@ -20,6 +20,7 @@ from mergewise.cli.options import (
     PriceOutOption,
 )
 from mergewise.cli.output import say, say_aside, say_error, say_json
+from mergewise.cli.places import one_line
 from mergewise.cli.progress import working
 from mergewise.cli.watching import follow
 from mergewise.errors import UsageError
@@ -194,9 +195,9 @@ def say_report(report: AddReport, total: int, index_dir: Path, *, dry_run: bool 
         say_error(f"not indexed: {failure.source}: {failure.reason}")
     for change in report.changes if dry_run else ():
         was = f" (was {change.was})" if change.was else ""
-        say(f"would be {change.action}: {change.id}{was}")
+        say(one_line(f"would be {change.action}: {change.id}{was}"))
     for copy in report.duplicates[:NAMED]:
-        say(f"the same as {copy.same_as}: {copy.id}")
+        say(one_line(f"the same as {copy.same_as}: {copy.id}"))
     if len(report.duplicates) > NAMED:
         say(f"... and {len(report.duplicates) - NAMED} more that say the same as another document")
     if report.left_out:
@@ -240,7 +241,8 @@ def info(
         if lacking := opened.store.missing(name):
             say(f"  the view {name!r} is being added: {len(lacking)} documents lack it")
     for document in listed or ():
-        say(f"{document.id}  {document.title}  ({document.characters} characters, {document.leaves} leaves)")
+        named = one_line(f"{document.id}  {document.title}")
+        say(f"{named}  ({document.characters} characters, {document.leaves} leaves)")
 
 
 def contents_of(held: Sequence[DocumentInfo], copies: Sequence[Duplicate], index_dir: Path) -> dict[str, Any]:
@@ -248,7 +250,10 @@ def contents_of(held: Sequence[DocumentInfo], copies: Sequence[Duplicate], index
     from datetime import UTC, datetime
 
     def day(seconds: float | None) -> str | None:
-        return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+        try:
+            return None if seconds is None else datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+        except (OverflowError, ValueError, OSError):  # a time that no calendar has
+            return None
 
     files = [document.origin for document in held if document.origin is not None]
     formats = Counter(PurePosixPath(file.source).suffix.lower() or NO_SUFFIX for file in files)
@@ -280,7 +285,7 @@ def say_contents(contents: dict[str, Any]) -> None:
     say(f"  formats: {', '.join(formats) or 'none'}")
     sizes = f"{contents['characters']} characters, {_megabytes(contents['bytes'])} of files"
     say(f"  sizes: {sizes}, {_megabytes(contents['index_bytes'])} of index")
-    if contents["oldest"] is not None:
+    if contents["oldest"] is not None and contents["newest"] is not None:
         say(f"  files changed: {contents['oldest'][:10]} to {contents['newest'][:10]}")
     say(f"  index changed: {contents['changed']}")
     for copy in contents["duplicates"][:NAMED]:
@@ -314,7 +319,7 @@ def remove(
         say_json({"removed": removed, "ids": ids, "unknown": unknown})
     else:
         for doc_id in ids if dry_run else ():
-            say(f"would be removed: {doc_id}")
+            say(one_line(f"would be removed: {doc_id}"))
         left = f"{len(opened)} documents left"
         say(f"a dry run, nothing was changed: {removed} to be removed" if dry_run else f"{removed} removed; {left}")
     for one in unknown:
@@ -336,7 +341,7 @@ def check(
         say_json([problem_json(problem) for problem in problems])
     else:
         for problem in problems:
-            say(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what)
+            say(one_line(f"{problem.doc_id}: {problem.what}" if problem.doc_id else problem.what))
         say("all invariants hold" if not problems else f"{len(problems)} problems")
     if problems:
         if not repair:

@@ -1,27 +1,39 @@
-"""What commands print: text for people, or JSON, on standard output; progress and errors on standard error."""
+"""What commands print: text for people, or JSON, on standard output; progress and errors on standard error.
+
+Names and texts may hold what steers a terminal. Whatever is drawn on one, and every line on standard error, is made printable; a
+file or a pipe gets texts as they are, since a context that is passed on must be verbatim. JSON says the same in escapes.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from mergewise.cli.places import place
 from mergewise.text.keys import heading_path
+from mergewise.text.printable import on_one_line, printable
 from mergewise.types import Answer, Citation
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
 
 OPENS, CLOSES = "⟦", "⟧"  # around what is meant, where colours may be missing
 TOLD_EVERY = 10.0  # seconds, where there is no terminal to draw a bar on
 
 PIPED_WIDTH = 240
+
+# what JSON may hold as it is, and yet steers a terminal or cannot be encoded
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @cache
@@ -49,12 +61,41 @@ def say_styled(*pieces: tuple[str, str | None]) -> None:
         return
     from rich.text import Text
 
-    console().print(Text.assemble(*((text, style or "") for text, style in pieces)))
+    console().print(Text.assemble(*((printable(text), style or "") for text, style in pieces)))
+
+
+def say_piece(piece: str) -> None:
+    """A piece of a text that arrives bit by bit, at once."""
+    sys.stdout.write(piece if is_plain() else printable(piece))
+    sys.stdout.flush()
+
+
+def say_drawn(drawn: RenderableType) -> None:
+    """A table or a tree."""
+    console().print(_Printable(drawn))
+
+
+@dataclass(frozen=True, slots=True)
+class _Printable:
+    """Something that rich draws, with its texts made printable."""
+
+    drawn: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        from rich.segment import Segment
+
+        for segment in console.render(self.drawn, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def say_aside(text: str) -> None:
     """A line on standard error, beside what was asked for."""
     _say_stderr(text, "dim")
+
+
+def say_line(text: str) -> None:
+    """A line on standard error."""
+    _say_stderr(text, None)
 
 
 def say_error(message: str, hint: str = "") -> None:
@@ -68,6 +109,7 @@ def say_warning(message: str) -> None:
 
 
 def _say_stderr(text: str, style: str | None) -> None:
+    text = on_one_line(text)
     if is_plain(stderr=True):
         sys.stdout.flush()
         sys.stderr.write(f"{text}\n")
@@ -75,12 +117,25 @@ def _say_stderr(text: str, style: str | None) -> None:
         console(stderr=True).print(text, style=style, markup=False)
 
 
+class PrintableFormatter(logging.Formatter):
+    """Lines of a log without what steers a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
+
+
 def say_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(_json(value, indent=2) + "\n")
 
 
 def say_json_line(value: object) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False) + "\n")
+    sys.stdout.write(_json(value) + "\n")
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """JSON in which letters stand as they are, and what steers a terminal as an escape."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE_IN_JSON.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)
 
 
 @contextmanager
@@ -99,18 +154,18 @@ def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
     )
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[item]}", style="dim"),
+        TextColumn("{task.fields[item]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=None, item="")
 
         def advance(done: int, total: int, item: str) -> None:
-            bar.update(task, completed=done, total=total, item=item[-60:])
+            bar.update(task, completed=done, total=total, item=on_one_line(item)[-60:])
 
         yield advance
 
@@ -159,4 +214,5 @@ def _quoted(sentences: Sequence[str]) -> str:
 
 def citation_line(citation: Citation) -> str:
     """Number, heading path and place of the cited sentence."""
-    return f"[{citation.number}] {heading_path(citation.title, citation.headings)}  ({place(citation)})"
+    line = f"[{citation.number}] {heading_path(citation.title, citation.headings)}  ({place(citation)})"
+    return " ".join(line.split("\n"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mergewise.cli.output import console
+from mergewise.cli.output import say_aside
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
 
@@ -23,7 +23,7 @@ def write_page(path: Path | None, shown: Answer | Context | Sequence[tuple[Conte
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
-    console(stderr=True).print(f"page: {path}", style="dim", markup=False)
+    say_aside(f"page: {path}")
 
 
 def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> str:

@@ -16,9 +16,15 @@ LONGEST_QUOTE = 200  # characters
 
 def place(citation: Citation) -> str:
     """`docs/cats.md:7`, `report.pdf p. 3`, or the id of a document that has neither lines nor pages."""
+    doc_id = one_line(citation.span.doc_id)
     if citation.page is not None:
-        return f"{citation.span.doc_id} p. {citation.page}"
-    return citation.span.doc_id if citation.line is None else f"{citation.span.doc_id}:{citation.line}"
+        return f"{doc_id} p. {citation.page}"
+    return doc_id if citation.line is None else f"{doc_id}:{citation.line}"
+
+
+def one_line(name: str) -> str:
+    """A name without ends of lines, so that it cannot look like two lines."""
+    return " ".join(name.splitlines())
 
 
 class Places:
@@ -44,7 +50,7 @@ class Places:
         named = []
         for doc_id, group in groupby(spans, key=lambda span: span.doc_id):
             places = list(dict.fromkeys(place(self.located(span)) for span in group))
-            more = "".join(f", {spelled.removeprefix(doc_id).lstrip(': ')}" for spelled in places[1:])
+            more = "".join(f", {spelled.removeprefix(one_line(doc_id)).lstrip(': ')}" for spelled in places[1:])
             named.append(places[0] + more)
         return "; ".join(named)
 

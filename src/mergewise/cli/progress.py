@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from mergewise.cli.output import console
+from mergewise.cli.output import console, say_line
+from mergewise.text.printable import on_one_line
 
 SECONDS = 10.0
 """Between two lines where standard error is no terminal."""
@@ -16,23 +17,25 @@ SECONDS = 10.0
 def working(title: str) -> Iterator[Callable[[int, int, str], None]]:
     """A function that is told the characters done and in all, and the name of the document at hand."""
     if not console(stderr=True).is_terminal:
-        yield Lines(title, lambda line: console(stderr=True).print(line, markup=False))
+        yield Lines(title, say_line)
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn("{task.fields[work]}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[item]}", style="dim"),
+        TextColumn("{task.fields[item]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console(stderr=True), transient=True, speed_estimate_period=120) as bar:
         task = bar.add_task(title, total=None, work="", item="")
 
         def advance(done: int, total: int, item: str) -> None:
-            bar.update(task, completed=done, total=total or None, work=work_of(done, total), item=item[-60:])
+            bar.update(
+                task, completed=done, total=total or None, work=work_of(done, total), item=on_one_line(item)[-60:]
+            )
 
         yield advance
 

@@ -40,7 +40,16 @@ from mergewise.cli.options import (
     WhereOption,
     WindowOption,
 )
-from mergewise.cli.output import citation_line, say, say_aside, say_json, say_json_line, say_warning, usage_line
+from mergewise.cli.output import (
+    citation_line,
+    say,
+    say_aside,
+    say_json,
+    say_json_line,
+    say_piece,
+    say_warning,
+    usage_line,
+)
 from mergewise.cli.pages import write_page
 from mergewise.cli.places import Places
 from mergewise.cli.trace import say_trace
@@ -145,8 +154,7 @@ class _Shown:
 
     def add(self, piece: str) -> None:
         self.begun = True
-        sys.stdout.write(piece)
-        sys.stdout.flush()
+        say_piece(piece)
 
 
 def say_answer(answer: Answer) -> None:

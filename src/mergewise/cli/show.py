@@ -13,7 +13,7 @@ import typer
 from mergewise.cli import last
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
-from mergewise.cli.places import Places, place
+from mergewise.cli.places import Places, one_line, place
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
 from mergewise.text.keys import heading_path
@@ -167,7 +167,8 @@ def _unknown(opened: Index, what: str, remembered: last.Last | None) -> UsageErr
 
 def _say_view(view: View) -> None:
     path = heading_path(view.citation.title, view.citation.headings) if view.spans else view.citation.title
-    say(f"{place(view.citation) if view.spans else view.document.id}  {path}".rstrip(), style="cyan")
+    named = place(view.citation) if view.spans else view.document.id
+    say(one_line(f"{named}  {path}").rstrip(), style="cyan")
     width = len(str(view.last))
     for number, offset, text in view.lines():
         marked = _marked(view.spans, offset, text)

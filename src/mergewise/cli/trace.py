@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from mergewise.cli.output import console, say
+from mergewise.cli.output import say, say_drawn
 from mergewise.cli.places import Places, place
 from mergewise.types import Context, Span, Step
 
@@ -101,16 +101,17 @@ def _say_quoted(span: Span, places: Places, before: str = "") -> None:
 
 def say_tree(summary: Step, notes: Sequence[MergeNote]) -> None:
     """Print the tree of merges: what each remaining chunk was made of, the host above the source."""
+    from rich.text import Text
     from rich.tree import Tree
 
     made = {note.result.number: note for note in notes if note.taken}
     used = {node.number for note in made.values() for node in (note.source, note.host)}
-    tree = Tree(f"merged: {summary.reason}", style="dim", guide_style="dim")
+    tree = Tree(Text(f"merged: {summary.reason}"), style="dim", guide_style="dim")
     for number in [number for number in made if number not in used]:
         _grow(tree, made[number].result, made)
     for note in [note for note in notes if not note.taken]:
         _grow(tree, note.result, {note.result.number: note})
-    console().print(tree)
+    say_drawn(tree)
 
 
 def _grow(tree: Tree, node: MergeNode, made: dict[int, MergeNote]) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mergewise.cli.output import console, say_error
+from mergewise.cli.output import say_error, say_line
 from mergewise.errors import MergewiseError, MissingExtra, UsageError
 
 QUIET = 300
@@ -41,15 +41,10 @@ def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], N
             if changes or first:
                 one_round(synchronise)
                 if first:
-                    _say(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it")
+                    say_line(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it")
                 first = False
     except KeyboardInterrupt:
-        _say("stopped watching")
-
-
-def _say(text: str) -> None:
-    """Beside what the rounds report."""
-    console(stderr=True).print(text, markup=False)
+        say_line("stopped watching")
 
 
 def one_round(synchronise: Callable[[], None]) -> None:

@@ -7,16 +7,30 @@ also does the retries (connections, 408, 409, 429 and 5xx, with growing pauses o
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
+from mergewise.models.bounded import EMBEDDINGS_MB, bounded, in_time
+from mergewise.models.connections import PerLoop
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import openai
 
+Answer = TypeVar("Answer")
+
+UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
+"""What comes of reading an answer that is not of the shape that was asked for, or no JSON, or nested without end."""
+
+_SAID = 300  # characters of what an endpoint says
+
 RETRIES = 4
+TIMEOUT = 120.0  # seconds without a byte from the endpoint
+CONNECT = 10.0  # seconds
+LONGEST_PAUSE = 120  # seconds that an endpoint may ask for; the SDK waits for no longer ones
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 DIRECT = {"follow_redirects": False}
 """Where an endpoint leads elsewhere, it is not followed: texts and keys go to the address that was named, and nowhere else."""
@@ -41,10 +55,41 @@ def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
     return key or "none"
 
 
+class Endpoint:
+    """An endpoint that is asked from ordinary code: each call within a time, its answer within a size."""
+
+    def __init__(self, retries: int) -> None:
+        self._sdk = package()
+        self._options = {
+            "api_key": key_for(),
+            "timeout": self._sdk.Timeout(TIMEOUT, connect=CONNECT),
+            "max_retries": retries,
+        }
+        self.base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
+        self._clients: PerLoop[Any] = PerLoop(self._client)
+
+    def ask(self, spec: str, call: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
+        """The answer of one call. Raises ModelError where it takes too long or grows too large, and what the SDK raises."""
+
+        async def answer() -> Answer:
+            return await call(self._clients.here())
+
+        return run(in_time(spec, answer()))
+
+    async def aclose(self) -> None:
+        await self._clients.aclose()
+
+    def _client(self) -> Any:
+        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **bounded(EMBEDDINGS_MB))
+        return self._sdk.AsyncOpenAI(**self._options, base_url=self.base_url, http_client=web)
+
+
 def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError) -> ModelError:
     """The SDK's error as ours, with what to do next. `serves` is what the endpoint should offer."""
     import openai
 
+    if isinstance(error.__cause__, ModelError):  # older versions of the SDK take it for a lost connection
+        return error.__cause__
     kind = ModelError
     hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"
     if isinstance(error, openai.APITimeoutError):
@@ -56,11 +101,20 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
         hint = "check OPENAI_API_KEY"
     elif isinstance(error, openai.NotFoundError):
         hint = f"check the model's name and that {base_url} serves {serves}"
+    elif pause := _pause(error):
+        hint = f"the endpoint asks for a pause of {pause} seconds, which is not waited for"
     elif isinstance(error, openai.RateLimitError):
         hint = "the endpoint asks for a pause: wait, or raise the quota"
     elif isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
         kind, hint = InputRefused, "the endpoint refuses this input; a text may be longer than the model takes"
-    return kind(f"{spec} failed: {error}", hint)
+    said = " ".join(str(error).split())
+    return kind(f"{spec} failed: {said if len(said) <= _SAID else said[:_SAID] + ' ...'}", hint)
+
+
+def _pause(error: openai.OpenAIError) -> int:
+    """The seconds that an endpoint asks for, where these are more than a client would wait; otherwise 0."""
+    asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
+    return int(asked) if asked.isdecimal() and len(asked) < 12 and int(asked) > LONGEST_PAUSE else 0
 
 
 def nonsense(spec: str, base_url: object, serves: str, what: str) -> ModelError:

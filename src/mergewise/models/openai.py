@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import DIRECT, RETRIES, failure, key_for, nonsense, package
+from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint, failure, nonsense
 from mergewise.ranges import RETRYING, Range, whole
 
 if TYPE_CHECKING:
-    from openai import OpenAI
-
     from mergewise.protocols import FloatArray
 
 BATCH_TEXTS = 128
@@ -27,7 +25,7 @@ class OpenAIEmbedder:
         self._model = model
         self._dimension = dimension
         self._batch_texts = whole("the number of texts in a request is", batch_texts, Range(1, 100_000))
-        self._client = connect(whole("the number of retries is", retries, RETRYING))
+        self._endpoint = Endpoint(whole("the number of retries is", retries, RETRYING))
 
     @property
     def dimension(self) -> int:
@@ -45,17 +43,24 @@ class OpenAIEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         return self.embed_documents(texts)
 
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._endpoint.aclose()
+
     def _embed(self, texts: Sequence[str]) -> FloatArray:
         import openai
 
         # The endpoint refuses an empty text. Floats rather than base64, which not every compatible server speaks.
         inputs = [text or " " for text in texts]
         try:
-            answer = self._client.embeddings.create(model=self._model, input=inputs, encoding_format="float")
+            answer = self._endpoint.ask(
+                self.spec,
+                lambda client: client.embeddings.create(model=self._model, input=inputs, encoding_format="float"),
+            )
             rows = sorted((int(item.index), list(item.embedding)) for item in answer.data)
         except openai.OpenAIError as error:
-            raise failure(self.spec, self._client.base_url, "embeddings", error) from error
-        except (AttributeError, TypeError, ValueError) as error:
+            raise failure(self.spec, self._endpoint.base_url, "embeddings", error) from error
+        except UNREADABLE as error:
             raise self._nonsense(f"no list of embeddings ({type(error).__name__})") from error
         return self._checked(rows, len(texts))
 
@@ -67,8 +72,8 @@ class OpenAIEmbedder:
             raise self._nonsense(f"{len(rows)} embeddings for {count} texts")
         try:
             vectors: FloatArray = np.array([vector for _, vector in rows], dtype=np.float32).reshape(count, -1)
-        except (TypeError, ValueError) as error:
-            raise self._nonsense("embeddings of different lengths") from error
+        except (TypeError, ValueError, OverflowError) as error:
+            raise self._nonsense("embeddings of different lengths, or of what are no numbers") from error
         self._dimension = self._dimension or vectors.shape[1]
         if vectors.shape[1] != self._dimension:
             raise self._nonsense(f"{vectors.shape[1]} dimensions instead of {self._dimension}")
@@ -79,10 +84,4 @@ class OpenAIEmbedder:
         return unit
 
     def _nonsense(self, what: str) -> ModelError:
-        return nonsense(self.spec, self._client.base_url, "embeddings", what)
-
-
-def connect(retries: int) -> OpenAI:
-    sdk = package()
-    client: OpenAI = sdk.OpenAI(api_key=key_for(), max_retries=retries, http_client=sdk.DefaultHttpxClient(**DIRECT))
-    return client
+        return nonsense(self.spec, self._endpoint.base_url, "embeddings", what)

@@ -12,11 +12,12 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.endpoint import DIRECT, RETRIES, failure, key_for, nonsense, package
+from mergewise.models.bounded import ANSWER_MB, bounded, each_in_time, in_time
+from mergewise.models.connections import PerLoop
+from mergewise.models.endpoint import CONNECT, DIRECT, RETRIES, TIMEOUT, UNREADABLE, failure, key_for, nonsense, package
 from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
 from mergewise.types import Message, Reply, Usage
 
@@ -29,9 +30,7 @@ Options: TypeAlias = dict[str, Any]
 Schema: TypeAlias = Mapping[str, object]
 
 WINDOW = 32_768
-TIMEOUT = 120.0  # seconds without a byte from the endpoint
 CONCURRENCY = 8
-_CONNECT = 10.0  # seconds
 _TOKENS, _TEMPERATURE, _SEED = Range(1, 10**9), Range(0, 10), Range(-(2**63), 2**63 - 1)
 _PAUSE = 0.5  # seconds before a broken stream is begun again, doubled each time
 
@@ -87,7 +86,7 @@ class OpenAIChat:
         self._client_options = {
             "base_url": base_url,
             "api_key": key_for(base_url, api_key),
-            "timeout": self._sdk.Timeout(seconds, connect=min(seconds, _CONNECT)),
+            "timeout": self._sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
             "max_retries": self._retries,
         }
         self._concurrency = whole("the number of requests at once is", concurrency, AT_ONCE)
@@ -100,9 +99,7 @@ class OpenAIChat:
             if value is not None
         }
         self._accepted = _Accepted()
-        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncOpenAI, asyncio.Semaphore]] = (
-            WeakKeyDictionary()
-        )
+        self._connections: PerLoop[tuple[AsyncOpenAI, asyncio.Semaphore]] = PerLoop(self._connect)
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
 
     @property
@@ -112,31 +109,33 @@ class OpenAIChat:
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
-        client, slots = self._connection()
+        client, slots = self._connections.here()
         async with slots:
-            answer = await self._create(client, messages, max_tokens, schema, stream=False)
+            answer = await in_time(self.spec, self._create(client, messages, max_tokens, schema, stream=False))
         try:
             choice = answer.choices[0]
             text = visible(_clean(choice.message.content or ""))
             return Reply(text, _usage(answer.usage), complete=choice.finish_reason != "length")
-        except (AttributeError, IndexError, TypeError) as error:
+        except UNREADABLE as error:
             raise self._nonsense(f"no chat completion ({error})") from error
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
-        client, slots = self._connection()
+        client, slots = self._connections.here()
         async with slots:
             for attempt in range(self._retries + 1):
                 answer = _Streamed()
-                chunks = await self._create(client, messages, max_tokens, None, stream=True)
+                chunks = await in_time(self.spec, self._create(client, messages, max_tokens, None, stream=True))
                 try:
-                    async for chunk in chunks:
+                    async for chunk in each_in_time(self.spec, chunks):
                         if piece := answer.add(chunk):
                             yield piece
-                except (AttributeError, IndexError, TypeError, ValueError) as error:
+                except UNREADABLE as error:
                     raise self._nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
+                except ModelError:
+                    raise
                 except Exception as error:
-                    if not self._is_lost(error) or answer.text or attempt == self._retries:
+                    if not self._is_lost(error) or answer.begun or attempt == self._retries:
                         raise self._failure(error) from error
                     log.info("%s: the stream broke (%s); asking again", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
@@ -150,19 +149,13 @@ class OpenAIChat:
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        connection = self._connections.pop(asyncio.get_running_loop(), None)
+        connection = self._connections.pop()
         if connection is not None:
             await connection[0].close()
 
-    def _connection(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
-        """The client of the running event loop: connections belong to the loop that opened them."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._connections:
-            client = self._sdk.AsyncOpenAI(
-                **self._client_options, http_client=self._sdk.DefaultAsyncHttpxClient(**DIRECT)
-            )
-            self._connections[loop] = client, asyncio.Semaphore(self._concurrency)
-        return self._connections[loop]
+    def _connect(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
+        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **bounded(ANSWER_MB))
+        return self._sdk.AsyncOpenAI(**self._client_options, http_client=web), asyncio.Semaphore(self._concurrency)
 
     async def _create(
         self, client: AsyncOpenAI, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
@@ -188,7 +181,7 @@ class OpenAIChat:
                 accepted = less
             except self._sdk.OpenAIError as error:
                 raise self._failure(error) from error
-            except (TypeError, ValueError) as error:
+            except UNREADABLE as error:
                 raise self._nonsense(f"what is no JSON ({type(error).__name__})") from error
             else:
                 self._accepted = accepted
@@ -218,33 +211,65 @@ class OpenAIChat:
 
 
 class _Streamed:
-    """A streamed answer as it grows."""
+    """A streamed answer as it grows. Every character is looked at a bounded number of times."""
 
     def __init__(self) -> None:
-        self.text = ""
         self.reason: str | None = None
-        self._raw = ""
+        self.begun = False  # whether a piece was shown
+        self._pieces: list[str] = []
+        self._thoughts = _Thoughts()
         self._usage = Usage(calls=1)
 
     def add(self, chunk: Any) -> str:
         """The text that the chunk brings."""
         if chunk.usage is not None:
             self._usage = _usage(chunk.usage)
+        piece = ""
         for choice in chunk.choices[:1]:
-            self._raw += _clean(choice.delta.content or "")
             self.reason = choice.finish_reason or self.reason
-        # as long as this may be the beginning of thoughts, nothing is shown
-        waits = self.reason is None and THOUGHTS[0].startswith(self._raw.strip())
-        shown = "" if waits else visible(self._raw)
-        piece = shown[len(self.text) :]
-        self.text += piece
+            piece = self._thoughts.without(_clean(choice.delta.content or ""), last=self.reason is not None)
+        self._pieces.append(piece)
+        self.begun = self.begun or bool(piece)
         return piece
 
     def reply(self) -> Reply:
-        return Reply(self.text, self._usage, complete=self.reason != "length")
+        return Reply("".join(self._pieces), self._usage, complete=self.reason != "length")
 
 
 THOUGHTS = ("<think>", "</think>")
+
+
+class _Thoughts:
+    """Takes the thoughts before an answer out of a text that arrives in pieces, as `visible` does of a whole one."""
+
+    def __init__(self) -> None:
+        self._state: Literal["undecided", "thinking", "thought", "answering"] = "undecided"
+        self._held = ""
+
+    def without(self, piece: str, *, last: bool) -> str:
+        """What of the piece is shown, with what was held back before it."""
+        begins, ends = THOUGHTS
+        if self._state == "answering":
+            return piece
+        piece = self._held + piece
+        self._held = ""
+        if self._state == "undecided":
+            if not last and begins.startswith(piece.strip()):
+                self._held = piece  # this may be the beginning of thoughts
+                return ""
+            if not piece.lstrip().startswith(begins):
+                self._state = "answering"
+                return piece
+            self._state = "thinking"
+        if self._state == "thinking":
+            _, ended, rest = piece.partition(ends)
+            if not ended:
+                self._held = piece[-len(ends) :]
+                return ""
+            self._state, piece = "thought", rest
+        shown = piece.lstrip()
+        self._state = "answering" if shown else "thought"
+        return shown
 
 
 def visible(text: str) -> str:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import RETRIES, failure
-from mergewise.models.openai import connect
+from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint, failure, nonsense
 
 if TYPE_CHECKING:
     from mergewise.protocols import FloatArray
@@ -42,7 +41,7 @@ class OpenAIScorer:
         self.requests = 0
         self._model = model
         self._batch_prompts = batch_prompts
-        self._client = connect(retries)
+        self._endpoint = Endpoint(retries)
         self._form: str | None = None
         self._known: dict[tuple[str, str], float] = {}
         self._lock = Lock()
@@ -61,6 +60,10 @@ class OpenAIScorer:
             self._known.update((pair, score) for pair, score in scores.items() if score is not None)
         return np.array([scores[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
 
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._endpoint.aclose()
+
     def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
         import openai
 
@@ -70,10 +73,12 @@ class OpenAIScorer:
                 answer = self._ask(prompts, form)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if self._form:
-                    raise failure(self.spec, self._client.base_url, "completions", error) from error
+                    raise failure(self.spec, self._endpoint.base_url, "completions", error) from error
                 continue
             except openai.OpenAIError as error:
-                raise failure(self.spec, self._client.base_url, "completions", error) from error
+                raise failure(self.spec, self._endpoint.base_url, "completions", error) from error
+            except UNREADABLE as error:
+                raise self._nonsense(f"no completions ({type(error).__name__})") from error
             tokens = [_prompt_tokens(c, form, p) for c, p in zip(answer, prompts, strict=True)]
             if all(tokens):
                 self._form = form
@@ -87,14 +92,16 @@ class OpenAIScorer:
         """A choice for each prompt, in their order."""
         self.requests += 1
         options: Any = {"temperature": 0.0, **_FORMS[form]}
-        answer = self._client.completions.create(model=self._model, prompt=list(prompts), **options)
+        answer = self._endpoint.ask(
+            self.spec, lambda client: client.completions.create(model=self._model, prompt=list(prompts), **options)
+        )
         choices = sorted(getattr(answer, "choices", None) or (), key=lambda choice: choice.index)
         if [choice.index for choice in choices] != list(range(len(prompts))):
-            raise ModelError(
-                f"{self.spec} answered with {len(choices)} choices for {len(prompts)} prompts",
-                f"check that {self._client.base_url} serves completions",
-            )
+            raise self._nonsense(f"{len(choices)} choices for {len(prompts)} prompts")
         return choices
+
+    def _nonsense(self, what: str) -> ModelError:
+        return nonsense(self.spec, self._endpoint.base_url, "completions", what)
 
 
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:

@@ -3,7 +3,8 @@
 `http:https://host/v1/rerank#MODEL` names the model too, for endpoints that have several. The key, where one is wanted,
 comes from RERANK_API_KEY. The request has the shape that Cohere, Jina and vLLM share. An endpoint that refuses it with
 400 or 422 is asked again in TEI's shape, and from then on in the shape that it accepted. After a lost connection, 408, 429 or
-5xx a request is tried again, after growing pauses or after those that the server asks for.
+5xx a request is tried again, after growing pauses or after those that the server asks for; one that asks for more than half a
+minute is not waited for.
 
 Some endpoints give shares of 1, others logits, and none says which. The first request of a reranker is one of our own, a text
 that answers its question and texts that have nothing to do with it: logits of these do not all lie in [0, 1].
@@ -11,13 +12,17 @@ that answers its question and texts that have nothing to do with it: logits of t
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
+from mergewise.models.bounded import ANSWER_MB, bounded, in_time
+from mergewise.models.connections import PerLoop
 from mergewise.models.scores import Scale, scale_of, unit_interval
 from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
 
@@ -69,10 +74,10 @@ class HTTPReranker:
         self._texts_shape = False  # TEI's
         self._scale = scale
         key = key or os.environ.get("RERANK_API_KEY")
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._client = _package().Client(
-            timeout=number("the time to wait is", timeout, float, SECONDS), headers=headers, follow_redirects=False
-        )
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._timeout = number("the time to wait is", timeout, float, SECONDS)
+        _package()
+        self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(self._client)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
         if not texts:
@@ -85,19 +90,36 @@ class HTTPReranker:
         return unit_interval(scores, self._scale)
 
     def close(self) -> None:
-        self._client.close()
+        run(self.aclose())
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        await self._clients.aclose()
+
+    def _client(self) -> httpx2.AsyncClient:
+        limits = bounded(ANSWER_MB)
+        headers = {**limits.pop("headers"), **self._headers}
+        client: httpx2.AsyncClient = _package().AsyncClient(
+            timeout=self._timeout, headers=headers, follow_redirects=False, **limits
+        )
+        return client
 
     def _batch(self, question: str, texts: Sequence[str]) -> list[float]:
-        answer = self._post(self._body(question, texts))
+        return run(in_time(self.spec, self._asked(question, texts)))
+
+    async def _asked(self, question: str, texts: Sequence[str]) -> list[float]:
+        answer = await self._post(self._body(question, texts))
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True
-            retried = self._post(self._body(question, texts))
+            retried = await self._post(self._body(question, texts))
             if retried.status_code >= 400:  # it takes neither shape; the error for the first one is reported
                 self._texts_shape = False
             else:
                 answer = retried
         if answer.status_code >= 300:
-            raise ModelError(f"{self.spec} answered {answer.status_code}: {answer.text[:200]}", self._hint(answer))
+            raise ModelError(
+                f"{self.spec} answered {answer.status_code}: {' '.join(answer.text[:200].split())}", self._hint(answer)
+            )
         return self._scores(answer, len(texts))
 
     def _body(self, question: str, texts: Sequence[str]) -> dict[str, object]:
@@ -106,32 +128,34 @@ class HTTPReranker:
         named = {"model": self._model} if self._model else {}
         return {**named, "query": question, "documents": list(texts), "top_n": len(texts)}
 
-    def _post(self, body: Mapping[str, object]) -> httpx2.Response:
+    async def _post(self, body: Mapping[str, object]) -> httpx2.Response:
         import httpx2
 
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                answer: httpx2.Response = self._client.post(self._url, json=body)
-            except httpx2.TransportError as error:
+                answer: httpx2.Response = await self._clients.here().post(self._url, json=body)
+            except httpx2.RequestError as error:
                 if last:
                     reason = str(error) or type(error).__name__
                     raise ModelError(f"{self.spec} failed: {reason}", f"is {self._url} up?") from error
                 log.info("the rerank endpoint was not reached (%s); asking again", type(error).__name__)
-                time.sleep(min(self._pause * 2**attempt, _LONGEST_PAUSE))
+                await asyncio.sleep(min(self._pause * 2**attempt, _LONGEST_PAUSE))
                 continue
-            if last or answer.status_code not in _AGAIN:
+            pause = self._wait(answer, attempt)
+            if last or answer.status_code not in _AGAIN or pause > _LONGEST_PAUSE:
                 return answer
             log.info("the rerank endpoint answered %d; asking again", answer.status_code)
-            time.sleep(self._wait(answer, attempt))
+            await asyncio.sleep(pause)
         raise AssertionError("the loop returns")
 
     def _wait(self, answer: httpx2.Response, attempt: int) -> float:
+        """Seconds to wait: as many as the endpoint asks for, else growing ones."""
         try:
             asked = float(answer.headers.get("Retry-After", ""))
         except ValueError:  # absent, or a date
-            asked = self._pause * 2**attempt
-        return min(max(asked, 0.0), _LONGEST_PAUSE)
+            asked = math.nan
+        return min(self._pause * 2**attempt, _LONGEST_PAUSE) if math.isnan(asked) else max(asked, 0.0)
 
     def _scores(self, answer: httpx2.Response, count: int) -> list[float]:
         """One score a text, whichever of the shapes they came in."""
@@ -139,7 +163,7 @@ class HTTPReranker:
             body: Any = answer.json()
             rows = body["results"] if isinstance(body, dict) else body
             scores = {int(row["index"]): float(row.get("relevance_score", row.get("score"))) for row in rows}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise self._nonsense(f"no list of scores ({type(error).__name__})") from error
         if sorted(scores) != list(range(count)):
             raise self._nonsense(f"{len(scores)} scores for {count} texts")
@@ -156,6 +180,8 @@ class HTTPReranker:
             return "check RERANK_API_KEY"
         if answer.status_code == 404:
             return "check the path: /rerank, /v1/rerank or /v2/rerank, and the model after '#'"
+        if (pause := self._wait(answer, 0)) > _LONGEST_PAUSE:
+            return f"the endpoint asks for a pause of {pause:.0f} seconds, which is not waited for"
         if answer.status_code == 429:
             return "the endpoint asks for a pause: wait, or raise the quota"
         return f"check that {self._url} is a rerank endpoint"

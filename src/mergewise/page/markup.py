@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from html import escape
 from typing import TypeAlias
 
-REPLACEMENT = "\ufffd"
-
-# what a page may not hold: control characters, halves of pairs, what is no character
-_ODD = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+from mergewise.text.printable import printable
 
 
 class Markup(str):
@@ -26,14 +22,7 @@ def text(value: str) -> Markup:
     """Any text as HTML: escaped, and without characters that a page may not hold."""
     if isinstance(value, Markup):
         return value
-    plain = value.replace("\r\n", "\n").replace("\r", "\n")
-    return Markup(escape(_ODD.sub(_shown, plain)))
-
-
-def _shown(odd: re.Match[str]) -> str:
-    """The picture of a control character, or the sign for what has none."""
-    code = ord(odd[0])
-    return chr(0x2400 + code) if code < 32 else "\u2421" if code == 0x7F else REPLACEMENT
+    return Markup(escape(printable(value)))
 
 
 def join(children: Iterable[str], between: str = "") -> Markup:

@@ -1,7 +1,8 @@
 """Texts of documents in a prompt: each stands between two lines that carry a code, and a warning says what they are.
 
-Documents are data, and may hold lines that are written to look like instructions. The code is a hash of the quoted texts,
-and none of them holds it: so no document can end its own quotation.
+Documents are data, and may hold lines that are written to look like instructions. The code is a hash of texts of which none
+holds it. What else is quoted beside them, a whole document or what a model wrote that has seen the code, is quoted without it: so
+nothing can end its own quotation.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ def _hash(texts: Sequence[str]) -> str:
 
 
 def quoted(name: str, text: str, code: str) -> str:
-    """The text between its two lines, of which the first has the `name`, made one line."""
-    return f"--- {code} {' '.join(name.split())}\n{text}\n--- {code} end"
+    """The text between its two lines, of which the first has the `name`, made one line. Neither is shown with the code."""
+    name, text = (part.replace(code, "…") for part in (" ".join(name.split()), text))
+    return f"--- {code} {name}\n{text}\n--- {code} end"
 
 
 def warning(code: str, texts: str = "texts") -> str:

@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from stat import S_ISDIR
 from typing import Protocol, TypeAlias
 
 from mergewise.errors import ReadError
@@ -36,6 +37,10 @@ from mergewise.types import Document
 __all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "Parsed", "Reader", "find_files", "read"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
+
+
+Place: TypeAlias = str | tuple[int, int]
+"""Where something lies: a real path, or the numbers of a folder."""
 
 
 class FileReader(Protocol):
@@ -120,7 +125,9 @@ def find_files(
     `left_out`. A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives
     the reason. What lies in one of the folders `without` is not looked at.
     """
-    seen: set[Path] = {Path(os.path.realpath(folder)) for folder in without}
+    seen: set[Place] = set()
+    for folder in without:
+        _is_new(folder, seen)
     counted = Counter[str]() if left_out is None else left_out
     for path in paths:
         if path.is_dir():
@@ -129,30 +136,54 @@ def find_files(
             yield path
 
 
-def _walk(folder: Path, seen: set[Path], left_out: Counter[str]) -> Iterator[Path]:
-    if not _is_new(folder, seen):  # also where a symbolic link leads back up
-        return
-    try:
-        entries = [(entry, entry.is_dir()) for entry in sorted(folder.iterdir()) if not entry.name.startswith(".")]
-    except OSError:
-        yield folder
-        return
-    for entry, is_folder in entries:
-        if is_folder:
-            yield from _walk(entry, seen, left_out)
-        elif entry.is_file() and _is_new(entry, seen):
-            if entry.suffix.lower() in WALKED:
-                yield entry
+def _walk(folder: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
+    waiting = [folder]  # however deep folders lie in each other, nothing is called within itself
+    while waiting:
+        path = waiting.pop()
+        if path is not folder and not _is_folder(path):
+            yield from _wanted(path, seen, left_out)
+        elif _is_new(path, seen):  # it is not where a symbolic link leads back up
+            try:
+                entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
+            except OSError:
+                yield path
             else:
-                left_out[entry.suffix.lower()] += 1
+                waiting += reversed(entries)
 
 
-def _is_new(path: Path, seen: set[Path]) -> bool:
-    real = Path(os.path.realpath(path))
-    if real in seen:
+def _wanted(path: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
+    """The file, if it is one to read and was not met before. Pipes, devices and links to nowhere are too: `read` says why not."""
+    if not _is_new(path, seen):
+        return
+    if path.suffix.lower() in WALKED:
+        yield path
+    else:
+        left_out[path.suffix.lower()] += 1
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its path is longer than the system takes
         return False
-    seen.add(real)
+
+
+def _is_new(path: Path, seen: set[Place]) -> bool:
+    """Whether this was not met before. A folder is known by its number, since the real path of a deep one takes long to find."""
+    place = _number(path) or os.path.realpath(path)
+    if place in seen:
+        return False
+    seen.add(place)
     return True
+
+
+def _number(folder: Path) -> tuple[int, int] | None:
+    """The numbers of a folder's device and of itself; None for what is no folder, and where there are none."""
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if S_ISDIR(status.st_mode) and status.st_ino else None
 
 
 def _load(path: Path) -> bytes:

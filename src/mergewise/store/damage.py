@@ -29,6 +29,7 @@ _PASSED_ON = (
 _MACHINE = {
     "no space left": "make room on the disk",
     "disk quota": "make room on the disk",
+    "file too large": "raise the limit on the size of files (ulimit -f)",
     "permission denied": "check the permissions of the directory",
     "read-only file system": "the directory is on a file system that cannot be written",
     "too many open files": "close other indexes, or raise the limit (ulimit -n)",

@@ -23,6 +23,7 @@ from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, guarded
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import Change
+from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, read_manifest, without, write_manifest
 from mergewise.store.views import Registry
@@ -70,6 +71,7 @@ class LanceStore:
         return {name: view.settings for name, view in self.manifest.views.items()}
 
     def reader(self) -> LanceReader:
+        IN_USE.demand_own_process(self.directory)
         manifest = self.manifest
         if self._reader is None or self._reader.manifest != manifest:
             self._reader = LanceReader(self.directory, manifest, self.registry)
@@ -215,6 +217,7 @@ class LanceStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Change]:
+        IN_USE.demand_own_process(self.directory)
         with self._locked():
             yield Change(self.directory, self.manifest, self.registry)
 

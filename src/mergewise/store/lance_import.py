@@ -7,6 +7,7 @@ hundred pydantic models). So its package, and the package of the REST client, ar
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -17,12 +18,42 @@ from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from mergewise.errors import UsageError
+
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
 _PACKAGES = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
 _HERE = (None,) * 8  # no key, region, host, interval, client, options or session: a database in a directory
+
+
+class _InUse:
+    """Whether LanceDB works in this process. Its threads do not survive a fork: in a child it would wait for them for ever."""
+
+    def __init__(self) -> None:
+        self._used = self._forked = False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._in_child)
+
+    def claim(self, directory: Path) -> None:
+        """It works from now on. Raises UsageError as `demand_own_process` does."""
+        self.demand_own_process(directory)
+        self._used = True
+
+    def demand_own_process(self, directory: Path) -> None:
+        """Raises UsageError in a process that was forked from one that had used LanceDB."""
+        if self._forked:
+            raise UsageError(
+                f"{directory} cannot be opened in a process that was forked after an index was used",
+                "start processes afresh: multiprocessing.get_context('spawn'), or fork before the first index is opened",
+            )
+
+    def _in_child(self) -> None:
+        self._forked = self._forked or self._used
+
+
+IN_USE = _InUse()
 
 
 class DeferredPackage(ModuleType):
@@ -93,6 +124,7 @@ def prepare() -> None:
 async def open_table(directory: Path, name: str) -> AsyncTable:
     """A table of a directory, for reading: what `connect_async` and `open_table` do, without the catalogues."""
     prepare()
+    IN_USE.claim(directory)
     from lancedb._lancedb import connect
     from lancedb.table import AsyncTable
 
@@ -103,6 +135,7 @@ async def open_table(directory: Path, name: str) -> AsyncTable:
 def connect(directory: Path) -> Any:
     """The directory as a database, for writing."""
     prepare()
+    IN_USE.claim(directory)
     import lancedb
 
     with _LOCK:

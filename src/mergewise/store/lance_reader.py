@@ -21,7 +21,7 @@ from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
 from mergewise.store.damage import ANEW, MEND, guarded, line, reading
-from mergewise.store.lance_import import open_table
+from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
 from mergewise.store.tables import NUMBER, Table, form, rows_from, unit_vectors
@@ -358,6 +358,7 @@ class LanceReader:
         return bool(((ids == rows[_ID].to_numpy()) | (ids < 0)).all())
 
     def _table(self, name: str) -> AsyncTable | None:
+        IN_USE.demand_own_process(self.directory)
         if name not in self._tables:
             self._tables[name] = self._open(name)
         return self._tables[name]
@@ -518,7 +519,16 @@ def sql_numbers(numbers: Iterable[int]) -> str:
 
 
 def sql_strings(values: Iterable[str]) -> str:
-    return ",".join(map(sql_string, values))
+    """A list to compare with. What holds half a surrogate pair, as a file's name may, is in no table: it is left out."""
+    return ",".join(sql_string(value) for value in values if _is_unicode(value)) or "null"
+
+
+def _is_unicode(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def sql_string(value: str) -> str:

@@ -69,6 +69,9 @@ def read_manifest(directory: Path) -> Manifest | None:
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
         raise NotAnIndex(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
+    except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
+        reason = getattr(error, "strerror", None) or str(error)
+        raise NotAnIndex(f"{str(path)[:200]!r} cannot be read: {reason}", "choose another --index") from None
     return _parse(text, directory)
 
 

@@ -1,0 +1,108 @@
+"""Answers of endpoints within bounds: so many megabytes, unpacked, and so many seconds from the first try to the last byte.
+
+An endpoint may send without end, a byte every now and then, or a small body that unpacks to a huge one. A time limit between
+two bytes, which HTTP clients have, bounds none of these.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+from functools import cache
+from importlib import import_module
+from typing import Any, TypeVar
+
+from mergewise.errors import ModelError
+
+Answer = TypeVar("Answer")
+
+LONGEST = 1800.0
+"""Seconds that one answer may take, with everything that is tried again."""
+ANSWER_MB, EMBEDDINGS_MB = 64, 256
+"""Megabytes that a completion or scores may have, and embeddings."""
+
+_MB = 1_000_000
+_PIECE = 1 << 18
+_ANY_ZIP = 47  # zlib or gzip, by its header
+_HINT = "it is no answer that was asked for: check the endpoint"
+
+
+async def in_time(spec: str, answer: Awaitable[Answer]) -> Answer:
+    """The answer. Raises ModelError where it is not there after `LONGEST` seconds."""
+    try:
+        async with asyncio.timeout(LONGEST) as limit:
+            return await answer
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise late(spec) from None
+
+
+async def each_in_time(spec: str, chunks: AsyncIterable[Answer]) -> AsyncIterator[Answer]:
+    """The chunks of an answer. Raises ModelError where they have not all come after `LONGEST` seconds."""
+    until = asyncio.get_running_loop().time() + LONGEST
+    iterator = aiter(chunks)
+    while True:
+        try:
+            async with asyncio.timeout_at(until) as limit:
+                chunk = await anext(iterator)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise late(spec) from None
+        yield chunk
+
+
+def late(spec: str) -> ModelError:
+    return ModelError(f"{spec} was still answering after {LONGEST:g} seconds", "ask for less, or check the endpoint")
+
+
+def bounded(megabytes: int) -> dict[str, Any]:
+    """Options of an asynchronous HTTP client whose answers stay below this size."""
+
+    async def bound(response: Any) -> None:
+        packed = response.headers.pop("content-encoding", "identity").strip().lower()
+        if packed not in ("", "identity", "gzip", "x-gzip"):
+            raise ModelError(f"the endpoint packed its answer as {packed[:40]!r}, which it was not asked to", _HINT)
+        response.stream = _stream_kind(type(response).__module__)(response.stream, "gzip" in packed, megabytes * _MB)
+
+    return {"headers": {"Accept-Encoding": "gzip"}, "event_hooks": {"response": [bound]}}
+
+
+@cache
+def _stream_kind(module: str) -> type[Any]:
+    """The class of a bounded stream, for the HTTP library that the client is of (`httpx`, `httpx2`)."""
+    base = import_module(module.partition(".")[0]).AsyncByteStream
+    return type("BoundedStream", (base,), {"__init__": _take, "__aiter__": _pieces, "aclose": _close})
+
+
+def _take(self: Any, stream: Any, is_packed: bool, most: int) -> None:
+    self.stream, self.is_packed, self.most = stream, is_packed, most
+
+
+async def _pieces(self: Any) -> AsyncIterator[bytes]:
+    left = self.most
+    async for piece in _unpacked(self.stream) if self.is_packed else self.stream:
+        left -= len(piece)
+        if left < 0:
+            raise ModelError(f"the endpoint sent more than {self.most // _MB} MB for one answer", _HINT)
+        yield piece
+
+
+async def _close(self: Any) -> None:
+    await self.stream.aclose()
+
+
+async def _unpacked(stream: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    unpacker = zlib.decompressobj(_ANY_ZIP)
+    async for packed in stream:
+        while packed and not unpacker.eof:
+            try:
+                piece = unpacker.decompress(packed, _PIECE)
+            except zlib.error as error:
+                raise ModelError(f"the endpoint packed its answer wrongly: {error}", _HINT) from error
+            packed = unpacker.unconsumed_tail
+            yield piece

@@ -1,0 +1,107 @@
+"""What attacks share: how long they go on, a command line on a terminal of its own, and what a process uses."""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+LONG = "MERGEWISE_ATTACK" in os.environ
+COMMAND = [sys.executable, "-c", "from mergewise.cli.main import main; main()"]
+ROOT = Path(__file__).parents[2]
+SECONDS = 300.0  # until a command counts as hanging; generous, since machines are busy
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A command that ended: its exit code, and what it wrote."""
+
+    code: int
+    out: str
+    err: str = ""
+
+    def held(self) -> Done:
+        """Itself, if it ended as commands do: with 0, 1 or 2, and without a traceback."""
+        assert self.code in (0, 1, 2), (self.code, self.out[-2000:], self.err[-2000:])
+        assert "Traceback" not in self.out + self.err, self.err[-4000:]
+        return self
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "120", "TERM": "xterm-256color", **more}
+
+
+def command(cwd: Path, *words: str, stdin: str | None = None, **more: str) -> Done:
+    """The command with its output in pipes."""
+    done = subprocess.run(
+        [*COMMAND, *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        input=stdin,
+        timeout=SECONDS,
+        env=environment(**more),
+    )
+    return Done(done.returncode, done.stdout, done.stderr).held()
+
+
+def on_terminal(cwd: Path, *words: str, **more: str) -> Done:
+    """The command with a terminal as all of its streams; what it drew, byte by byte."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *words], cwd=cwd, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(**more)
+    )
+    os.close(theirs)
+    drawn = bytearray()
+    until = time.monotonic() + SECONDS
+    try:
+        while time.monotonic() < until:
+            if not select.select([ours], [], [], 1.0)[0]:
+                continue
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the terminal is gone with the process
+                break
+            if not piece:
+                break
+            drawn += piece
+        code = process.wait(10)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours)
+    return Done(code, drawn.decode("utf-8", "surrogateescape")).held()
+
+
+def memory_mb() -> float:
+    """What this process holds now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+def measured(cwd: Path, *words: str, **more: str) -> tuple[Done, float]:
+    """The command with its output in files, and the most megabytes that it held."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+        process = subprocess.Popen([*COMMAND, *words], cwd=cwd, stdout=out, stderr=err, env=environment(**more))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (out, err):
+            file.seek(0)
+        return Done(process.returncode, out.read(), err.read()).held(), usage.ru_maxrss / 1000
