@@ -185,7 +185,8 @@ def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
     lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
     if lacking:
         raise UsageError(
-            f"the view {lacking[0]!r} needs an embedder, and this index has none", "index into another directory with one"
+            f"the view {lacking[0]!r} needs an embedder, and this index has none",
+            "index into another directory with one",
         )
 
 
