@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from mergewise.protocols.indexes import IndexReader, Ranking, RowReader, Store, StoreReader
 from mergewise.protocols.models import (
+    Blend,
     CausalModel,
     CausalState,
     ChatModel,
+    Choice,
     Embedder,
     FloatArray,
+    LogitReranker,
     NLLScorer,
     PartEmbedder,
     Reranker,
     TokenCounter,
+    UtilityPredictor,
 )
 
 __all__ = [
+    "Blend",
     "CausalModel",
     "CausalState",
     "ChatModel",
+    "Choice",
     "Embedder",
     "FloatArray",
     "IndexReader",
+    "LogitReranker",
     "NLLScorer",
     "PartEmbedder",
     "Ranking",
@@ -30,4 +37,5 @@ __all__ = [
     "Store",
     "StoreReader",
     "TokenCounter",
+    "UtilityPredictor",
 ]
