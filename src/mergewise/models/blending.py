@@ -49,7 +49,8 @@ def _drawn(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
     heaps = shares.cumsum(-1)
     draws = np.array(blend.draws) * heaps[:, -1]
     found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
-    return np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
+    tokens: npt.NDArray[np.int64] = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
+    return tokens
 
 
 def _log_sum(values: Any, axis: int) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import in_thread
-from mergewise.models.decoding import Streams, decode
+from mergewise.models.decoding import ShowPiece, Streams, decode
 from mergewise.types import Message, Reply, Usage
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ class CausalChat:
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
-        show = partial(loop.call_soon_threadsafe, pieces.put_nowait)
+
+        def show(_: int, piece: str) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
         work = asyncio.ensure_future(in_thread(partial(self._answer, messages, max_tokens, show)))
         work.add_done_callback(lambda _: pieces.put_nowait(None))
         try:
@@ -41,10 +44,7 @@ class CausalChat:
         finally:
             work.cancel()
 
-    def _answer(
-        self, messages: Sequence[Message], max_tokens: int, show: Callable[[str], object] | None = None
-    ) -> Reply:
+    def _answer(self, messages: Sequence[Message], max_tokens: int, show: ShowPiece | None = None) -> Reply:
         streams = Streams((self.causal.prompt(messages),), (1.0,))
-        shown = None if show is None else lambda _, piece: show(piece)
-        (said,) = decode(self.causal, [streams], max_tokens=max_tokens, show=shown)
+        (said,) = decode(self.causal, [streams], max_tokens=max_tokens, show=show)
         return Reply(said.text, Usage(1, said.input_tokens, len(said.tokens)), said.complete)

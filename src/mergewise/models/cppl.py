@@ -3,8 +3,8 @@
     p~(a_j) = softmax((1 + alpha) logit(a_j | q, c, a_<j) - alpha logit(a_j | q, a_<j))      Eq. 2 of AED-RAG
     CPPL(c, a | q) = exp(-1/N sum over j of log p~(a_j))                                      Eq. 3
 
-**Lower is better.** CPPL is a perplexity: 1 means that every token of the answer is certain. The paper reads both ways. Eq. 7 makes
-the teacher exp(-log(C + 1)) = 1 / (C + 1), which falls as C grows, so a low CPPL is a useful context. Its appendix C speaks of
+**Lower is better.** CPPL is a perplexity: 1 means that every token of the answer is certain. The paper reads both ways. Eq. 7
+makes the teacher exp(-log(C + 1)) = 1 / (C + 1), which falls as C grows, so a low CPPL is a useful context. Its appendix C speaks of
 the "highest utility" of candidates, and drops questions whose highest utility is below 1 + 1e-10, as if C itself were a
 utility. We take the direction of Eq. 7: it is the only one that a formula fixes, the loss is made of it, and with the other
 one the predictor would learn to prefer contexts that make the answer improbable. "The 32 candidates of highest utility" are then
@@ -74,7 +74,8 @@ def _perplexities(
     asked = list(answers) * len(contexts)
     log_probs = model.contrast(states, asked, [without] * len(asked), alpha)
     means = [float(np.mean(row, dtype=np.float64)) for row in log_probs]
-    return np.exp(-np.array(means)).reshape(len(contexts), len(answers))
+    table: npt.NDArray[np.float64] = np.exp(-np.array(means)).reshape(len(contexts), len(answers))
+    return table
 
 
 def _demand_room(model: CausalModel[Any], prompts: Sequence[Sequence[int]], answer: int) -> None:

@@ -39,7 +39,9 @@ class Streams:
 
     def __post_init__(self) -> None:
         if not self.prompts or len(self.prompts) != len(self.weights):
-            raise UsageError(f"{len(self.prompts)} prompts have {len(self.weights)} weights", "give one weight a prompt")
+            raise UsageError(
+                f"{len(self.prompts)} prompts have {len(self.weights)} weights", "give one weight a prompt"
+            )
         if not all(isfinite(w) and w >= 0 for w in self.weights) or abs(fsum(self.weights) - 1) > _SUM:
             raise UsageError(f"the weights {self.weights} do not add up to 1", "normalise them")
 
@@ -74,7 +76,7 @@ def decode(
     *,
     max_tokens: int,
     mixture: bool = False,
-    sampling: Sampling = Sampling(),  # noqa: B008
+    sampling: Sampling = Sampling(),
     show: ShowPiece | None = None,
     rows: int = ROWS,
 ) -> list[Decoded]:
@@ -102,7 +104,8 @@ class _Answer:
         longest = max(map(len, self.prompts))
         if longest >= model.window:
             raise UsageError(
-                f"a prompt of {longest} tokens fills the window of {model.spec}, {model.window} tokens", "lower --budget"
+                f"a prompt of {longest} tokens fills the window of {model.spec}, {model.window} tokens",
+                "lower --budget",
             )
         self.limit = min(max_tokens, model.window - longest)
         self.decoded = Decoded(input_tokens=sum(map(len, self.prompts)))
@@ -123,7 +126,9 @@ class _Answer:
         said.agreement.append(agreement)
         said.carried.append(self._carrier(log_probs))
         said.text = text
-        piece = "" if text.endswith("\ufffd") else text[self._shown :]  # half a character may be whole with the next token
+        piece = (
+            "" if text.endswith("\ufffd") else text[self._shown :]
+        )  # half a character may be whole with the next token
         self._shown += len(piece)
         said.pieces.append(piece)
         return piece

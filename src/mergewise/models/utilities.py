@@ -1,7 +1,7 @@
 """Utilities of texts for a question, S_phi of AED-RAG (Eq. 6): by a reranker, or for want of one by the embedder, or by words.
 
-A cross-encoder's utility is its logit. Rerankers that tell shares alone are asked for the logit of these. The others are stand-ins
-that nobody trained: the cosine of question and text, or the share of the question's terms that the text has.
+A cross-encoder's utility is its logit. Of rerankers that tell shares alone it is the logit of the share. The others are
+stand-ins that nobody trained: the cosine of question and text, or the share of the question's terms that the text has.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def torch_module() -> Any:
 
 
 def load_network(name: str, device: str, dtype: str | None) -> Any:
-    """The network on this device. Raises UsageError for what is no causal model, and MissingExtra for GGUF without its package."""
+    """The network for this device. UsageError for what is no causal model, MissingExtra for GGUF without its package."""
     torch = torch_module()
     wanted = dtype or ("float32" if device == "cpu" else "auto")
     if wanted == "auto" and _is_gguf(name):

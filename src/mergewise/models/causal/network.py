@@ -20,8 +20,6 @@ from itertools import accumulate
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-import numpy as np
-
 from mergewise.errors import ModelError
 from mergewise.models.causal.caches import joined, layers_of, selected
 from mergewise.models.causal.choosing import choose
@@ -140,7 +138,9 @@ class HFCausalModel:
         ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
         # the padding before a row's first token is masked: its positions only have to be valid
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
-        answer = self._run(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **self._last_alone)
+        answer = self._run(
+            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **self._last_alone
+        )
         self.tokens_run += sum(len(row) for row in rows)
         _silence_padding(answer.past_key_values, mask)
         # a copy, so that the logits of all the other tokens can go
@@ -191,7 +191,9 @@ class HFCausalModel:
             (1 + alpha) * wide(row) - alpha * wide(state.followed[tuple(ids)])
             for row, state, ids in zip(known, without, continuations, strict=True)
         )
-        return self._arrays((self._of(row, ids) for row, ids in zip(adjusted, continuations, strict=True)), continuations)
+        return self._arrays(
+            (self._of(row, ids) for row, ids in zip(adjusted, continuations, strict=True)), continuations
+        )
 
     def _follow(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> None:
         """Work out once for each state the logits of the continuations that it is asked for."""
