@@ -4,13 +4,14 @@
     CPPL(c, a | q) = exp(-1/N sum over j of log p~(a_j))                                      Eq. 3
 
 **Lower is better.** CPPL is a perplexity: 1 means that every token of the answer is certain. The paper reads both ways. Eq. 7
-makes the teacher exp(-log(C + 1)) = 1 / (C + 1), which falls as C grows, so a low CPPL is a useful context. Its appendix C speaks of
-the "highest utility" of candidates, and drops questions whose highest utility is below 1 + 1e-10, as if C itself were a
-utility. We take the direction of Eq. 7: it is the only one that a formula fixes, the loss is made of it, and with the other
-one the predictor would learn to prefer contexts that make the answer improbable. "The 32 candidates of highest utility" are then
-those of least CPPL. The filter keeps its inequality, on the largest CPPL: it drops a question for which every candidate makes the
-answer certain, where the teacher is flat and teaches nothing. (The paper's gloss, that this leaves "solvable" questions, fits
-neither reading: no perplexity is below 1, so on the least CPPL it would drop the questions that are solved best.)
+makes the teacher exp(-log(C + 1)) = 1 / (C + 1), which falls as C grows, so a low CPPL is a useful context. Its appendix C
+speaks of the "highest utility" of candidates, and drops questions whose highest utility is below 1 + 1e-10, as if C itself were
+a utility. We take the direction of Eq. 7: it is the only one that a formula fixes, the loss is made of it, and with the other
+one the predictor would learn to prefer contexts that make the answer improbable. "The 32 candidates of highest utility" are
+then those of least CPPL. The filter keeps its inequality, on the largest CPPL: it drops a question for which every candidate
+makes the answer certain, where the teacher is flat and teaches nothing. (The paper's gloss, that this leaves "solvable"
+questions, fits neither reading: no perplexity is below 1, so on the least CPPL it would drop the questions that are solved
+best.)
 
 Question and contexts are given as prompts; an answer is tokenised once and appended to each of them. The end of the answer is
 not part of it.
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 ALPHA = 0.5
 BATCH = 8  # contexts that are read together
-FLAT = 1 + 1e-10
 
 
 def cppl(

@@ -56,20 +56,15 @@ def _load(name: str, kind: str, **options: Any) -> Any:
 
     where, local = name, Path(name).exists()
     if _is_gguf(name):
-        _demand_gguf()
         where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
     try:
         return getattr(transformers, kind).from_pretrained(where, local_files_only=local, **options)
-    except (OSError, ValueError, KeyError, NotImplementedError) as error:
+    except Exception as error:  # a broken file brings errors of any kind
+        for package in ("gguf", "accelerate"):  # what a GGUF file takes besides, which depends on the version
+            if f"install {package}" in str(error):
+                raise MissingExtra(package, "hf") from error
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UsageError(
             f"{name} is no causal model that transformers can load: {line}",
             "give the folder of a downloaded model, a GGUF file, or a name of the hub",
         ) from error
-
-
-def _demand_gguf() -> None:
-    try:
-        import gguf  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("gguf", "hf") from error
