@@ -37,12 +37,12 @@ def tokenizer() -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]")
 
 
-def network(kind: str, words: Any) -> Any:
+def network(kind: str, words: Any, seed: int = 7) -> Any:
     """`mistral` keeps a window of 16 tokens."""
     import torch
     import transformers
 
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     if kind == "gpt2":
         config = transformers.GPT2Config(
             vocab_size=len(words), n_layer=2, n_embd=32, n_head=4, n_positions=256, initializer_range=0.5
@@ -64,10 +64,10 @@ def chatty() -> Any:
     return words
 
 
-def saved(folder: Path, kind: str = "llama", words: Any = None, **settings: Any) -> Path:
-    """A folder with a model and its tokenizer, as a hub would give it."""
-    words = words or chatty()
-    made = network(kind, words)
+def saved(folder: Path, seed: int = 7, **settings: Any) -> Path:
+    """A folder with a Llama model and its tokenizer, as a hub would give it; `settings` are those of its configuration."""
+    words = chatty()
+    made = network("llama", words, seed)
     made.generation_config.eos_token_id = words.eos_token_id
     for name, value in settings.items():
         setattr(made.config, name, value)

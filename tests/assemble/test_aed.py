@@ -37,7 +37,9 @@ class Worth:
 WORTH = {"Arden": 0.1, "Brook": 3.0, "Corin": -2.0, "Delos": 4.0, "Eryx": 0.0}
 
 
-def ask(spec: str = "aed(longest=40)", budget: int = 300, worth: Any = None, scores: dict[int, float] | None = None) -> Context:
+def ask(
+    spec: str = "aed(longest=40)", budget: int = 300, worth: Any = None, scores: dict[int, float] | None = None
+) -> Context:
     predictor = Worth(**WORTH) if worth is None else worth
     reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND} if scores is None else scores)
     return assemble(spec, "Which tower?", reader, budget, Models(count_tokens, predictor=predictor or None))

@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("transformers", reason="the extra `hf` is not installed")
     folder = tmp_path_factory.mktemp("streams")
     mergewise.open(folder / "index", embedder="none").add(DOCUMENTS)
-    saved(folder / "model", max_position_embeddings=2048)
+    saved(folder / "model", seed=8, max_position_embeddings=2048)
     return folder
 
 
@@ -57,9 +57,7 @@ def test_json_has_the_streams(
     assert found["context"]["strategy"] == "aed"
 
 
-def test_other_modes_have_none(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_modes_have_none(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert ask(home, monkeypatch, "--chat", f"hf:{home / 'model'}", "--json") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["mode"] == "r&b" and "streams" not in found

@@ -15,6 +15,7 @@ from mergewise.generate.ensemble.citing import ground
 from mergewise.generate.ensemble.prompts import knows_nothing
 from mergewise.generate.ensemble.weighing import weights_of
 from mergewise.generate.sources import base_sources
+from mergewise.jsonable import answer_json
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Ensemble, Message, Passage, Reply, Span, Stream, Usage
@@ -100,6 +101,10 @@ def test_three_streams_are_weighed_and_decoded_together() -> None:
     assert {token.stream for token in streams.tokens} <= {"passages", "triplets"}
     assert streams.tokens[0].agreement < 0.1  # one stream wants another city
     assert streams.tokens[0].log_probs["memory"] < -10 < streams.tokens[0].log_probs["passages"]
+    shown = answer_json(found)["streams"]
+    assert shown["weights"] == streams.weights and shown["utilities"] == streams.utilities
+    assert [token["text"] for token in shown["tokens"]] == list("Delft")
+    assert "streams" not in answer_json(replace(found, streams=None))
     own, first, second, memory = causal.started
     assert kind(own) == "background" and "Delft" not in own
     assert BIRTH in first and WORK not in first and WORK in second and BIRTH not in second

@@ -178,7 +178,7 @@ def write_gguf(path: Path, network: Any, words: Any) -> None:
     vocabulary = sorted(words.get_vocab().items(), key=lambda item: item[1])
     special = {"[UNK]", "<|start|>", "<|end|>"}
     file.add_tokenizer_model("gpt2")
-    file.add_tokenizer_pre("qwen2")
+    file.add_tokenizer_pre("gpt-2")
     file.add_token_list([token for token, _ in vocabulary])
     file.add_token_types([3 if token in special else 1 for token, _ in vocabulary])
     merges = json.loads(words.backend_tokenizer.to_str())["model"]["merges"]

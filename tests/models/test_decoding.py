@@ -168,6 +168,42 @@ def test_scoring_does_not_grow_the_state_that_it_starts_from() -> None:
     np.testing.assert_array_equal(model.score([state], [[4, 5, 6]])[0], first)
 
 
+def test_in_float32_a_batch_says_what_each_says_alone() -> None:
+    model = HFCausalModel("single", model=network("llama", WORDS).float(), tokenizer=WORDS, device="cpu")
+    draw = np.random.default_rng(2)
+    questions = [
+        Streams(tuple(draw.integers(0, VOCABULARY, n).tolist() for n in (3, 30, 11)), (0.5, 0.3, 0.2)) for _ in range(6)
+    ]
+    together = decode(model, questions, max_tokens=10)
+    assert [one.tokens for one in together] == [decode(model, [q], max_tokens=10)[0].tokens for q in questions]
+
+
+def test_in_half_precision_a_batch_may_differ_where_two_tokens_are_nearly_even() -> None:
+    """What the documentation says of bfloat16: where texts part, the scores of both tokens lie together."""
+    model = HFCausalModel("half", model=network("llama", WORDS).bfloat16(), tokenizer=WORDS, device="cpu")
+    draw = np.random.default_rng(5)
+    questions = [Streams((draw.integers(0, VOCABULARY, 4 + 5 * n).tolist(),), (1.0,)) for n in range(8)]
+    together = decode(model, questions, max_tokens=12)
+    for streams, batched in zip(questions, together, strict=True):
+        (single,) = decode(model, [streams], max_tokens=12)
+        parted = next(
+            (i for i, pair in enumerate(zip(single.tokens, batched.tokens, strict=False)) if len({*pair}) > 1), None
+        )
+        if parted is not None:
+            log_probs = model.start([[*streams.prompts[0], *single.tokens[:parted]]]).log_probs[0]
+            assert abs(log_probs[single.tokens[parted]] - log_probs[batched.tokens[parted]]) < 0.25
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
+    there = HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cuda")
+    questions = [Streams(([1, 2, 3], [4] * 9), (0.6, 0.4)), Streams(([5] * 20,), (1.0,))]
+    for options in ({}, {"mixture": True}, {"sampling": Sampling(1.0, 3)}):
+        found, wanted = (decode(model, questions, max_tokens=8, **options) for model in (there, MODELS[kind]))
+        assert [one.tokens for one in found] == [one.tokens for one in wanted]
+
+
 # -- by rules: what is said is known beforehand
 
 

@@ -147,10 +147,11 @@ def load_causal(spec: str) -> CausalModel[Any] | None:
 
 
 def causal_of(chat: object) -> CausalModel[Any] | None:
-    """The causal model inside a chat model; None for one that shows no next-token probabilities."""
-    while inner := getattr(chat, "chat", None):  # what keeps or streams the answers of another one
-        chat = inner
-    found: CausalModel[Any] | None = getattr(chat, "causal", None)
+    """The causal model inside a chat model, also of one whose answers are kept; None where no probabilities are shown."""
+    from mergewise.models.cache import CachedChat
+
+    inner = chat.chat if isinstance(chat, CachedChat) else chat
+    found: CausalModel[Any] | None = getattr(inner, "causal", None)
     return found
 
 

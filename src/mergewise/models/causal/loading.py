@@ -9,6 +9,8 @@ A GGUF file is turned back into plain numbers of that format while it is read: i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +60,8 @@ def _load(name: str, kind: str, **options: Any) -> Any:
     if _is_gguf(name):
         where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
     try:
-        return getattr(transformers, kind).from_pretrained(where, local_files_only=local, **options)
+        with _quietly(transformers.utils.logging):
+            return getattr(transformers, kind).from_pretrained(where, local_files_only=local, **options)
     except Exception as error:  # a broken file brings errors of any kind
         for package in ("gguf", "accelerate"):  # what a GGUF file takes besides, which depends on the version
             if f"install {package}" in str(error):
@@ -68,3 +71,15 @@ def _load(name: str, kind: str, **options: Any) -> Any:
             f"{name} is no causal model that transformers can load: {line}",
             "give the folder of a downloaded model, a GGUF file, or a name of the hub",
         ) from error
+
+
+@contextmanager
+def _quietly(log: Any) -> Iterator[None]:
+    """Without the bars that transformers draws, also where nobody looks."""
+    drawn = log.is_progress_bar_enabled()
+    log.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if drawn:
+            log.enable_progress_bar()
