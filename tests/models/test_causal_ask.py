@@ -1,4 +1,4 @@
-"""`ask --strategy aed` as a person types it, with a tiny random model from a folder: JSON, trace and colours."""
+"""`ask --strategy aed` as a person types it, with a tiny random model from a folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pytest
 from tests.causal_models import saved
 
 import mergewise
-from mergewise.cli import output
 from mergewise.cli.main import run
-from mergewise.cli.streams import say_streams
-from mergewise.types import Answer, Context, Streams, StreamToken
+from mergewise.types import Answer
+
+pytest.importorskip("torch", reason="the extra `hf` is not installed")
+pytest.importorskip("transformers", reason="the extra `hf` is not installed")
 
 QUESTION = "Where did Larry Alcala study?"
 DOCUMENTS = [
@@ -25,8 +26,6 @@ DOCUMENTS = [
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("torch", reason="the extra `hf` is not installed")
-    pytest.importorskip("transformers", reason="the extra `hf` is not installed")
     folder = tmp_path_factory.mktemp("streams")
     mergewise.open(folder / "index", embedder="none").add(DOCUMENTS)
     saved(folder / "model", seed=8, max_position_embeddings=2048)
@@ -108,37 +107,3 @@ def test_many_questions_of_the_library(home: Path) -> None:
         assert found.text == index.ask(question, strategy="aed", max_tokens=5).text
     pieces = index.ask_stream(QUESTION, strategy="aed", max_tokens=5)
     assert "".join(pieces) == first.text == pieces.answer().text  # type: ignore[union-attr]
-
-
-def answer() -> Answer:
-    tokens = [("Del", "passages", 0.9), ("ft", "passages", 0.7), (" then", "memory", 0.2)]
-    streams = Streams(
-        {"passages": 0.75, "memory": 0.25, "triplets": 0.0},
-        {"passages": 1.5, "memory": 0.4},
-        tuple(StreamToken(text, stream, agreement, {}) for text, stream, agreement in tokens),
-    )
-    return Answer("q", "Delft then", (), Context("q", "aed", 9, "", 0, ()), streams=streams)
-
-
-def test_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    output.console.cache_clear()
-    say_streams(answer())
-    output.console.cache_clear()
-    out = capsys.readouterr().out
-    assert "\x1b[32mDelft\x1b[0m\x1b[36m then" in out.replace("\x1b[32mDel\x1b[0m\x1b[32mft", "\x1b[32mDelft")
-
-
-def test_words_without_colours(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    say_streams(answer())
-    assert capsys.readouterr().out.splitlines()[1:] == [
-        "stream passages: weight 0.750, utility 1.500",
-        "stream memory: weight 0.250, utility 0.400",
-        "stream triplets: weight 0.000, left out",
-        "  passages: 'Delft', agreement 0.80",
-        "  memory: ' then', agreement 0.20",
-        "agreement of the streams: 0.60 on average, 0.20 at least",
-    ]
-    say_streams(Answer("q", "a", (), answer().context))
-    assert capsys.readouterr().out == ""
