@@ -33,7 +33,7 @@ class Numbers:
     bos_token_id = None
     eos_token_id = None
 
-    def __call__(self, text: str, add_special_tokens: bool = False) -> dict[str, list[int]]:
+    def __call__(self, text: str, **options: bool) -> dict[str, list[int]]:
         return {"input_ids": [1] if text == "\n\n" else [int(part) for part in text.split()]}
 
 

@@ -20,10 +20,10 @@ import mergewise
 from mergewise import errors
 from mergewise.assemble import STRATEGIES
 from mergewise.cli.main import app
-from mergewise.defaults import CHAT, EMBEDDER, RERANKER, SCORER
+from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.generate import MODES
 from mergewise.index import VIEWS
-from mergewise.models import CHATS, EMBEDDERS, RERANKERS, SCORERS
+from mergewise.models import CAUSALS, CHATS, EMBEDDERS, RERANKERS, SCORERS
 from mergewise.ranges import range_of
 from mergewise.retrieve.hybrid import SearchSettings
 
@@ -46,6 +46,7 @@ SPECS = (
     ("chat model", "--chat", CHATS, CHAT),
     ("reranker", "--reranker", RERANKERS, RERANKER),
     ("scorer", "--scorer", SCORERS, SCORER),
+    ("causal model", "--causal", CAUSALS, CAUSAL),
 )
 INTRODUCTION = f"""\
 # Reference

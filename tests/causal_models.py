@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 TEXTS = [
@@ -16,6 +17,10 @@ SIZES: dict[str, Any] = {
     "num_key_value_heads": 2, "max_position_embeddings": 256, "initializer_range": 0.5,
 }  # fmt: skip
 KINDS = ("gpt2", "llama", "qwen3", "mistral")
+TEMPLATE = (
+    "{% for m in messages %}<|start|>{{ m['role'] }}\n{{ m['content'] }}<|end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>assistant\n{% endif %}"
+)
 
 
 def tokenizer() -> Any:
@@ -32,12 +37,12 @@ def tokenizer() -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=made, unk_token="[UNK]")
 
 
-def network(kind: str, words: Any) -> Any:
+def network(kind: str, words: Any, seed: int = 7) -> Any:
     """`mistral` keeps a window of 16 tokens."""
     import torch
     import transformers
 
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     if kind == "gpt2":
         config = transformers.GPT2Config(
             vocab_size=len(words), n_layer=2, n_embd=32, n_head=4, n_positions=256, initializer_range=0.5
@@ -49,3 +54,23 @@ def network(kind: str, words: Any) -> Any:
         return transformers.Qwen3ForCausalLM(transformers.Qwen3Config(vocab_size=len(words), head_dim=8, **SIZES))
     sliding = transformers.MistralConfig(vocab_size=len(words), sliding_window=16, **SIZES)
     return transformers.MistralForCausalLM(sliding)
+
+
+def chatty() -> Any:
+    """The tokenizer with a chat template and the special tokens that this brings."""
+    words = tokenizer()
+    words.add_special_tokens({"additional_special_tokens": ["<|start|>"], "eos_token": "<|end|>"})
+    words.chat_template = TEMPLATE
+    return words
+
+
+def saved(folder: Path, seed: int = 7, **settings: Any) -> Path:
+    """A folder with a Llama model and its tokenizer, as a hub would give it; `settings` are those of its configuration."""
+    words = chatty()
+    made = network("llama", words, seed)
+    made.generation_config.eos_token_id = words.eos_token_id
+    for name, value in settings.items():
+        setattr(made.config, name, value)
+    made.save_pretrained(folder)
+    words.save_pretrained(folder)
+    return folder

@@ -6,16 +6,17 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mergewise import assemble as strategies
 from mergewise import generate
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
-from mergewise.errors import UsageError
+from mergewise.errors import MergewiseError, UsageError
 from mergewise.history import Turn, standing_alone
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
+from mergewise.models.utilities import utilities_of
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, shown, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
@@ -25,6 +26,8 @@ log = logging.getLogger("mergewise")
 
 Budget: TypeAlias = int | Literal["auto"]
 """Most tokens that a context may hold; "auto" lets weave decide."""
+
+_TOGETHER = 16  # questions that a mode answers in one go: more make a batch no faster, and an error costs them all
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,7 @@ class Means:
     chat: ChatModel | None
     reranker: Reranker | None
     scorer: NLLScorer | None
+    causal: CausalModel[Any] | None = None
 
 
 def context(question: str, search: Search, means: Means) -> Context:
@@ -77,6 +81,17 @@ def answer(
 ) -> Answer:
     """The answer in a mode of `generate.MODES`."""
     began = perf_counter()
+    request = prepared(question, search, means, mode, max_tokens, show)
+    given = replace(generate.answer(mode, request), question=question)
+    cited, calls, took = len(given.citations), given.usage.calls, _ms_since(began)
+    log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
+    return given
+
+
+def prepared(
+    question: str, search: Search, means: Means, mode: str, max_tokens: int, show: generate.Show | None = None
+) -> generate.Request:
+    """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     asked, spent = _standing_alone(question, search, means)
     if generate.MODES[mode].reads_context:
@@ -86,19 +101,43 @@ def answer(
             found = replace(found, evidence=strategies.evidence_in(found, reader))
     else:
         found = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
-    request = generate.Request(
+    return generate.Request(
         _after(found, question, spent),
         means.store.document,
         means.tokens,
         means.embedder,
         means.chat,
+        means.causal,
         max_tokens=max_tokens,
         show=show,
+        predictor=utilities_of(means.reranker, means.embedder),
     )
-    given = replace(generate.answer(mode, request), question=question)
-    cited, calls, took = len(given.citations), given.usage.calls, _ms_since(began)
-    log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
-    return given
+
+
+def answer_together(requests: Sequence[generate.Request | Exception], mode: str) -> list[Answer | Exception]:
+    """The answers of questions that are prepared, many at once; where a question fails, its error."""
+    made: list[Answer | Exception] = []
+    for first in range(0, len(requests), _TOGETHER):
+        made += _together(requests[first : first + _TOGETHER], mode)
+    return made
+
+
+def _together(requests: Sequence[generate.Request | Exception], mode: str) -> list[Answer | Exception]:
+    asked = [request for request in requests if not isinstance(request, Exception)]
+    given: list[Answer | Exception] = []
+    try:
+        given += generate.answer_all(mode, asked)
+    except MergewiseError:  # one of them is to blame: each tells for itself
+        given = [_answer_or_error(mode, request) for request in asked]
+    answers = iter(given)
+    return [request if isinstance(request, Exception) else next(answers) for request in requests]
+
+
+def _answer_or_error(mode: str, request: generate.Request) -> Answer | Exception:
+    try:
+        return generate.answer(mode, request)
+    except MergewiseError as error:
+        return error
 
 
 def _standing_alone(question: str, search: Search, means: Means) -> tuple[str, Usage]:
@@ -123,7 +162,14 @@ def _assembled(question: str, search: Search, means: Means) -> Context:
     began = perf_counter()
     reranker = None if means.reranker is None else RememberingReranker(means.reranker)
     reader = HybridReader(means.store, means.embedder, search.where, means.settings, reranker)
-    models = strategies.Models(means.tokens, means.chat, reranker, means.scorer, means.tokens is count_tokens)
+    models = strategies.Models(
+        means.tokens,
+        means.chat,
+        reranker,
+        means.scorer,
+        means.tokens is count_tokens,
+        utilities_of(means.reranker, means.embedder),
+    )
     budget, parameters = search.budget, search.parameters
     if budget == "auto":
         budget, parameters = AUTO_BUDGET, strategies.stopping(search.strategy, AUTO_STOP, parameters)

@@ -6,6 +6,7 @@ EMBEDDER = "minilm"
 CHAT = "extractive"
 RERANKER = "none"
 SCORER = "lm"
+CAUSAL = "none"
 STRATEGY = "weave"
 BUDGET = 640
 # What "auto" stands for: the most tokens, and the share of the first gain per token below which weave adds no more.

@@ -13,15 +13,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from mergewise.defaults import BUDGET, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
 from mergewise.index import VIEWS
-from mergewise.models import knows_embedder, load_chat, load_embedder, load_reranker, load_scorer, release
+from mergewise.models import (
+    causal_of,
+    knows_embedder,
+    load_causal,
+    load_chat,
+    load_embedder,
+    load_reranker,
+    load_scorer,
+    release,
+)
 from mergewise.models.cache import CachedChat
 from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
-from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
@@ -57,6 +66,7 @@ def open(
     chat: str | ChatModel = CHAT,
     reranker: str | Reranker = RERANKER,
     scorer: str | NLLScorer = SCORER,
+    causal: str | CausalModel[Any] = CAUSAL,
     progress: Progress | None = None,
     cache: str | os.PathLike[str] | None = None,
     tokens: TokenCounter = count_tokens,
@@ -71,9 +81,10 @@ def open(
     protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
     object is to be given each time that the index is opened, since nothing can be loaded by its spec. `chat`,
     `reranker` and `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the
-    protocols. In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `tokens`
-    counts tokens for budgets, exactly; give the tokenizer of your chat model. With `create=False` a missing index is
-    a `UsageError`.
+    protocols. `causal` is one whose next-token probabilities decode several streams; without one it is the chat model,
+    where that shows them (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid
+    for twice. `tokens` counts tokens for budgets, exactly; give the tokenizer of your chat model. With `create=False` a
+    missing index is a `UsageError`.
 
     `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
@@ -108,6 +119,7 @@ def open(
         load_reranker(reranker) if isinstance(reranker, str) else reranker,
         load_scorer(scorer) if isinstance(scorer, str) else scorer,
     )
+    read = load_causal(causal) if isinstance(causal, str) else causal
     index = Index(
         store=store,
         tokens=tokens,
@@ -115,6 +127,7 @@ def open(
         chat=_cached(models[0], cache),
         reranker=models[1],
         scorer=models[2],
+        causal=causal_of(models[0]) if read is None else read,
         _embedder=None if isinstance(given, str) else given,
         _loaded=tuple(m for m, asked in zip(models, (chat, reranker, scorer), strict=True) if isinstance(asked, str)),
     )
@@ -218,6 +231,7 @@ class Index:
     chat: ChatModel | None = None
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
+    causal: CausalModel[Any] | None = None
     _embedder: Embedder | None = None
     _loaded: tuple[object, ...] = ()
 
@@ -247,7 +261,7 @@ class Index:
             return
         directory, loaded = self.store.directory, self._loaded
         self.store = cast(LanceStore, ClosedStore(directory))
-        self.chat = self.reranker = self.scorer = self._embedder = None
+        self.chat = self.reranker = self.scorer = self.causal = self._embedder = None
         self._loaded = ()
         for model in loaded:
             release(model)
@@ -457,7 +471,8 @@ class Index:
     ) -> Answer:
         """The answer, with citations.
 
-        `mode` is a name in `mergewise.generate.MODES`. The default without a chat model is "extractive": the one to three
+        `mode` is a name in `mergewise.generate.MODES`. The default is what the strategy prefers (`aed` with a causal model);
+        else without a chat model it is "extractive": the one to three
         sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
         the pieces of its answer as they arrive, and it may write `max_tokens` in one call. All else is as in `context`;
         with a `history`, `Answer.question` is the question as it was asked, and that of its context the one searched for.
@@ -465,11 +480,11 @@ class Index:
         Raises UsageError for a mode that there is not or whose model is missing, ModelError where the chat model fails for good
         or answers nothing, and what `context` raises.
         """
-        from mergewise import asking, generate
+        from mergewise import asking
         from mergewise.rounds import rounds_or_hops
 
         search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
-        chosen = generate.mode_for(text_or_none("the mode is", mode), self.chat)
+        chosen = self._mode(mode, strategy)
         return asking.answer(question, search, self._means(), chosen, max_tokens, show)
 
     def ask_many(
@@ -491,16 +506,23 @@ class Index:
         Where a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded
         in one call. Raises UsageError for a `concurrency` or a mode that cannot be.
         """
-        from mergewise import generate
+        from mergewise import asking, generate
+        from mergewise.rounds import rounds_or_hops
 
         asked = listed("the questions are", questions, "give a list of questions, or use ask")
+        chosen, ready = self._mode(mode, strategy), self._with_vectors_of(asked)
+        if generate.MODES[chosen].answer_all is not None:
+            search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, None), then)
+            means = ready._means()
+            prepare = partial(asking.prepared, search=search, means=means, mode=chosen, max_tokens=max_tokens)
+            return asking.answer_together(each(prepare, asked, concurrency), chosen)
         ask = partial(
-            self._with_vectors_of(asked).ask,
+            ready.ask,
             strategy=strategy,
             budget=budget,
             where=where,
             parameters=parameters,
-            mode=generate.mode_for(text_or_none("the mode is", mode), self.chat),
+            mode=chosen,
             rounds=rounds,
             then=then,
             max_tokens=max_tokens,
@@ -522,10 +544,17 @@ class Index:
         except MergewiseError:
             return self  # one of them may be to blame: each will tell for itself
 
+    def _mode(self, mode: str | None, strategy: str) -> str:
+        """The mode of an answer: the one that is named, or the one that the strategy prefers."""
+        from mergewise import assemble, generate
+
+        preferred = assemble.preferred_mode(strategy) if mode is None else ""
+        return generate.mode_for(text_or_none("the mode is", mode), self.chat, self.causal, preferred)
+
     def _means(self) -> Means:
         from mergewise.asking import Means
 
-        models = (self.embedder, self.chat, self.reranker, self.scorer)
+        models = (self.embedder, self.chat, self.reranker, self.scorer, self.causal)
         return Means(self.store.reader(), self.tokens, self.search_settings, *models)
 
     # -- care

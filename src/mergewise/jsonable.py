@@ -19,6 +19,7 @@ from mergewise.types import (
     Problem,
     Span,
     Step,
+    Streams,
 )
 
 
@@ -92,6 +93,23 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         },
         "trace": [step_json(step) for step in answer.trace],
         "context": context_json(answer.context),
+        **({} if answer.streams is None else {"streams": streams_json(answer.streams)}),
+    }
+
+
+def streams_json(streams: Streams) -> dict[str, Any]:
+    return {
+        "weights": dict(streams.weights),
+        "utilities": dict(streams.utilities),
+        "tokens": [
+            {
+                "text": token.text,
+                "stream": token.stream,
+                "agreement": token.agreement,
+                "log_probs": dict(token.log_probs),
+            }
+            for token in streams.tokens
+        ],
     }
 
 

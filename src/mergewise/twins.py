@@ -145,8 +145,8 @@ def streamed_awaited(
     return stream
 
 
-def each(work: Callable[[str], Answer], questions: Sequence[str], concurrency: int) -> list[Answer | Exception]:
-    """The answers, at most `concurrency` at the same time, in the order of the questions. An error stands in for its answer."""
+def each(work: Callable[[str], Result], questions: Sequence[str], concurrency: int) -> list[Result | Exception]:
+    """The results, at most `concurrency` at the same time, in the order of the questions. An error stands in for a result."""
     concurrency = whole("the number of questions at once is", concurrency, AT_ONCE)
     called = Work.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
@@ -160,7 +160,7 @@ def each(work: Callable[[str], Answer], questions: Sequence[str], concurrency: i
             raise
 
 
-def _attempt(work: Callable[[str], Answer], question: str) -> Answer | Exception:
+def _attempt(work: Callable[[str], Result], question: str) -> Result | Exception:
     try:
         return work(question)
     except Exception as error:

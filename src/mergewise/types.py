@@ -334,6 +334,56 @@ class Evidence:
     path_terms: float  # the same with the terms of its headings
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What one stream of an ensemble reads: `passages` of its context, by their numbers, the most useful first.
+
+    `utilities` are those of its candidates, best first (Eq. 10 of AED-RAG), and `utility` is that of all of them (Eq. 11).
+    """
+
+    name: str
+    passages: tuple[int, ...]
+    utilities: tuple[float, ...]
+    utility: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ensemble:
+    """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
+
+    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`.
+    """
+
+    streams: tuple[Stream, ...]
+    memory: bool = True
+    temperature: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamToken:
+    """A token of an answer: its text, the stream that gave it most of its probability, how far the streams agreed, in (0, 1],
+    and its log-probability in each stream.
+    """
+
+    text: str
+    stream: str
+    agreement: float
+    log_probs: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """What the streams of an answer weighed, by their names, how useful they were, and what each token came from.
+
+    A stream that was left out has the weight 0. There are no tokens where one stream answered alone through a chat model.
+    """
+
+    weights: Mapping[str, float]
+    utilities: Mapping[str, float]
+    tokens: tuple[StreamToken, ...] = ()
+
+
 class Pictured:
     """What a notebook draws. `draw` makes HTML of it; the package sets it, since what draws stands above the records."""
 
@@ -351,7 +401,8 @@ class Context(Pictured):
     """What a strategy assembled for a question: `text` goes to the model and holds `tokens <= budget` tokens.
 
     `usage` is what the assembly itself cost, where a model took part in it. `evidence` are the sentences that weave took, those
-    that are needed most likely first; None where another strategy made the context.
+    that are needed most likely first; None where another strategy made the context. `ensemble` is set by a strategy whose
+    passages are to be read in several streams.
     """
 
     question: str
@@ -363,6 +414,7 @@ class Context(Pictured):
     trace: tuple[Step, ...] = ()
     usage: Usage = Usage()
     evidence: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
+    ensemble: Ensemble | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         size = f"{len(self.passages)} passages, {self.tokens} of {self.budget} tokens"
@@ -420,6 +472,7 @@ class Answer(Pictured):
     trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
     unverified: tuple[str, ...] = ()
     unsupported_extract: float | None = None
+    streams: Streams | None = None  # where several streams were decoded together
 
     def __repr__(self) -> str:
         found = f"{len(self.citations)} citations" if self.found else "nothing found"

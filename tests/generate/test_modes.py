@@ -197,7 +197,7 @@ def test_closed_book_sends_the_question_alone(ask: Ask) -> None:
 
 def test_the_mode_is_rb_by_default_and_every_mode_is_known(ask: Ask) -> None:
     assert ask(None)[0].mode == "r&b"
-    assert set(MODES) == {*EXPECTED, "closed-book", "extractive"}
+    assert set(MODES) == {*EXPECTED, "closed-book", "extractive", "aed", "aed-best", "replug"}
     with pytest.raises(UsageError, match="unknown mode 'r&x'"):
         ask("r&x")
 
@@ -213,7 +213,7 @@ def test_the_default_mode_and_the_model_that_a_mode_needs() -> None:
     assert (mode_for(None, None), mode_for(None, chat), mode_for("fil", chat)) == ("extractive", "r&b", "fil")
     assert mode_for("extractive", None) == mode_for("extractive", chat) == "extractive"
     for name in MODES.keys() - {"extractive"}:
-        with pytest.raises(UsageError, match="needs a chat model") as error:
+        with pytest.raises(UsageError, match=f"needs a {MODES[name].needs} model") as error:
             mode_for(name, None)
         assert "--chat" in error.value.hint
     with pytest.raises(UsageError, match="unknown mode 'r&x'"):

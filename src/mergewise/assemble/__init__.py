@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from mergewise.assemble import auto_merge, chunked, longrag, macrag, mergerag, mrag, sentence, topk, weave
+from mergewise.assemble import aed, auto_merge, chunked, longrag, macrag, mergerag, mrag, sentence, topk, weave
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.specs import assignments, split_spec, split_specs, with_new_names, with_parameters
 from mergewise.assemble.weave import evidence_in
@@ -23,6 +23,7 @@ __all__ = [
     "assemble",
     "evidence_in",
     "merge_context",
+    "preferred_mode",
     "resolve",
     "room_for",
     "split_specs",
@@ -36,6 +37,7 @@ class Strategy:
 
     `merge(context, budget, models, parameters)` is set if the strategy can also merge what another one selected.
     `views`: what an index must have besides the leaves. `renamed`: the former names of parameters, with the present ones.
+    `mode`: the mode that answers from its contexts where the user names none, if its models are at hand.
     """
 
     assemble: Callable[[str, IndexReader, int, Models, Any], Context]
@@ -44,9 +46,13 @@ class Strategy:
     merge: Callable[[Context, int, Models, Any], Context] | None = None
     views: tuple[str, ...] = ()
     renamed: Mapping[str, str] = field(default_factory=dict)
+    mode: str = ""
 
 
 STRATEGIES: dict[str, Strategy] = {
+    "aed": Strategy(
+        aed.assemble, aed.AED(), "the most useful passages, to be read in streams of their own (AED-RAG)", mode="aed"
+    ),
     "auto-merge": Strategy(
         auto_merge.assemble, auto_merge.AutoMerge(), "leaves that cover enough of a section become the section"
     ),
@@ -147,6 +153,12 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
     written = with_new_names(assignments(arguments, spec), strategy.renamed, name)
     given = written | with_new_names(parameters or {}, strategy.renamed, name)
     return strategy, with_parameters(strategy.parameters, given, name)
+
+
+def preferred_mode(spec: str) -> str:
+    """The mode that the strategy of this spec wants to be answered in; an empty text where any does, and for what is no spec."""
+    known = STRATEGIES.get(split_spec(spec)[0]) if isinstance(spec, str) else None
+    return "" if known is None else known.mode
 
 
 def _merging(then: str) -> tuple[Callable[[Context, int, Models, Any], Context], Any]:

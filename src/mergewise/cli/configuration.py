@@ -22,6 +22,7 @@ from mergewise.errors import UsageError
 NAME = "mergewise.toml"
 _RENAMED = {"index": "index_dir"}
 HARMLESS = {
+    "causal": {"none"},
     "chat": {"extractive"},
     "embedder": {"minilm", "none"},
     "reranker": {"none"},

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mergewise.defaults import BUDGET, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CAUSAL, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import UsageError
 
 
@@ -91,7 +91,17 @@ TokenizerOption = Annotated[
 ChatOption = Annotated[
     str,
     typer.Option(
-        "--chat", "-c", envvar="MERGEWISE_CHAT", help="Who answers: extractive (sentences, verbatim) or openai:MODEL."
+        "--chat",
+        "-c",
+        envvar="MERGEWISE_CHAT",
+        help="Who answers: extractive (sentences, verbatim), openai:MODEL or hf:PATH.",
+    ),
+]
+CausalOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MERGEWISE_CAUSAL",
+        help="Whose next tokens the modes aed and replug choose: none (the chat model's, with hf:PATH) or hf:PATH.",
     ),
 ]
 ScorerOption = Annotated[
@@ -111,7 +121,7 @@ ModeOption = Annotated[
         "-m",
         envvar="MERGEWISE_MODE",
         help="How to answer: extractive, or by a chat model r&b (the default with one), "
-        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, closed-book.",
+        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, aed-best, closed-book, or by a causal model aed, replug.",
     ),
 ]
 RoundsOption = Annotated[
@@ -149,4 +159,4 @@ RerankerOption = Annotated[
 
 DEFAULT_INDEX = Path("mergewise.index")
 
-__all__ = ["BUDGET", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "SCORER", "STRATEGY"]
+__all__ = ["BUDGET", "CAUSAL", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "SCORER", "STRATEGY"]

@@ -12,6 +12,7 @@ from mergewise.cli import batch, last
 from mergewise.cli.batch import STANDARD_INPUT, Asked
 from mergewise.cli.options import (
     BUDGET,
+    CAUSAL,
     CHAT,
     DEFAULT_INDEX,
     MAX_TOKENS,
@@ -20,6 +21,7 @@ from mergewise.cli.options import (
     STRATEGY,
     BudgetOption,
     CacheOption,
+    CausalOption,
     ChatOption,
     HopsOption,
     HtmlOption,
@@ -52,6 +54,7 @@ from mergewise.cli.output import (
 )
 from mergewise.cli.pages import write_page
 from mergewise.cli.places import Places
+from mergewise.cli.streams import say_streams
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import answer_json, context_json
@@ -70,6 +73,7 @@ def ask(
     then: ThenOption = None,
     scorer: ScorerOption = SCORER,
     chat: ChatOption = CHAT,
+    causal: CausalOption = CAUSAL,
     mode: ModeOption = None,
     rounds: RoundsOption = None,
     hops: HopsOption = None,
@@ -88,7 +92,7 @@ def ask(
     html: HtmlOption = None,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
-    opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker)
+    opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker, causal)
     _check_page(html, question)
     searches = _rounds(rounds, hops)
     streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
@@ -116,6 +120,7 @@ def ask(
             say_answer(answer)
         if trace:
             say_trace(answer.context, _places(opened), [*answer.context.trace, *answer.trace])
+            say_streams(answer)
         if answer.mode != "extractive" or answer.usage.calls:
             say_aside(usage_line(answer, price_in, price_out))
         return answer
@@ -257,6 +262,7 @@ def open_index(
     cache: Path | None = None,
     scorer: str = SCORER,
     reranker: str = RERANKER,
+    causal: str = CAUSAL,
 ) -> Index:
     """The index of a question, with the models that the options name."""
     import mergewise
@@ -266,5 +272,12 @@ def open_index(
     model = load_chat(chat, window)
     counter = count_tokens if tokenizer is None else counter_from_file(tokenizer)
     return mergewise.open(
-        index_dir, tokens=counter, chat=model or CHAT, scorer=scorer, reranker=reranker, cache=cache, create=False
+        index_dir,
+        tokens=counter,
+        chat=model or CHAT,
+        scorer=scorer,
+        reranker=reranker,
+        causal=causal,
+        cache=cache,
+        create=False,
     )

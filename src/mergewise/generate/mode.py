@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from mergewise.defaults import MAX_TOKENS
 from mergewise.generate.sources import DocumentLookup
-from mergewise.protocols import CausalModel, ChatModel, Embedder, TokenCounter
+from mergewise.protocols import CausalModel, ChatModel, Embedder, TokenCounter, UtilityPredictor
 from mergewise.types import Answer, Context
 
 Show: TypeAlias = Callable[[str], None]
@@ -32,6 +32,7 @@ class Request:
     causal: CausalModel[Any] | None = None
     max_tokens: int = MAX_TOKENS
     show: Show | None = None
+    predictor: UtilityPredictor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Mode:
     """One way to answer. `summary` says what the answer is made from, `needs` which model the mode cannot do without.
 
     A mode with `reads_context=False` is given an empty context. `answer` may be a coroutine function, which then runs in the
-    event loop. It leaves `Answer.mode` alone: `mergewise.generate.answer` sets it.
+    event loop. It leaves `Answer.mode` alone: `mergewise.generate.answer` sets it. `answer_all` answers many questions at once,
+    where that costs less than one by one. `otherwise` names a mode for models of another kind.
     """
 
     answer: Callable[[Request], Answer | Coroutine[Any, Any, Answer]]
@@ -47,3 +49,5 @@ class Mode:
     needs: Needs = "none"
     reads_context: bool = True
     reads_evidence: bool = False  # whether it needs `Context.evidence`
+    answer_all: Callable[[Sequence[Request]], list[Answer]] | None = None
+    otherwise: str = ""

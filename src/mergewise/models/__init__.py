@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from threading import Lock
+from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
 from mergewise.concurrency import run
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
-    from mergewise.protocols import ChatModel, Embedder, NLLScorer, Reranker
+    from mergewise.models.causal import HFCausalModel
+    from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker
 
 Loader = TypeVar("Loader")
 
@@ -46,11 +49,31 @@ def _openai_chat(name: str, window: int | None) -> ChatModel:
     return OpenAIChat(name, window=window)
 
 
-def _causal_scorer(name: str) -> NLLScorer:
+_networks: WeakValueDictionary[str, HFCausalModel] = WeakValueDictionary()
+_loading = Lock()
+
+
+def _causal(name: str) -> HFCausalModel:
+    """The model that somebody loaded by this name and still uses: chat model and scorer share one."""
     from mergewise.models.causal import HFCausalModel
+
+    with _loading:
+        model = _networks.get(name)
+        if model is None:
+            model = _networks[name] = HFCausalModel(name)
+        return model
+
+
+def _causal_chat(name: str, window: int | None) -> ChatModel:
+    from mergewise.models.causal_chat import CausalChat
+
+    return CausalChat(_causal(name), window)
+
+
+def _causal_scorer(name: str) -> NLLScorer:
     from mergewise.models.causal_scorer import CausalScorer
 
-    return CausalScorer(HFCausalModel(name))
+    return CausalScorer(_causal(name))
 
 
 def _openai_scorer(name: str) -> NLLScorer:
@@ -81,8 +104,10 @@ EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
 # A chat model's loader also gets the window that the user gave, in tokens; None: what the model knows of itself.
 CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
     "extractive": _extractive,
+    "hf:PATH": _causal_chat,
     "openai:MODEL": _openai_chat,
 }
+CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _causal, "none": _none}
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
     "cross-encoder:PATH_OR_NAME": _cross_encoder,
     "http:URL": _rerank_http,
@@ -113,6 +138,21 @@ def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
     """The chat model that `spec` names, or None for `extractive`: sentences instead of a model."""
     load, name = _find(spec, CHATS, "chat model")
     return load(name, window)
+
+
+def load_causal(spec: str) -> CausalModel[Any] | None:
+    """The causal model that `spec` names, or None for `none`."""
+    load, name = _find(spec, CAUSALS, "causal model")
+    return load(name)
+
+
+def causal_of(chat: object) -> CausalModel[Any] | None:
+    """The causal model inside a chat model, also of one whose answers are kept; None where no probabilities are shown."""
+    from mergewise.models.cache import CachedChat
+
+    inner = chat.chat if isinstance(chat, CachedChat) else chat
+    found: CausalModel[Any] | None = getattr(inner, "causal", None)
+    return found
 
 
 def load_reranker(spec: str) -> Reranker | None:

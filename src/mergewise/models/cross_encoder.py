@@ -53,10 +53,13 @@ class ONNXCrossEncoder:
         self._tokenizer.enable_padding()
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return unit_interval(self.logits(question, texts).tolist(), "logits")
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         import numpy as np
 
         parts = [self._logits(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
-        return unit_interval(np.concatenate(parts).tolist() if parts else [], "logits")
+        return np.concatenate(parts or [np.empty(0)]).astype(np.float32)
 
     def _logits(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         import numpy as np
@@ -89,6 +92,9 @@ class SentenceTransformersCrossEncoder:
         self._options = {named: _as_it_is, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return unit_interval(self.logits(question, texts).tolist(), "logits")
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
         import numpy as np
 
         if not texts:
@@ -99,7 +105,7 @@ class SentenceTransformersCrossEncoder:
             logits = logits[:, 1] - logits[:, 0]
         if logits.shape != (len(texts),):
             raise ModelError(f"{self.spec} gives several scores a pair", "a cross-encoder gives one")
-        return unit_interval(logits.tolist(), "logits")
+        return logits.astype(np.float32)
 
 
 def _as_it_is(logits: Any) -> Any:

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mergewise.protocols import FloatArray
+from mergewise.models import blending
+from mergewise.protocols import Blend, Choice, FloatArray
+from mergewise.types import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class ScriptedCausal:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(self._alphabet[i] for i in ids)
 
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The texts, one after the other."""
+        return self.encode("".join(message.text for message in messages))
+
     def start(self, rows: Sequence[Sequence[int]]) -> ScriptedState:
         texts = [self.decode(row) for row in rows]
         self.started += texts
@@ -63,6 +69,31 @@ class ScriptedCausal:
 
     def score(self, states: Sequence[ScriptedState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
         return [self._score(state.texts[0], ids) for state, ids in zip(states, continuations, strict=True)]
+
+    def contrast(
+        self,
+        states: Sequence[ScriptedState],
+        continuations: Sequence[Sequence[int]],
+        without: Sequence[ScriptedState],
+        alpha: float,
+    ) -> list[FloatArray]:
+        triples = zip(states, continuations, without, strict=True)
+        return [self._contrast(state.texts[0], ids, other.texts[0], alpha) for state, ids, other in triples]
+
+    def _contrast(self, text: str, ids: Sequence[int], other: str, alpha: float) -> FloatArray:
+        self.tokens_run += 2 * len(ids)
+        values = []
+        for i, token in enumerate(ids):
+            said = self.decode(ids[:i])
+            scores = (1 + alpha) * self._log_probs(text + said) - alpha * self._log_probs(other + said)
+            values.append(scores[token] - np.log(np.exp(scores).sum()))
+        return np.array(values, np.float32)
+
+    def select(self, state: ScriptedState, rows: Sequence[int]) -> ScriptedState:
+        return ScriptedState([state.texts[row] for row in rows], state.log_probs[list(rows)])
+
+    def choose(self, state: ScriptedState, blend: Blend) -> Choice:
+        return blending.choose(state.log_probs, blend)
 
     def _read(self, texts: list[str], tokens: int) -> ScriptedState:
         self.tokens_run += tokens

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 from mergewise.protocols.indexes import IndexReader, Ranking, RowReader, Store, StoreReader
 from mergewise.protocols.models import (
+    Blend,
     CausalModel,
     CausalState,
     ChatModel,
+    Choice,
     Embedder,
     FloatArray,
     KeepsReplies,
+    LogitReranker,
     NLLScorer,
     PartEmbedder,
     Reranker,
     TokenCounter,
+    UtilityPredictor,
 )
 
 __all__ = [
+    "Blend",
     "CausalModel",
     "CausalState",
     "ChatModel",
+    "Choice",
     "Embedder",
     "FloatArray",
     "IndexReader",
     "KeepsReplies",
+    "LogitReranker",
     "NLLScorer",
     "PartEmbedder",
     "Ranking",
@@ -32,4 +39,5 @@ __all__ = [
     "Store",
     "StoreReader",
     "TokenCounter",
+    "UtilityPredictor",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -95,6 +96,26 @@ class Reranker(Protocol):
         ...
 
 
+@runtime_checkable
+class LogitReranker(Protocol):
+    """A `Reranker` whose scores are logits before they are put into [0, 1], and that tells them."""
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
+        """One score a text, shape (len(texts),), in the model's own scale."""
+        ...
+
+
+class UtilityPredictor(Protocol):
+    """S_phi of AED-RAG (Eq. 6): says how much a text helps to answer a question."""
+
+    @property
+    def spec(self) -> str: ...
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        """One utility a text: higher is better, in any range."""
+        ...
+
+
 class NLLScorer(Protocol):
     """Says how surprising a source is to a reader of an anchor."""
 
@@ -113,6 +134,50 @@ class CausalState(Protocol):
     def log_probs(self) -> FloatArray:
         """Log-probabilities of the token that comes next, in nats: (rows, vocabulary)."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """How the rows of a state are put together, for each question: its `rows`, one a stream, and their `weights`.
+
+    `mixture` adds up probabilities (REPLUG), else logarithms of them are added up (Eq. 14 of AED-RAG). With a `temperature` above
+    0 a token is drawn by the question's number of `draws`, which lies in [0, 1), else the best one is taken.
+    """
+
+    rows: Sequence[Sequence[int]]
+    weights: Sequence[Sequence[float]]
+    mixture: bool = False
+    temperature: float = 0.0
+    draws: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The next token of each question, its log-probability in each of its streams, how far the streams agree, in (0, 1], and
+    what each would have said alone."""
+
+    tokens: list[int]
+    log_probs: list[list[float]]
+    agreement: list[float]
+    first: list[list[int]]
+
+    @classmethod
+    def of(
+        cls,
+        blend: Blend,
+        tokens: npt.NDArray[np.int64],
+        picked: FloatArray,
+        agreement: FloatArray,
+        first: npt.NDArray[np.int64],
+    ) -> Choice:
+        """From tables of (questions, streams), of which a question may have fewer than there are columns."""
+        streams = [len(rows) for rows in blend.rows]
+        return cls(
+            tokens.tolist(),
+            [row[:n] for row, n in zip(picked.tolist(), streams, strict=True)],
+            np.minimum(agreement, 1).tolist(),
+            [row[:n] for row, n in zip(first.tolist(), streams, strict=True)],
+        )
 
 
 State = TypeVar("State", bound=CausalState)
@@ -151,6 +216,10 @@ class CausalModel(Protocol[State]):
         """The text of these tokens, without special ones."""
         ...
 
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        """The tokens of a conversation, after which the model answers. Nothing that a message says is a special token."""
+        ...
+
     def start(self, rows: Sequence[Sequence[int]]) -> State:
         """Read these rows, of which none is empty, in one batch."""
         ...
@@ -164,4 +233,25 @@ class CausalModel(Protocol[State]):
 
         The states stay as they are, so that one state may have many continuations, in one batch too.
         """
+        ...
+
+    def contrast(
+        self,
+        states: Sequence[State],
+        continuations: Sequence[Sequence[int]],
+        without: Sequence[State],
+        alpha: float,
+    ) -> list[FloatArray]:
+        """`score` under softmax((1 + alpha) logits - alpha logits of `without`), a state of one row that knows less.
+
+        What a continuation is to a state in `without` is worked out once for that state.
+        """
+        ...
+
+    def select(self, state: State, rows: Sequence[int]) -> State:
+        """A state of these rows alone. The old state stays."""
+        ...
+
+    def choose(self, state: State, blend: Blend) -> Choice:
+        """The next token of each question, whose streams are rows of the state."""
         ...

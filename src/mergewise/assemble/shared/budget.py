@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mergewise.assemble.shared.fragments import Candidate, Fragment, SectionKey, uncovered
 from mergewise.assemble.shared.render import Order, heading_cost_line, passages_of, render
-from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter
+from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter, UtilityPredictor
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
@@ -25,6 +25,7 @@ class Models:
     reranker: Reranker | None = None
     scorer: NLLScorer | None = None
     stored_tokens: bool = False  # whether `count_tokens` is the counter by which the counts in the index were made
+    predictor: UtilityPredictor | None = None  # None: utilities are the scores of the search
 
 
 def pack(

@@ -1,0 +1,142 @@
+"""AED-RAG's selection, Eq. 10 and 11: the m most useful passages, and how useful they are together.
+
+    S = Top_m {S_phi(q, x) | x in D_ret} = [s_(1), ..., s_(m)]          Eq. 10
+    U = sum over j of beta^(j-1) s_(j)                                  Eq. 11
+
+S_phi is the utility predictor of the question (`Models.predictor`): a reranker, trained for it or not. A passage is the outermost
+section of at most `longest` tokens around a leaf that was found; the paper's passages have a hundred words.
+
+The streams themselves are decoded by the mode `aed` (`generate/ensemble`). A strategy reads what an index holds, so the model's
+own background joins there. The index has no view of triplets yet: their weight is shared among the streams that there are, which
+is what the softmax of Eq. 13 over these does.
+
+Note on Eq. 11: the loss of Eq. 9 leaves S_phi free up to a constant, but Eq. 11 is not. A constant c adds c (1 + beta + ...)
+to the utility of m passages and c to that of one, and with logits below zero a second passage takes from the utility. We follow
+the equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Annotated
+
+from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.fragments import Candidate, fragment_of
+from mergewise.assemble.shared.leads import Leads
+from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.text.keys import heading_path
+from mergewise.types import Context, Ensemble, Hit, Leaf, Passage, Section, Step, Stream
+
+PASSAGES = "passages"
+_SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
+
+
+@dataclass(frozen=True, slots=True)
+class AED:
+    k: Annotated[int, Range(1, MOST_ROWS // _SEARCHED), "passages retrieved, whose utility is predicted"] = 10
+    m: Annotated[int, Range(1, 100), "passages kept, the most useful ones"] = 2
+    beta: Annotated[float, Range(0, 1000), "what the next passage adds to the utility of those before it"] = 0.5
+    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = 256
+    memory: Annotated[bool, "whether what the model knows itself is a stream of its own"] = True
+    temperature: Annotated[float, Range(0, 10), "0 takes the best token, above it tokens are drawn"] = 0.0
+    seed: Annotated[int, Range(0, 2**32), "what tokens are drawn by"] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A passage that was retrieved, with its utility."""
+
+    candidate: Candidate
+    utility: float
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AED) -> Context:
+    hits = [hit for hit in reader.search(question, parameters.k * _SEARCHED) if hit.row.sentences]
+    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    retrieved = _passages(hits, reader, parameters)
+    judged = _judged(question, retrieved, models, trace)
+    top = sorted(judged, key=lambda one: -one.utility)[: parameters.m]  # Eq. 10
+    context = pack(question, [one.candidate for one in top], budget, models, "score", trace)
+    stream = _stream(top, context.passages, parameters.beta)
+    told = Step("streams", "no triplets in this index: their weight is shared among the other streams")
+    ensemble = Ensemble((stream,), parameters.memory, parameters.temperature, parameters.seed)
+    return replace(context, ensemble=ensemble, trace=(*context.trace, told))
+
+
+def utility(scores: Sequence[float], beta: float) -> float:
+    """U of Eq. 11; the scores are best first."""
+    return sum(beta**j * score for j, score in enumerate(scores))
+
+
+def _passages(hits: Sequence[Hit], reader: IndexReader, parameters: AED) -> list[Candidate]:
+    """The first k passages that hold a hit, in the order of their best hits."""
+    sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))
+    held: dict[range, float] = {}
+    for hit in hits:
+        held.setdefault(_extent(hit.row, sections, parameters.longest), hit.score)
+    kept = dict(list(held.items())[: parameters.k])
+    leaves = reader.leaves(sorted({leaf for extent in kept for leaf in extent}))
+    leads = Leads(leaves, reader)
+    candidates = []
+    for extent, score in kept.items():
+        rows = [leaves[leaf] for leaf in extent if leaf in leaves]
+        if rows:
+            candidates.append(Candidate((*leads.before(list(extent)), fragment_of(rows)), score))
+    return candidates
+
+
+def _extent(leaf: Leaf, sections: dict[int, Section], longest: int) -> range:
+    """The leaves of the outermost section around this one that is short enough; the leaf alone where none is."""
+    around = (sections[section] for section in leaf.ancestors if section in sections)
+    passage = next((section for section in around if section.tokens <= longest), None)
+    if passage is None:
+        return range(leaf.id, leaf.id + 1)
+    return range(passage.first_leaf, passage.first_leaf + passage.leaf_count)
+
+
+def _judged(question: str, retrieved: Sequence[Candidate], models: Models, trace: list[Step]) -> list[_Judged]:
+    """The passages with S_phi(q, d); as scores, by which they are ordered later, with the logistic function of it."""
+    if models.predictor is None:
+        return [_Judged(candidate, candidate.score) for candidate in retrieved]
+    utilities = models.predictor.utilities(question, [_text(candidate) for candidate in retrieved])
+    trace.append(Step("utility", f"{len(retrieved)} passages by {models.predictor.spec}"))
+    return [
+        _Judged(replace(candidate, score=_share(value)), value)
+        for candidate, value in zip(retrieved, utilities, strict=True)
+    ]
+
+
+def _text(candidate: Candidate) -> str:
+    last = candidate.fragments[-1]
+    path = heading_path(last.title, last.headings)
+    return "\n".join(filter(None, [path, *(fragment.visible[2] for fragment in candidate.fragments)]))
+
+
+def _share(utility: float) -> float:
+    return 1 / (1 + exp(-max(-500.0, min(500.0, utility))))
+
+
+def _stream(top: Sequence[_Judged], passages: Sequence[Passage], beta: float) -> Stream:
+    """The passages of the context, best first, and the utilities of the candidates that have a place in it."""
+    numbers: list[int] = []
+    scores: list[float] = []
+    for one in top:
+        own = [number for number, passage in enumerate(passages, 1) if _holds(one.candidate, passage)]
+        if own:
+            numbers += [number for number in own if number not in numbers]
+            scores.append(one.utility)
+    return Stream(PASSAGES, tuple(numbers), tuple(scores), utility(scores, beta))
+
+
+def _holds(candidate: Candidate, passage: Passage) -> bool:
+    return any(
+        part.doc_id == span.doc_id and part.start <= span.start and span.end <= part.end
+        for part in candidate.fragments
+        for span in passage.spans
+    )

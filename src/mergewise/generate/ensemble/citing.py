@@ -1,0 +1,74 @@
+"""Citations of an answer in few words: the streams wrote no marks, so the sentences are looked up that hold what it says.
+
+A sentence of the answer cites the sentence of the sources that has most of its words, half of them at least, and of several the
+one that has most of the question's. What the model wrote itself is no source. The numbers stand at the end of the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from mergewise.generate.citations import Locator
+from mergewise.generate.claims import ENOUGH, Claims
+from mergewise.generate.sources import DocumentLookup, Source
+from mergewise.text.alignment import SourceSentence, sentences_at
+from mergewise.text.sentences import split_sentences
+from mergewise.text.terms import content_terms
+from mergewise.types import Citation
+
+
+@dataclass(frozen=True, slots=True)
+class Grounded:
+    """What the sources say of an answer: the citations, the sentences without support, and how many could be judged."""
+
+    citations: tuple[Citation, ...]
+    unverified: tuple[str, ...]
+    judged: int
+
+    @property
+    def marks(self) -> str:
+        """What is put behind the answer."""
+        numbers = dict.fromkeys(citation.number for citation in self.citations)
+        return " " + "".join(f"[{number}]" for number in numbers) if numbers else ""
+
+    @property
+    def unsupported(self) -> float | None:
+        return len(self.unverified) / self.judged if self.judged else None
+
+
+def ground(text: str, question: str, sources: Sequence[Source], document: DocumentLookup) -> Grounded:
+    claims, locator = Claims(sources), Locator(document)
+    known = list(_known(sources))
+    asked = content_terms(question)
+    citations: dict[tuple[int, object], Citation] = {}
+    unverified: list[str] = []
+    judged = 0
+    for start, end in split_sentences(text):
+        said = text[start:end]
+        found = _best(content_terms(said), asked, known)
+        if found is not None:
+            number, sentence = found
+            citations.setdefault((number, sentence.span), locator.citation(number, sentence.text, sentence.span))
+        supported = claims.supported(said, () if found is None else (found[0],))
+        judged += supported is not None
+        if supported is False:
+            unverified.append(said)
+    return Grounded(tuple(citations.values()), tuple(unverified), judged)
+
+
+_Known = tuple[int, SourceSentence, frozenset[str]]
+
+
+def _known(sources: Sequence[Source]) -> Iterator[_Known]:
+    for source in sources:
+        for span, part in source.parts:
+            for sentence in sentences_at(part, span):
+                yield source.number, sentence, content_terms(sentence.text)
+
+
+def _best(said: frozenset[str], asked: frozenset[str], known: Sequence[_Known]) -> tuple[int, SourceSentence] | None:
+    if not said or not known:
+        return None
+    number, sentence, terms = max(known, key=lambda one: (len(said & one[2]), len(asked & one[2])))
+    return (number, sentence) if len(said & terms) >= ENOUGH * len(said) else None

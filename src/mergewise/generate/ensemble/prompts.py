@@ -1,0 +1,53 @@
+"""The two prompts of AED-RAG (Table 6), in our own words: a short answer from what stands before it, and a background passage.
+
+All streams of a question, and what they are compared with, get the same prompt; only what is quoted in it differs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from mergewise.generate.prompts import shown
+from mergewise.generate.sources import Source
+from mergewise.prompting.quoting import quoted, turn, warning
+from mergewise.types import Message
+
+BACKGROUND_TOKENS = 160
+"""What a background passage may take: a hundred words and some room."""
+
+_ANSWER = """\
+Answer the question at the end in as few words as it needs: a name, a date, a number, or a short phrase. Write nothing else.
+
+{data}"""
+
+_ALONE = """\
+Answer the question in as few words as it needs: a name, a date, a number, or a short phrase. Write nothing else."""
+
+_BACKGROUND = """\
+Write what one should know to answer the question below: about a hundred words of background, and nothing beside them.
+Where you do not know, or are not sure, write N/A and nothing else."""
+
+_NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
+
+
+def answer(question: str, sources: Sequence[Source], code: str) -> list[Message]:
+    return _asking(question, [shown(source, code) for source in sources], code)
+
+
+def answer_from_background(question: str, background: str, code: str) -> list[Message]:
+    return _asking(question, [quoted("background", background, code)], code)
+
+
+def _asking(question: str, texts: Sequence[str], code: str) -> list[Message]:
+    system = _ANSWER.format(data=warning(code)) if texts else _ALONE
+    return turn(system, [*texts, f"Question: {question}"])
+
+
+def background(question: str) -> list[Message]:
+    return turn(_BACKGROUND, [f"Question: {question}"])
+
+
+def knows_nothing(background: str) -> bool:
+    """Whether the model says "N/A", also with an apology behind it, or nothing at all."""
+    return not background.strip() or _NOTHING.match(background) is not None

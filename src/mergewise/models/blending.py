@@ -1,0 +1,58 @@
+"""The next token of each question from the log-probabilities of its streams, on arrays.
+
+    product   argmax over v of  sum over z of w_z log P(v | q, z, y_<t)        Eq. 14 of AED-RAG
+    mixture   argmax over v of  log sum over z of w_z P(v | q, z, y_<t)        REPLUG
+
+How far the streams agree is  sum over v of  prod over z of P(v | z)^w_z : 1 where all say the same, towards 0 where one takes for
+impossible what another one is sure of. With a temperature the token is drawn instead, by the number in [0, 1) that comes with
+the question.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mergewise.protocols import Choice
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mergewise.protocols import Blend, FloatArray
+
+
+def choose(log_probs: FloatArray, blend: Blend) -> Choice:
+    index, shares = arranged(blend)
+    rows, weights = log_probs[index], shares.astype(log_probs.dtype)[..., None]
+    product = np.where(weights > 0, weights * rows, 0).sum(1)
+    if blend.mixture:
+        with np.errstate(divide="ignore"):
+            scores = _log_sum(np.log(weights) + rows, 1)
+    else:
+        scores = product
+    tokens = scores.argmax(-1) if blend.temperature <= 0 else _drawn(scores, blend)
+    picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
+    return Choice.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))
+
+
+def arranged(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """The rows and weights of the questions as tables: (questions, streams). What a question lacks has the weight 0."""
+    most = max(map(len, blend.rows))
+    index = [[*rows, *[rows[0]] * (most - len(rows))] for rows in blend.rows]
+    weights = [[*shares, *[0.0] * (most - len(shares))] for shares in blend.weights]
+    return np.array(index, np.int64), np.array(weights, np.float64)
+
+
+def _drawn(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
+    shares = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature)
+    heaps = shares.cumsum(-1)
+    draws = np.array(blend.draws) * heaps[:, -1]
+    found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
+    tokens: npt.NDArray[np.int64] = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
+    return tokens
+
+
+def _log_sum(values: Any, axis: int) -> Any:
+    most = values.max(axis, keepdims=True)
+    return np.log(np.exp(values - most).sum(axis)) + most.squeeze(axis)

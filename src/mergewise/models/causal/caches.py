@@ -1,0 +1,50 @@
+"""Keys and values of rows: taken apart, joined, and cut down to the rows that go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+
+def layers_of(cache: Any) -> list[tuple[Any, Any]]:
+    """Keys and values of each layer; none unless every layer keeps them for every token."""
+    layers = list(getattr(cache, "layers", ()))
+    plain = {type(layer).__name__ for layer in layers} == {"DynamicLayer"}
+    return [(layer.keys, layer.values) for layer in layers] if plain else []
+
+
+def joined(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
+    """One cache of many, each padded on the left to the same length."""
+    import torch
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    for number in range(len(rows[0])):
+        keys, values = (
+            torch.cat([_padded(row[number][part], length - row[number][part].shape[-2]) for row in rows])
+            for part in (0, 1)
+        )
+        cache.update(keys, values, number)
+    return cache
+
+
+def _padded(values: Any, length: int) -> Any:
+    from torch.nn.functional import pad
+
+    return pad(values, (0, 0, length, 0))
+
+
+def selected(cache: Any, rows: Any, cut: int) -> Any:
+    """A cache of these rows, without the first `cut` columns where that can be; the old one stays as it is."""
+    from transformers import DynamicCache
+
+    layers = layers_of(cache)
+    if not layers:
+        copy = deepcopy(cache)
+        copy.batch_select_indices(rows)
+        return copy
+    chosen = DynamicCache()
+    for number, (keys, values) in enumerate(layers):
+        chosen.update(keys[rows][..., cut:, :], values[rows][..., cut:, :], number)
+    return chosen

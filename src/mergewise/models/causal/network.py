@@ -1,0 +1,295 @@
+"""A causal model by transformers, `hf:PATH`: next-token log-probabilities, by KV caches.
+
+Rows of different lengths are padded on the left, and each has its positions counted from its first token; continuations are
+padded on the right. Probabilities are worked out in float32 at least, whatever the model computes in. Keys and values of what a
+row has been read for are kept, and many continuations can share them. A model that keeps another kind of state (a sliding window,
+a state space) reads prompt and continuation as a whole instead; `start` and `extend` work with it if its cache understands
+padding.
+
+In half precision the shape of a batch changes the last bits of the logits, since kernels add in another order: a row may then
+get another greedy token in a batch than alone. Nothing here can cure that; float32 makes it practically never happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import wraps
+from inspect import signature
+from itertools import accumulate
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from mergewise.errors import ModelError
+from mergewise.models.causal.caches import joined, layers_of, selected
+from mergewise.models.causal.choosing import choose
+from mergewise.models.causal.loading import load_network, load_tokenizer, name_and_dtype, torch_module
+from mergewise.models.causal.prompts import plain_ids, prompt_ids
+from mergewise.types import Message
+
+if TYPE_CHECKING:
+    from mergewise.protocols import Blend, Choice, FloatArray
+
+WINDOW = 2048  # of a model that does not say how large its window is
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Method = Callable[Concatenate["HFCausalModel", P], Result]
+
+
+def _inference(method: Method[P, Result]) -> Method[P, Result]:
+    """Runs the method without gradients, one at a time; an error of the model becomes a ModelError."""
+
+    @wraps(method)
+    def run(self: HFCausalModel, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        try:
+            with self.lock, self.torch.inference_mode():
+                return method(self, *args, **kwargs)
+        except (RuntimeError, IndexError) as error:
+            raise ModelError(f"{self.spec} failed: {error}", "a smaller model may do") from error
+
+    return run
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HFState:
+    """A `CausalState`. `ids` are the rows' tokens, `cache` is the model's, padded on the left as `mask` says.
+
+    `logits` are those of the last token of each row: (rows, vocabulary). `followed` holds the logits of continuations for which
+    this state was the one that `contrast` compares with.
+    """
+
+    ids: list[list[int]]
+    cache: Any
+    mask: Any
+    logits: Any
+    followed: dict[tuple[int, ...], Any] = field(default_factory=dict)
+
+    @property
+    def log_probs(self) -> FloatArray:
+        log_probs: FloatArray = wide(self.logits).log_softmax(-1).cpu().numpy()
+        return log_probs
+
+
+def wide(logits: Any) -> Any:
+    """In float32, or in float64 where they are."""
+    return logits if str(logits.dtype) == "torch.float64" else logits.float()
+
+
+class HFCausalModel:
+    """A `CausalModel`. Takes the first GPU where there is one. `tokens_run` counts the tokens that went through the model.
+
+    `path` is what stands behind `hf:` (see `loading`). With `share_caches=False` every continuation is read together with its
+    prompt, one by one: the slow and obvious form that the shared one must equal. Safe to use from several threads, which wait
+    for each other.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        model: Any = None,
+        tokenizer: Any = None,
+        device: str | None = None,
+        dtype: str | None = None,
+        share_caches: bool = True,
+    ) -> None:
+        self.torch = torch_module()
+        self.spec = f"hf:{path}"
+        self.tokens_run = 0
+        self.lock = RLock()
+        self.device = device or ("cuda" if self.torch.cuda.is_available() else "cpu")
+        name, written = name_and_dtype(path)
+        self._tokenizer = tokenizer or load_tokenizer(name)
+        network = model or load_network(name, self.device, dtype or written)
+        self.network = network.to(self.device).eval()
+        self.window = int(getattr(self.network.config, "max_position_embeddings", None) or WINDOW)
+        self._share_caches = share_caches
+        # the logits of all tokens of a prompt would be the largest thing in memory
+        able = "logits_to_keep" in signature(self.network.forward).parameters
+        self._last_alone = {"logits_to_keep": 1} if able else {}
+
+    @property
+    def begin(self) -> list[int]:
+        bos = self._tokenizer.bos_token_id
+        return [] if bos is None else [int(bos)]
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ends that the model is configured with, and that of the tokenizer."""
+        named = getattr(getattr(self.network, "generation_config", None), "eos_token_id", None)
+        ids = named if isinstance(named, list) else [named]
+        return frozenset(int(i) for i in [*ids, self._tokenizer.eos_token_id] if i is not None)
+
+    def encode(self, text: str) -> list[int]:
+        return plain_ids(self._tokenizer, text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        said = self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return str(said)
+
+    def prompt(self, messages: Sequence[Message]) -> list[int]:
+        return prompt_ids(self._tokenizer, messages)
+
+    @_inference
+    def start(self, rows: Sequence[Sequence[int]]) -> HFState:
+        longest = max(len(row) for row in rows)
+        mask = self._tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+        ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
+        # the padding before a row's first token is masked: its positions only have to be valid
+        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        answer = self._run(
+            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=True, **self._last_alone
+        )
+        self.tokens_run += sum(len(row) for row in rows)
+        _silence_padding(answer.past_key_values, mask)
+        # a copy, so that the logits of all the other tokens can go
+        return HFState([list(row) for row in rows], answer.past_key_values, mask, self._sound(answer.logits[:, -1]))
+
+    @_inference
+    def extend(self, state: HFState, tokens: Sequence[int]) -> HFState:
+        mask = self.torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], 1)
+        answer = self._run(
+            input_ids=self._tensor([[token] for token in tokens]),
+            attention_mask=mask,
+            position_ids=self._tensor([[len(row)] for row in state.ids]),
+            past_key_values=state.cache,
+            use_cache=True,
+        )
+        self.tokens_run += len(tokens)
+        rows = [[*row, token] for row, token in zip(state.ids, tokens, strict=True)]
+        return HFState(rows, answer.past_key_values, mask, self._sound(answer.logits[:, -1]))
+
+    @_inference
+    def select(self, state: HFState, rows: Sequence[int]) -> HFState:
+        index = self._tensor(list(rows))
+        ids = [state.ids[row] for row in rows]
+        mask = state.mask[index]
+        cut = mask.shape[1] - max(map(len, ids)) if layers_of(state.cache) else 0
+        return HFState(ids, selected(state.cache, index, cut), mask[:, cut:], state.logits[index])
+
+    @_inference
+    def choose(self, state: HFState, blend: Blend) -> Choice:
+        return choose(wide(state.logits), blend)
+
+    @_inference
+    def score(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        logits = self._continued(states, continuations)
+        return self._arrays((self._of(row, ids) for row, ids in zip(logits, continuations, strict=True)), continuations)
+
+    @_inference
+    def contrast(
+        self,
+        states: Sequence[HFState],
+        continuations: Sequence[Sequence[int]],
+        without: Sequence[HFState],
+        alpha: float,
+    ) -> list[FloatArray]:
+        known = self._continued(states, continuations)
+        self._follow(without, continuations)
+        adjusted = (
+            (1 + alpha) * wide(row) - alpha * wide(state.followed[tuple(ids)])
+            for row, state, ids in zip(known, without, continuations, strict=True)
+        )
+        return self._arrays(
+            (self._of(row, ids) for row, ids in zip(adjusted, continuations, strict=True)), continuations
+        )
+
+    def _follow(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> None:
+        """Work out once for each state the logits of the continuations that it is asked for."""
+        asked = {(id(s), tuple(ids)): s for s, ids in zip(states, continuations, strict=True)}
+        missing = [(state, list(ids)) for (_, ids), state in asked.items() if ids not in state.followed]
+        found = self._continued([state for state, _ in missing], [ids for _, ids in missing])
+        for (state, ids), row in zip(missing, found, strict=True):
+            state.followed[tuple(ids)] = row.clone()
+
+    def _continued(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[Any]:
+        """The logits from which each token of a continuation is chosen: (tokens, vocabulary) a continuation."""
+        asked = [i for i, ids in enumerate(continuations) if ids]
+        found = [state.logits[:0] for state in states]
+        if not asked:
+            return found
+        prompts, tokens = [states[i] for i in asked], [list(continuations[i]) for i in asked]
+        layers = [_layers(state) for state in prompts] if self._share_caches else [[]]
+        if all(layers):
+            logits = self._behind_caches(prompts, layers, tokens)
+        else:
+            logits = [self._whole(state.ids[0], ids) for state, ids in zip(prompts, tokens, strict=True)]
+        for i, row in zip(asked, logits, strict=True):
+            found[i] = row
+        return found
+
+    def _whole(self, prompt: list[int], ids: list[int]) -> Any:
+        """The definition: prompt and continuation as one sequence."""
+        logits = self._run(input_ids=self._tensor([prompt + ids])).logits[0, len(prompt) - 1 : -1]
+        self.tokens_run += len(prompt) + len(ids)
+        return logits
+
+    def _behind_caches(
+        self, states: Sequence[HFState], layers: Sequence[Sequence[tuple[Any, Any]]], ids: Sequence[list[int]]
+    ) -> list[Any]:
+        """The continuations behind the caches of their prompts, in one padded batch.
+
+        The prompt's last logits give the first token's probability, so the last token need not be run.
+        """
+        lengths = [len(state.ids[0]) for state in states]
+        longest, prompt = max(map(len, ids)) - 1, max(lengths)
+        rows = [state.logits for state in states]
+        if longest:
+            left = [[0] * (prompt - length) + [1] * length for length in lengths]
+            right = [[1] * (len(row) - 1) + [0] * (longest - len(row) + 1) for row in ids]
+            positions = self._tensor([list(range(length, length + longest)) for length in lengths])
+            logits = self._run(
+                input_ids=self._tensor([row[:-1] + [0] * (longest - len(row) + 1) for row in ids]),
+                attention_mask=self._tensor([before + after for before, after in zip(left, right, strict=True)]),
+                position_ids=positions.clamp(max=self.window - 1),  # those of the padding on the right may be beyond it
+                past_key_values=joined(layers, prompt),
+                use_cache=True,
+            ).logits
+            self.tokens_run += sum(len(row) - 1 for row in ids)
+            parts = [logits[number, : len(row) - 1] for number, row in enumerate(ids)]
+            rows = [self.torch.cat([first, rest]) for first, rest in zip(rows, parts, strict=True)]
+        return rows
+
+    def _run(self, **given: Any) -> Any:
+        return self.network(**given)
+
+    def _sound(self, logits: Any) -> Any:
+        """A copy of the logits. Raises ModelError where one is no number: nothing could be chosen by them."""
+        if bool(self.torch.isnan(logits).any()):
+            raise ModelError(f"{self.spec} gave a logit that is no number", "load it in float32: hf:PATH@float32")
+        return logits.clone()
+
+    def _of(self, logits: Any, ids: Sequence[int]) -> Any:
+        """Log-probabilities of these tokens, one a row of logits."""
+        return -self.torch.nn.functional.cross_entropy(wide(logits), self._tensor(list(ids)).long(), reduction="none")
+
+    def _arrays(self, scores: Iterable[Any], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
+        """The tensors, of as many values as there are tokens, as arrays; brought from the device in one go."""
+        if not continuations:
+            return []
+        everything: FloatArray = self.torch.cat(list(scores)).cpu().numpy()
+        ends = accumulate(len(ids) for ids in continuations)
+        return [everything[end - len(ids) : end] for ids, end in zip(continuations, ends, strict=True)]
+
+    def _tensor(self, values: Any) -> Any:
+        return self.torch.tensor(values, device=self.device)
+
+
+def _layers(state: HFState) -> list[tuple[Any, Any]]:
+    """Keys and values of each layer, for a state of one row without padding."""
+    layers = layers_of(state.cache)
+    return layers if all(keys.shape[-2] == len(state.ids[0]) for keys, _ in layers) else []
+
+
+def _silence_padding(cache: Any, mask: Any) -> None:
+    """Set what the padding has left in the cache to zero.
+
+    A column of padding looks at nothing, and a kernel may make NaN of that; no mask keeps 0 times NaN out of a sum.
+    """
+    if bool(mask.all()):
+        return
+    for keys, values in layers_of(cache):
+        blank = (mask == 0)[:, None, :, None]
+        keys.masked_fill_(blank, 0)
+        values.masked_fill_(blank, 0)

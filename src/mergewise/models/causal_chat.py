@@ -1,0 +1,50 @@
+"""Chat model `hf:PATH`: a causal model that answers messages, greedily. What can read next-token probabilities uses `causal`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from mergewise.concurrency import in_thread
+from mergewise.models.decoding import ShowPiece, Streams, decode
+from mergewise.types import Message, Reply, Usage
+
+if TYPE_CHECKING:
+    from mergewise.protocols import CausalModel
+
+
+class CausalChat:
+    """A `ChatModel`. A JSON schema is not enforced. Calls wait for each other, step by step."""
+
+    def __init__(self, causal: CausalModel[Any], window: int | None = None) -> None:
+        self.causal = causal
+        self.spec = causal.spec
+        self.identity = f"{causal.spec} greedy"
+        self.window = causal.window if window is None else min(window, causal.window)
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        return await in_thread(partial(self._answer, messages, max_tokens))
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+        def show(_: int, piece: str) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        work = asyncio.ensure_future(in_thread(partial(self._answer, messages, max_tokens, show)))
+        work.add_done_callback(lambda _: pieces.put_nowait(None))
+        try:
+            while (piece := await pieces.get()) is not None:
+                yield piece
+            yield await work
+        finally:
+            work.cancel()
+
+    def _answer(self, messages: Sequence[Message], max_tokens: int, show: ShowPiece | None = None) -> Reply:
+        streams = Streams((self.causal.prompt(messages),), (1.0,))
+        (said,) = decode(self.causal, [streams], max_tokens=max_tokens, show=show)
+        return Reply(said.text, Usage(1, said.input_tokens, len(said.tokens)), said.complete)

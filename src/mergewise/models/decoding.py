@@ -1,0 +1,204 @@
+"""Decoding by one or several streams a question: greedy, Eq. 14 of AED-RAG, REPLUG's mixture, or drawn with a seed.
+
+A question's streams are prompts of any length that are all continued by the same tokens. The streams of all questions are rows of
+one batch: they are read in one pass, and each step chooses a token a question and appends it to the question's rows. A question
+ends for all its streams at once, and its rows then leave the batch. A stream of weight 0 is not run: one stream of weight 1 is
+ordinary decoding, token for token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from math import fsum, isfinite
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from mergewise.concurrency import Work
+from mergewise.errors import UsageError
+from mergewise.protocols import Blend
+
+if TYPE_CHECKING:
+    from mergewise.protocols import CausalModel
+
+ROWS = 48  # that are decoded together, at most
+_SUM = 1e-6  # by which weights may miss 1
+
+ShowPiece: TypeAlias = Callable[[int, str], None]
+"""Called with the number of a question and the next piece of its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """One question: the tokens of a prompt for each stream, and the streams' weights, which add up to 1."""
+
+    prompts: tuple[Sequence[int], ...]
+    weights: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.prompts or len(self.prompts) != len(self.weights):
+            raise UsageError(
+                f"{len(self.prompts)} prompts have {len(self.weights)} weights", "give one weight a prompt"
+            )
+        if not all(isfinite(w) and w >= 0 for w in self.weights) or abs(fsum(self.weights) - 1) > _SUM:
+            raise UsageError(f"the weights {self.weights} do not add up to 1", "normalise them")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """`temperature` 0: the best token. Else tokens are drawn, and the same seed draws the same for a question at its place."""
+
+    temperature: float = 0.0
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What was said. For each token: its `pieces` of the text, its log-probability in each stream (None where a stream was not
+    run), how far the streams agreed, in (0, 1], and the number of the stream that gave it most of its probability.
+    """
+
+    tokens: list[int] = field(default_factory=list)
+    text: str = ""
+    pieces: list[str] = field(default_factory=list)
+    log_probs: list[list[float | None]] = field(default_factory=list)
+    agreement: list[float] = field(default_factory=list)
+    carried: list[int] = field(default_factory=list)
+    complete: bool = True  # False where it stopped at the limit of tokens
+    input_tokens: int = 0
+
+
+def decode(
+    model: CausalModel[Any],
+    questions: Sequence[Streams],
+    *,
+    max_tokens: int,
+    mixture: bool = False,
+    sampling: Sampling = Sampling(),
+    show: ShowPiece | None = None,
+    rows: int = ROWS,
+) -> list[Decoded]:
+    """The answers, in order, of at most `max_tokens` tokens each, ends not counted.
+
+    Raises UsageError where a prompt leaves no room in the model's window, and CancelledError where the work is called off.
+    """
+    made = [_Answer(number, streams, model, max_tokens, sampling) for number, streams in enumerate(questions)]
+    for batch in _batches(made, rows):
+        _decode(model, batch, mixture, sampling.temperature, show)
+    return [answer.decoded for answer in made]
+
+
+class _Answer:
+    """One question as it is answered."""
+
+    def __init__(
+        self, number: int, streams: Streams, model: CausalModel[Any], max_tokens: int, sampling: Sampling
+    ) -> None:
+        self.number = number
+        self.run = [i for i, weight in enumerate(streams.weights) if weight > 0]
+        self.prompts = [streams.prompts[i] for i in self.run]
+        self.weights = [streams.weights[i] for i in self.run]
+        self.streams = len(streams.weights)
+        longest = max(map(len, self.prompts))
+        if longest >= model.window:
+            raise UsageError(
+                f"a prompt of {longest} tokens fills the window of {model.spec}, {model.window} tokens",
+                "lower --budget",
+            )
+        self.limit = min(max_tokens, model.window - longest)
+        self.decoded = Decoded(input_tokens=sum(map(len, self.prompts)))
+        self._draws = np.random.default_rng([sampling.seed, number])
+        self._shown = 0
+
+    def draw(self) -> float:
+        return float(self._draws.random())
+
+    def take(self, token: int, log_probs: Sequence[float], agreement: float, text: str) -> str:
+        """Append the token; the piece of text that is now certain."""
+        said = self.decoded
+        said.tokens.append(token)
+        row: list[float | None] = [None] * self.streams
+        for stream, value in zip(self.run, log_probs, strict=True):
+            row[stream] = value
+        said.log_probs.append(row)
+        said.agreement.append(agreement)
+        said.carried.append(self._carrier(log_probs))
+        said.text = text
+        piece = (
+            "" if text.endswith("\ufffd") else text[self._shown :]
+        )  # half a character may be whole with the next token
+        self._shown += len(piece)
+        said.pieces.append(piece)
+        return piece
+
+    def _carrier(self, log_probs: Sequence[float]) -> int:
+        """The stream of the largest w P(token): the one that a mixture would have the token from."""
+        shares = [np.log(weight) + value for weight, value in zip(self.weights, log_probs, strict=True)]
+        return self.run[int(np.argmax(shares))]
+
+    def end(self, complete: bool) -> str:
+        """What was held back of the text."""
+        self.decoded.complete = complete
+        rest = self.decoded.text[self._shown :]
+        if rest:
+            self.decoded.pieces[-1] += rest
+        return rest
+
+
+def _batches(answers: Sequence[_Answer], rows: int) -> Iterator[list[_Answer]]:
+    """Questions in order, as many as make at most `rows` rows; one at least."""
+    batch: list[_Answer] = []
+    for answer in answers:
+        if batch and sum(len(other.prompts) for other in [*batch, answer]) > rows:
+            yield batch
+            batch = []
+        batch.append(answer)
+    if batch:
+        yield batch
+
+
+def _decode(
+    model: CausalModel[Any], batch: list[_Answer], mixture: bool, temperature: float, show: ShowPiece | None
+) -> None:
+    state = model.start([prompt for answer in batch for prompt in answer.prompts])
+    while True:
+        if Work.current().cancelled:
+            raise CancelledError
+        choice = model.choose(state, _blend(batch, mixture, temperature))
+        going: list[int] = []
+        for place, answer in enumerate(batch):
+            token = choice.tokens[place]
+            if token in model.ends:
+                piece, goes = answer.end(complete=True), False
+            else:
+                text = model.decode([*answer.decoded.tokens, token])
+                piece = answer.take(token, choice.log_probs[place], choice.agreement[place], text)
+                goes = len(answer.decoded.tokens) < answer.limit
+                piece += "" if goes else answer.end(complete=False)
+            if goes:
+                going.append(place)
+            if piece and show is not None:
+                show(answer.number, piece)
+        if not going:
+            return
+        if len(going) < len(batch):
+            rows = _rows(batch)
+            state = model.select(state, [row for place in going for row in rows[place]])
+        batch, tokens = [batch[i] for i in going], [choice.tokens[i] for i in going]
+        state = model.extend(state, [t for a, t in zip(batch, tokens, strict=True) for _ in a.prompts])
+
+
+def _blend(batch: Sequence[_Answer], mixture: bool, temperature: float) -> Blend:
+    draws = [answer.draw() for answer in batch] if temperature > 0 else []
+    return Blend(_rows(batch), [answer.weights for answer in batch], mixture, temperature, draws)
+
+
+def _rows(batch: Sequence[_Answer]) -> list[list[int]]:
+    """The rows of each question in the state."""
+    rows, first = [], 0
+    for answer in batch:
+        rows.append(list(range(first, first + len(answer.prompts))))
+        first += len(answer.prompts)
+    return rows

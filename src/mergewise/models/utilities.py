@@ -1,0 +1,78 @@
+"""Utilities of texts for a question, S_phi of AED-RAG (Eq. 6): by a reranker, or for want of one by the embedder, or by words.
+
+A cross-encoder's utility is its logit. Of rerankers that tell shares alone it is the logit of the share. The others are
+stand-ins that nobody trained: the cosine of question and text, or the share of the question's terms that the text has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite, log
+from typing import TYPE_CHECKING
+
+from mergewise.errors import ModelError
+from mergewise.protocols import LogitReranker
+from mergewise.text.terms import content_terms
+
+if TYPE_CHECKING:
+    from mergewise.protocols import Embedder, Reranker, UtilityPredictor
+
+_LEAST = 1e-7  # a share of 0 or 1 has no logit
+
+
+def utilities_of(reranker: Reranker | None, embedder: Embedder | None) -> UtilityPredictor:
+    if reranker is not None:
+        return RerankerUtilities(reranker)
+    return WordUtilities() if embedder is None else EmbedderUtilities(embedder)
+
+
+class RerankerUtilities:
+    """A `UtilityPredictor`. Each pair of question and text is scored once; made anew for each question."""
+
+    def __init__(self, reranker: Reranker) -> None:
+        self.spec = reranker.spec
+        self._reranker = reranker
+        self._known: dict[tuple[str, str], float] = {}
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        new = [text for text in dict.fromkeys(texts) if (question, text) not in self._known]
+        if new:
+            self._known.update(zip(((question, text) for text in new), self._logits(question, new), strict=True))
+        return [self._known[question, text] for text in texts]
+
+    def _logits(self, question: str, texts: Sequence[str]) -> list[float]:
+        if isinstance(self._reranker, LogitReranker):
+            logits = [float(logit) for logit in self._reranker.logits(question, texts)]
+            if not all(map(isfinite, logits)):
+                raise ModelError("the reranker gave a score that is no number", "try another model")
+            return logits
+        return [_logit(float(share)) for share in self._reranker.score(question, texts)]
+
+
+def _logit(share: float) -> float:
+    share = min(max(share, _LEAST), 1 - _LEAST)
+    return log(share / (1 - share))
+
+
+class EmbedderUtilities:
+    """A `UtilityPredictor`: cosines."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.spec = f"cosines of {embedder.spec}"
+        self._embedder = embedder
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        if not texts:
+            return []
+        asked = self._embedder.embed_queries([question])[0]
+        return [float(cosine) for cosine in self._embedder.embed_documents(texts) @ asked]
+
+
+class WordUtilities:
+    """A `UtilityPredictor`: the share of the question's terms."""
+
+    spec = "shares of the question's terms"
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        asked = frozenset(content_terms(question))
+        return [len(asked & frozenset(content_terms(text))) / len(asked) if asked else 0.0 for text in texts]

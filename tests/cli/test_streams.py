@@ -1,0 +1,43 @@
+"""An answer of several streams on a terminal, and where there are no colours."""
+
+from __future__ import annotations
+
+import pytest
+
+from mergewise.cli import output
+from mergewise.cli.streams import say_streams
+from mergewise.types import Answer, Context, Streams, StreamToken
+
+
+def answer() -> Answer:
+    tokens = [("Del", "passages", 0.9), ("ft", "passages", 0.7), (" then", "memory", 0.2)]
+    streams = Streams(
+        {"passages": 0.75, "memory": 0.25, "triplets": 0.0},
+        {"passages": 1.5, "memory": 0.4},
+        tuple(StreamToken(text, stream, agreement, {}) for text, stream, agreement in tokens),
+    )
+    return Answer("q", "Delft then", (), Context("q", "aed", 9, "", 0, ()), streams=streams)
+
+
+def test_colours_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output.console.cache_clear()
+    say_streams(answer())
+    output.console.cache_clear()
+    out = capsys.readouterr().out
+    assert "\x1b[32mDelft\x1b[0m\x1b[36m then" in out.replace("\x1b[32mDel\x1b[0m\x1b[32mft", "\x1b[32mDelft")
+
+
+def test_words_without_colours(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    say_streams(answer())
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "stream passages: weight 0.750, utility 1.500",
+        "stream memory: weight 0.250, utility 0.400",
+        "stream triplets: weight 0.000, left out",
+        "  passages: 'Delft', agreement 0.80",
+        "  memory: ' then', agreement 0.20",
+        "agreement of the streams: 0.60 on average, 0.20 at least",
+    ]
+    say_streams(Answer("q", "a", (), answer().context))
+    assert capsys.readouterr().out == ""

@@ -1,0 +1,248 @@
+"""Decoding by streams, on tiny random models: against a reference in float64 over runs without a cache, and by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.causal_models import TEXTS, network, tokenizer
+
+from mergewise.models.decoding import Sampling, Streams, decode
+
+torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
+pytest.importorskip("transformers", reason="the extra `hf` is not installed")
+
+from mergewise.models.causal import HFCausalModel  # noqa: E402
+
+WORDS = tokenizer()
+MODELS = {
+    kind: HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cpu")
+    for kind in ("llama", "qwen3", "gpt2")
+}
+VOCABULARY = len(WORDS)
+
+
+def alone(model: HFCausalModel, ids: Sequence[int]) -> np.ndarray:
+    """Log-probabilities of the next token, by a run over the whole row, in float64."""
+    with torch.inference_mode():
+        return model.network(torch.tensor([list(ids)])).logits[0, -1].double().log_softmax(-1).numpy()
+
+
+def reference(model: HFCausalModel, streams: Streams, steps: int, mixture: bool) -> tuple[list[int], list[np.ndarray]]:
+    """Eq. 14, or the mixture, as it is written down."""
+    said: list[int] = []
+    steps_taken = []
+    for _ in range(steps):
+        rows = [alone(model, [*prompt, *said]) for prompt in streams.prompts]
+        if mixture:
+            scores = np.log(sum(w * np.exp(row) for w, row in zip(streams.weights, rows, strict=True)))
+        else:
+            scores = sum(w * row for w, row in zip(streams.weights, rows, strict=True))
+        token = int(np.argmax(scores))
+        if token in model.ends:
+            break
+        said.append(token)
+        steps_taken.append(np.array([row[token] for row in rows]))
+    return said, steps_taken
+
+
+def prompts_of(numbers: Sequence[Sequence[int]]) -> tuple[Sequence[int], ...]:
+    return tuple([n % VOCABULARY for n in row] for row in numbers)
+
+
+def shares(raw: Sequence[float]) -> tuple[float, ...]:
+    whole = np.exp(raw) / np.exp(raw).sum()
+    return tuple(float(share) for share in whole)
+
+
+ROW = st.lists(st.integers(0, 10_000), min_size=1, max_size=20)
+STREAMS = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(st.lists(ROW, min_size=n, max_size=n), st.lists(st.floats(-2, 2), min_size=n, max_size=n))
+)
+
+
+@pytest.mark.parametrize("mixture", [False, True], ids=["product", "mixture"])
+@settings(max_examples=12, deadline=None)
+@given(kind=st.sampled_from(sorted(MODELS)), asked=st.lists(STREAMS, min_size=1, max_size=3))
+def test_many_questions_are_decoded_as_the_definition_says(
+    mixture: bool, kind: str, asked: list[tuple[list[list[int]], list[float]]]
+) -> None:
+    model = MODELS[kind]
+    questions = [Streams(prompts_of(rows), shares(raw)) for rows, raw in asked]
+    found = decode(model, questions, max_tokens=5, mixture=mixture)
+    for streams, decoded in zip(questions, found, strict=True):
+        said, log_probs = reference(model, streams, 5, mixture)
+        assert decoded.tokens == said
+        np.testing.assert_allclose(decoded.log_probs, np.array(log_probs).reshape(len(said), -1), atol=1e-8)
+        assert decoded.text == model.decode(said) == "".join(decoded.pieces)
+        assert decoded.input_tokens == sum(map(len, streams.prompts))
+
+
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_all_the_weight_on_one_stream_is_ordinary_greedy_decoding(kind: str) -> None:
+    model = MODELS[kind]
+    prompts = tuple(model.encode(text) for text in TEXTS if text)[:3]
+    ids = torch.tensor([prompts[0]])
+    with torch.inference_mode():
+        ordinary = model.network.generate(
+            ids, max_new_tokens=12, do_sample=False, pad_token_id=0, attention_mask=torch.ones_like(ids)
+        )[0, len(prompts[0]) :].tolist()
+    before = model.tokens_run
+    (found,) = decode(model, [Streams(prompts, (1.0, 0.0, 0.0))], max_tokens=12)
+    assert found.tokens == ordinary
+    assert model.tokens_run - before == len(prompts[0]) + 11  # what has no weight is not run
+    assert all(row[1:] == [None, None] and row[0] is not None for row in found.log_probs)
+    assert set(found.carried) == {0} and not found.complete
+    assert found.agreement == pytest.approx([1.0] * 12)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_half_precision_has_no_nan_for_padded_rows(dtype: object, attention: str) -> None:
+    """A row of one token beside one of sixty: 59 columns that may look at nothing."""
+    made = network("llama", WORDS)
+    made.set_attn_implementation(attention)
+    model = HFCausalModel("half", model=made.to(dtype), tokenizer=WORDS, device="cpu")
+    state = model.start([[5], list(range(60))])
+    for token in (7, 8, 9):
+        assert state.log_probs.dtype == np.float32 and np.isfinite(state.log_probs).all()
+        np.testing.assert_allclose(np.exp(state.log_probs).sum(1), 1, atol=1e-4)
+        state = model.extend(state, [token, token])
+    lonely = model.start([[5]])
+    for token in (7, 8, 9):
+        lonely = model.extend(lonely, [token])
+    np.testing.assert_allclose(state.log_probs[0], lonely.log_probs[0], atol=0.15)
+
+
+def test_the_padding_leaves_nothing_in_the_cache() -> None:
+    state = MODELS["llama"].start([[5], [1, 2, 3, 4]])
+    for layer in state.cache.layers:
+        assert not layer.keys[0, :, :3].any() and not layer.values[0, :, :3].any()
+        assert layer.keys[0, :, 3].any() and layer.keys[1].any()
+
+
+def test_positions_count_from_the_first_token_of_a_row() -> None:
+    """gpt2 adds a vector for each position: a row shifted by its padding would be another one."""
+    model = MODELS["gpt2"]
+    padded = model.start([[7, 8], list(range(40))]).log_probs[0]
+    np.testing.assert_allclose(padded, alone(model, [7, 8]), atol=1e-9)
+    moved = model.network(input_ids=torch.tensor([[7, 8]]), position_ids=torch.tensor([[38, 39]])).logits[0, -1]
+    assert np.abs(moved.detach().log_softmax(-1).numpy() - padded).max() > 1e-3
+
+
+def test_a_cache_grows_by_a_column_a_token_and_rows_that_end_leave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = HFCausalModel("qwen3", model=network("qwen3", WORDS), tokenizer=WORDS, device="cpu")
+    seen: list[tuple[int, int]] = []
+    extend = model.extend
+
+    def noted(state: object, tokens: Sequence[int]) -> object:
+        after = extend(state, tokens)
+        seen.append(tuple(after.cache.layers[0].keys.shape[::2]))
+        return after
+
+    monkeypatch.setattr(model, "extend", noted)
+    short, long = Streams(([1, 2], [3] * 9), (0.5, 0.5)), Streams(([4] * 5,), (1.0,))
+    (first,) = decode(model, [short], max_tokens=3)
+    assert seen == [(2, 10), (2, 11)]
+    # the second question goes on after the first has said its end
+    monkeypatch.setattr(HFCausalModel, "ends", frozenset({first.tokens[1]}))
+    seen.clear()
+    both = decode(model, [short, long], max_tokens=4)
+    assert both[0].tokens == first.tokens[:1] and both[0].complete
+    if len(both[1].tokens) == 4:
+        assert seen == [(3, 10), (1, 7), (1, 8)]  # and the padding that only the first needed is gone
+
+
+def test_scoring_does_not_grow_the_state_that_it_starts_from() -> None:
+    model = MODELS["llama"]
+    state = model.start([[1, 2, 3]])
+    first = model.score([state], [[4, 5, 6]])[0]
+    assert state.cache.get_seq_length() == 3
+    np.testing.assert_array_equal(model.score([state], [[4, 5, 6]])[0], first)
+
+
+def test_in_float32_a_batch_says_what_each_says_alone() -> None:
+    model = HFCausalModel("single", model=network("llama", WORDS).float(), tokenizer=WORDS, device="cpu")
+    draw = np.random.default_rng(2)
+    questions = [
+        Streams(tuple(draw.integers(0, VOCABULARY, n).tolist() for n in (3, 30, 11)), (0.5, 0.3, 0.2)) for _ in range(6)
+    ]
+    together = decode(model, questions, max_tokens=10)
+    assert [one.tokens for one in together] == [decode(model, [q], max_tokens=10)[0].tokens for q in questions]
+
+
+def test_in_half_precision_a_batch_may_differ_where_two_tokens_are_nearly_even() -> None:
+    """What the documentation says of bfloat16: where texts part, the scores of both tokens lie together."""
+    model = HFCausalModel("half", model=network("llama", WORDS).bfloat16(), tokenizer=WORDS, device="cpu")
+    draw = np.random.default_rng(5)
+    questions = [Streams((draw.integers(0, VOCABULARY, 4 + 5 * n).tolist(),), (1.0,)) for n in range(8)]
+    together = decode(model, questions, max_tokens=12)
+    for streams, batched in zip(questions, together, strict=True):
+        (single,) = decode(model, [streams], max_tokens=12)
+        parted = next(
+            (i for i, pair in enumerate(zip(single.tokens, batched.tokens, strict=False)) if len({*pair}) > 1), None
+        )
+        if parted is not None:
+            log_probs = model.start([[*streams.prompts[0], *single.tokens[:parted]]]).log_probs[0]
+            assert abs(log_probs[single.tokens[parted]] - log_probs[batched.tokens[parted]]) < 0.25
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("kind", sorted(MODELS))
+def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
+    there = HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cuda")
+    questions = [Streams(([1, 2, 3], [4] * 9), (0.6, 0.4)), Streams(([5] * 20,), (1.0,))]
+    for options in ({}, {"mixture": True}, {"sampling": Sampling(1.0, 3)}):
+        found, wanted = (decode(model, questions, max_tokens=8, **options) for model in (there, MODELS[kind]))
+        assert [one.tokens for one in found] == [one.tokens for one in wanted]
+
+
+def test_half_a_character_waits_for_its_other_half() -> None:
+    model = MODELS["llama"]
+    halves = model.encode("\u00e9")
+    assert len(halves) == 2  # two bytes, two tokens
+    said = iter([halves[0], halves[1], 0])
+    chosen = HFCausalModel("rule", model=model.network, tokenizer=WORDS, device="cpu")
+    real = chosen.choose
+
+    def told(state: object, blend: object) -> object:
+        choice = real(state, blend)
+        choice.tokens[0] = next(said)
+        return choice
+
+    chosen.choose = told  # type: ignore[method-assign]
+    shown: list[str] = []
+    (found,) = decode(chosen, [Streams(([1],), (1.0,))], max_tokens=2, show=lambda _, piece: shown.append(piece))
+    assert shown == ["\u00e9"] and found.pieces == ["", "\u00e9"] and found.text == "\u00e9"
+
+
+def test_arrays_and_tensors_choose_alike() -> None:
+    from mergewise.models import blending
+    from mergewise.models.causal.choosing import choose
+    from mergewise.protocols import Blend
+
+    logits = np.random.default_rng(3).normal(size=(6, 50)) * 3
+    log_probs = torch.tensor(logits).log_softmax(-1).numpy()
+    rows, weights = [[0, 1, 2], [3], [4, 5]], [[0.2, 0.3, 0.5], [1.0], [0.9, 0.1]]
+    for blend in (
+        Blend(rows, weights),
+        Blend(rows, weights, mixture=True),
+        Blend(rows, weights, temperature=0.8, draws=[0.1, 0.5, 0.93]),
+    ):
+        one, other = blending.choose(log_probs, blend), choose(torch.tensor(logits), blend)
+        assert (one.tokens, one.first) == (other.tokens, other.first)
+        for mine, others in zip(one.log_probs, other.log_probs, strict=True):
+            assert mine == pytest.approx(others)
+        assert one.agreement == pytest.approx(other.agreement)
+        assert [len(row) for row in one.log_probs] == [3, 1, 2]
+
+
+def test_drawn_tokens_are_told_by_their_seed() -> None:
+    questions = [Streams(([1, 2], [3]), (0.5, 0.5))]
+    first, again, other = (
+        decode(MODELS["llama"], questions, max_tokens=8, sampling=Sampling(1.0, seed))[0].tokens for seed in (4, 4, 5)
+    )
+    assert first == again != other

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tests.support import HashEmbedder
+
+from mergewise.errors import ModelError
+from mergewise.models.scores import RememberingReranker
+from mergewise.models.utilities import utilities_of
+from mergewise.protocols import FloatArray
+
+
+class Shares:
+    spec = "shares"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        self.asked += texts
+        return np.array([float(text) for text in texts], np.float32)
+
+
+class Logits(Shares):
+    spec = "logits"
+
+    def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
+        self.asked += texts
+        return np.array([float(text) for text in texts], np.float32)
+
+
+def test_a_cross_encoder_tells_its_logits_and_each_pair_once() -> None:
+    reranker = Logits()
+    predictor = utilities_of(reranker, HashEmbedder())
+    assert predictor.spec == "logits"
+    assert predictor.utilities("q", ["-3.5", "40", "-3.5"]) == [-3.5, 40.0, -3.5]
+    assert predictor.utilities("q", ["40", "2"]) == [40.0, 2.0]
+    assert reranker.asked == ["-3.5", "40", "2"]
+    assert predictor.utilities("q", []) == []
+
+
+def test_shares_are_turned_back_into_logits() -> None:
+    predictor = utilities_of(RememberingReranker(Shares()), None)
+    low, even, high, certain = predictor.utilities("q", ["0.1", "0.5", "0.9", "1"])
+    assert (low, even, high) == pytest.approx((-np.log(9), 0, np.log(9)), abs=1e-5)
+    assert high < certain < 20  # and not infinite
+
+
+def test_what_is_no_number_is_refused() -> None:
+    with pytest.raises(ModelError, match="no number"):
+        utilities_of(Logits(), None).utilities("q", ["nan"])
+
+
+def test_for_want_of_a_reranker() -> None:
+    by_vectors, by_words = utilities_of(None, HashEmbedder()), utilities_of(None, None)
+    texts = ["cats sleep all day", "a stone lies there"]
+    for predictor in (by_vectors, by_words):
+        near, far = predictor.utilities("cats sleep", texts)
+        assert near > far and 0 <= far <= near <= 1.001
+        assert predictor.utilities("cats sleep", []) == []
+    assert "cosines of hash" in by_vectors.spec and by_words.utilities("the", texts) == [0.0, 0.0]
