@@ -34,7 +34,7 @@ log = logging.getLogger("mergewise")
 AT_ONCE = 8  # calls; the adapter of an endpoint may allow fewer
 PATIENCE = 3  # calls that fail for good one after the other
 ROOM = 0.85  # share of the model's window that is planned with: its tokenizer is not the one that counts
-LEAST_OUTPUT = 256  # tokens that any answer may have
+LEAST_OUTPUT = 512  # tokens that any answer may have
 SLACK = 3.0  # an answer may be so much longer than what is expected of it
 
 _NO_REASON = ("duplicate", "cut off")
@@ -134,7 +134,7 @@ def _capacity(source: Source, task: Task[Item], policy: Policy, chat: ChatModel,
     around = sum(count_tokens([message.text for message in task.prompt(one)])) - shown
     each = 1 + SLACK * task.output(one) / max(1, shown)
     room = ROOM * chat.window - around - LEAST_OUTPUT
-    if room < 2 * LEAST_OUTPUT:
+    if room < LEAST_OUTPUT:
         raise UsageError(
             f"{chat.spec} takes {chat.window} tokens at once, too few to write {task.name}",
             "name another model, or say what this one takes: MERGEWISE_WINDOW",
