@@ -342,3 +342,17 @@ def test_calls_run_side_by_side_under_a_limit(monkeypatch: pytest.MonkeyPatch) -
     chat = ScriptedChat(lambda messages: Turn(good(messages), together=3))
     written(chat, source("a"), source("b"))
     assert chat.transcript.most_at_once == 3
+
+
+def test_a_document_of_one_paragraph_is_asked_about_again_in_other_words() -> None:
+    chat = by_attempt(lambda messages: answer([]), good)
+    (one,) = written(chat, source(text=TEXT[:70]))
+    assert one.coverages == (0.0, 1.0) and "attempt 2" in chat.asked[1].text
+
+
+def test_further_attempts_say_what_was_wrong_before() -> None:
+    bad = {"value": "The bridge.", "key": "bridge", "paragraphs": [0]}
+    chat = by_attempt(lambda messages: answer([bad]), good)
+    (one,) = written(chat, source(text=TEXT[:70]))
+    assert one.coverages == (0.0, 1.0) and "could not be used: no question." in chat.asked[1].text
+    assert "could not be used" not in chat.asked[0].text

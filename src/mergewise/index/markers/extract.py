@@ -163,6 +163,8 @@ def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mappin
         about += " The other paragraphs are there to be understood with them."
     if request.again:
         about += f" This is attempt {request.attempt}."
+    if request.rejected:
+        about += f" Markers of earlier answers could not be used: {', '.join(request.rejected)}."
     named = [quoted("title", _blunted(source.title), code)] if source.title.strip() else []
     return turn(rules, [warning(code, "text"), *named, quoted("document", shown, code), about])
 

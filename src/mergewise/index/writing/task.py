@@ -43,8 +43,9 @@ class Source:
 class Request:
     """One call: the segments that are shown, in order, and those of them that something is to be written about.
 
-    `attempt` counts from 1. `again` is set where the same was asked before: the prompt then carries the attempt's number, since
-    neither a cache nor a model at temperature 0 would give another answer otherwise.
+    `attempt` counts from 1. `again` is set where the same may have been asked before: the prompt then carries the attempt's
+    number, since neither a cache nor a model at temperature 0 would give another answer otherwise. `rejected` are the reasons
+    for which records of earlier answers about the document were not taken.
     """
 
     source: Source
@@ -52,6 +53,7 @@ class Request:
     asked: tuple[int, ...]
     attempt: int = 1
     again: bool = False
+    rejected: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

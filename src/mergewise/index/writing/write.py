@@ -34,9 +34,10 @@ log = logging.getLogger("mergewise")
 AT_ONCE = 8  # calls; the adapter of an endpoint may allow fewer
 PATIENCE = 3  # calls that fail for good one after the other
 ROOM = 0.85  # share of the model's window that is planned with: its tokenizer is not the one that counts
-LEAST_OUTPUT = 256  # tokens that any answer may have
+LEAST_OUTPUT = 512  # tokens that any answer may have
 SLACK = 3.0  # an answer may be so much longer than what is expected of it
 
+_NO_REASON = ("duplicate", "cut off")
 LONGEST_REASON = 300  # characters of a failure that are kept
 
 Told = Callable[[float], None]
@@ -133,7 +134,7 @@ def _capacity(source: Source, task: Task[Item], policy: Policy, chat: ChatModel,
     around = sum(count_tokens([message.text for message in task.prompt(one)])) - shown
     each = 1 + SLACK * task.output(one) / max(1, shown)
     room = ROOM * chat.window - around - LEAST_OUTPUT
-    if room < 2 * LEAST_OUTPUT:
+    if room < LEAST_OUTPUT:
         raise UsageError(
             f"{chat.spec} takes {chat.window} tokens at once, too few to write {task.name}",
             "name another model, or say what this one takes: MERGEWISE_WINDOW",
@@ -203,7 +204,9 @@ class _Run(Generic[Item]):
             items = self._united([items, *answers], growing, counted=True)
             if self._is_enough(items, requests[0].source, growing):
                 break
-            requests = self._about_the_rest(items, requests[0].source, attempt + 1)
+            reasons = tuple(sorted(kind for kind, count in growing.rejects.items() if count and kind not in _NO_REASON))
+            rest = self._about_the_rest(items, requests[0].source, attempt + 1)
+            requests = [replace(request, rejected=reasons) for request in rest]
         return items
 
     async def _best(self, requests: Sequence[Request], growing: _Growing[Item]) -> list[Item]:
@@ -241,7 +244,7 @@ class _Run(Generic[Item]):
         left = [segment.number for segment in source.segments if segment.number not in covered]
         size = _capacity(source, self.task, self.policy, self.chat, self.count_tokens)
         ranges = windows([source.tokens(_with_the_one_before([n])) for n in left], size, 0)
-        return [_request(source, left[a:b], attempt) for a, b in ranges]
+        return [_request(source, left[a:b], attempt, again=True) for a, b in ranges]
 
     def _united(
         self, answers: Iterable[Sequence[Item]], growing: _Growing[Item], *, counted: bool = False
