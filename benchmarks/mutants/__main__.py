@@ -1,0 +1,159 @@
+"""The campaign: draw, collect the map, run, and say what came out; goes on where an earlier run stopped."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.mutants import forks, reached, report
+from benchmarks.mutants.sample import Mutant, absent, chosen, mutants
+from benchmarks.mutants.trial import Slot, Verdict
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 4.0  # how much longer a mutant may take that was out of wall-clock time and runs again, alone
+
+
+def main() -> int:
+    options = arguments()
+    forks.preload()
+    until = time.monotonic() + 60 * options.minutes
+    every = mutants(ROOT)
+    sample = chosen(every, options.count, options.seed)
+    for path in sorted(absent()):
+        print(f"left out, its package is not installed: {path}")
+    slots = [Slot(forks.copy_tree(ROOT, options.work / f"copy-{n}" / "tree")) for n in range(options.workers)]
+    collect_map(slots, options, until)
+    known = reached.Reached(options.work / "reached")
+    kept = options.work / f"seed-{options.seed}.jsonl"
+    judge(slots, due(sample, kept, options), known, kept, until, options.allowance)
+    false = control(slots[0], sample, known, options)
+    return say(sample, every, kept, false)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=220, help="mutants of the sample")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=2, help="processes at a time, each with a copy of the sources")
+    parser.add_argument("--minutes", type=float, default=80, help="when to stop; the next run goes on from there")
+    parser.add_argument("--allowance", type=float, default=40, help="seconds of tests that a mutant is worth")
+    parser.add_argument("--file-seconds", type=float, default=60, help="CPU seconds of a test file in the map")
+    parser.add_argument("--again", action="store_true", help="judge the survivors of an earlier run again")
+    parser.add_argument("--room", action="append", help="only these rooms")
+    parser.add_argument("--tests", action="append", default=[], help="only tests below these paths enter the map")
+    parser.add_argument("--controls", type=int, default=5, help="runs without a change, none of which may fail")
+    parser.add_argument("--work", type=Path, default=ROOT / ".mutants")
+    return parser.parse_args()
+
+
+def collect_map(slots: list[Slot], options: argparse.Namespace, until: float) -> None:
+    """Bring the map up to date, a test file a process; what is not reached in time is collected by the next run."""
+    tree, folder = slots[0].tree, options.work / "reached"
+    files = reached.stale(tree, folder, reached.test_files(tree, options.tests))
+    running: dict[str, forks.Fork] = {}
+    while files or running:
+        busy = {run.tree for run in running.values()}
+        for slot in slots:
+            if files and slot.tree not in busy and time.monotonic() < until:
+                file, at = files.pop(0), slot.tree
+                print(f"map: {file}", flush=True)
+                running[file] = forks.fork(
+                    at, lambda at=at, file=file: reached.collect(at, folder, file, options.file_seconds), 1200, 600
+                )
+        running = {file: run for file, run in running.items() if not run.ended()}
+        if time.monotonic() > until:
+            files = []
+        time.sleep(0.05)
+
+
+def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[Mutant]:
+    """The mutants of the sample without a verdict, or with one that is to be given again."""
+    done = report.results(kept)
+    settled = ("caught",) if options.again else ("caught", "survived")
+    rooms = options.room or [mutant.room for mutant in sample]
+    return [m for m in sample if m.room in rooms and done.get(m.name, {}).get("verdict") not in settled]
+
+
+def judge(
+    slots: list[Slot], waiting: list[Mutant], known: reached.Reached, kept: Path, until: float, allowance: float
+) -> None:
+    """Run the mutants on all slots; those out of wall-clock time once more at the end, one at a time."""
+    waiting, alone = list(waiting), []
+    total, begun = len(waiting), 0
+    while waiting or any(slot.mutant for slot in slots):
+        for slot in slots:
+            mutant = slot.mutant
+            verdict = slot.verdict() if mutant else None
+            if mutant and verdict:
+                if verdict.by == "wall-clock time":
+                    alone.append(mutant)
+                record(kept, mutant, verdict)
+            if not slot.mutant and waiting and time.monotonic() < until:
+                begun += 1
+                print(f"{begun}/{total} {waiting[0].name}", flush=True)
+                start(slot, waiting.pop(0), known, kept, allowance)
+        if time.monotonic() > until:
+            waiting = []
+        time.sleep(0.02)
+    for mutant in alone:
+        if time.monotonic() < until:
+            slots[0].start(mutant, tests_of(mutant, known), allowance, PATIENCE)
+            record(kept, mutant, waited(slots[0]))
+
+
+def start(slot: Slot, mutant: Mutant, known: reached.Reached, kept: Path, allowance: float) -> None:
+    """Fork the run of a mutant; one that no test reaches has survived without one."""
+    tests = tests_of(mutant, known)
+    if tests:
+        slot.start(mutant, tests, allowance)
+    else:
+        record(kept, mutant, Verdict("survived", "no test calls it", 0, 0.0))
+
+
+def tests_of(mutant: Mutant, known: reached.Reached) -> list[reached.Test]:
+    return known.concerned(mutant.path, mutant.change.function)
+
+
+def waited(slot: Slot) -> Verdict:
+    while (verdict := slot.verdict()) is None:
+        time.sleep(0.05)
+    return verdict
+
+
+def record(kept: Path, mutant: Mutant, verdict: Verdict) -> None:
+    print(f"    {verdict.verdict} by {verdict.by or verdict.tests} in {verdict.cpu:.1f} s: {mutant.name}", flush=True)
+    place = {"name": mutant.name, "room": mutant.room, "kind": mutant.change.kind, "line": mutant.change.line}
+    report.keep(kept, place | vars(verdict))
+
+
+def control(slot: Slot, sample: list[Mutant], known: reached.Reached, options: argparse.Namespace) -> list[str]:
+    """The tests of some mutants on the sources as they are: what fails there would be no catch."""
+    false = []
+    for mutant in sample[:: max(1, len(sample) // max(1, options.controls))][: options.controls]:
+        if tests := tests_of(mutant, known):
+            slot.start(mutant, tests, options.allowance, changed=False)
+            if (verdict := waited(slot)).verdict == "caught":
+                false.append(f"{verdict.by} fails without a change")
+    return false
+
+
+def say(sample: list[Mutant], every: list[Mutant], kept: Path, false: list[str]) -> int:
+    """The tables, and whether the sample is judged, enough of it caught, and every survivor explained or new."""
+    done = report.results(kept)
+    found = [done[mutant.name] for mutant in sample if mutant.name in done]
+    for column in ("room", "kind"):
+        print("\n".join(["", *report.table(found, column)]))
+    print("\nSurvivors:", *report.survivors(found), sep="\n")
+    for name in report.gone(every):
+        print(f"on the list of survivors, but not in the sources any more: {name}")
+    for line in false:
+        print(line)
+    caught = report.share(found)
+    print(f"\n{len(found)} of {len(sample)} mutants judged, {caught:.3f} caught (at least {report.LEAST_SHARE})")
+    return int(caught < report.LEAST_SHARE or len(found) < len(sample) or bool(false))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,126 @@
+"""A copy of the repository, and pytest run on it in a forked process: nothing is written beside the copy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+MEMORY = 12 << 30  # bytes of address space: a mutant may not take the machine along
+PRELOADED = ("pytest", "hypothesis", "numpy", "pyarrow", "onnxruntime", "tokenizers", "coverage", "rich.console")
+OPTIONS = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", "not slow", "--no-header", "--tb=line"]
+OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before the fork
+
+
+def preload() -> None:
+    """Import what most tests need, once, before processes are forked: threads are started by none of these."""
+    os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    for name in PRELOADED:
+        __import__(name)
+
+
+def copy_tree(root: Path, target: Path) -> Path:
+    """The files that git knows or would add, as they are in the working tree."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        check=True,
+        capture_output=True,
+    )
+    shutil.rmtree(target, ignore_errors=True)
+    for name in listed.stdout.decode().split("\0"):
+        if name and (root / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, target / name)
+    return target
+
+
+@dataclass
+class Fork:
+    """A forked run: a process group of its own, which a limit on wall-clock time or on CPU seconds ends."""
+
+    pid: int
+    tree: Path
+    started: float
+    wall: float
+    out_of_time: bool = False
+    status: int | None = None
+    cpu: float = 0.0
+
+    def ended(self) -> bool:
+        if self.status is None:
+            pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.status, self.cpu = status, usage.ru_utime + usage.ru_stime
+                self._kill()  # what its tests left running
+            elif time.monotonic() - self.started > self.wall:
+                self.out_of_time = True
+                self._kill()
+        return self.status is not None
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    @property
+    def killed(self) -> bool:
+        return self.status is not None and os.WIFSIGNALED(self.status)
+
+    @property
+    def out_of_cpu(self) -> bool:
+        return self.killed and os.WTERMSIG(self.status or 0) == signal.SIGXCPU
+
+
+def fork(tree: Path, work: Callable[[], None], wall: float, cpu: float) -> Fork:
+    """Run `work` in a new process, in the copy at `tree`, within limits; what it prints goes beside the copy."""
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.setpgid(pid, pid)
+        return Fork(pid, tree, time.monotonic(), wall)
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        _enter(tree, cpu)
+        work()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _enter(tree: Path, cpu: float) -> None:
+    output = os.open(tree.parent / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu), int(cpu) + 5))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.chdir(tree)
+    for name in [name for name in sys.modules if name.split(".")[0] in ("mergewise", "tests", "benchmarks")]:
+        del sys.modules[name]
+    sys.path[:0] = [str(tree / "src"), str(tree)]
+    os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
+
+
+def pytest_run(files: list[str], plugin: object, tree: Path, *options: str) -> int:
+    """pytest on some files of the copy, with nothing kept of an earlier run."""
+    import pytest
+
+    for leftover in (tree / ".hypothesis", tree.parent / "tmp"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    return int(pytest.main([*OPTIONS, f"--basetemp={tree.parent / 'tmp'}", *options, *files], plugins=[plugin]))
