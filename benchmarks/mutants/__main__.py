@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from benchmarks.mutants import forks, reached, report
+from benchmarks.mutants.guess import likeliest
 from benchmarks.mutants.sample import Mutant, absent, chosen, mutants
-from benchmarks.mutants.trial import Slot, Verdict
+from benchmarks.mutants.trial import Plan, Slot, Verdict, guessed, planned
 
 ROOT = Path(__file__).parents[2]
+Plans = Callable[[Mutant], Plan]
 PATIENCE = 4.0  # how much longer a mutant may take that was out of wall-clock time and runs again, alone
 
 
@@ -24,11 +28,12 @@ def main() -> int:
     for path in sorted(absent()):
         print(f"left out, its package is not installed: {path}")
     slots = [Slot(forks.copy_tree(ROOT, options.work / f"copy-{n}" / "tree")) for n in range(options.workers)]
-    collect_map(slots, options, until)
-    known = reached.Reached(options.work / "reached")
+    if not options.guess:
+        collect_map(slots, options, until)
+    plans = planner(slots[0].tree, options)
     kept = options.work / f"seed-{options.seed}.jsonl"
-    judge(slots, due(sample, kept, options), known, kept, until, options.allowance)
-    false = control(slots[0], sample, known, options)
+    judge(slots, due(sample, kept, options), plans, kept, until)
+    false = control(slots[0], sample, plans, options.controls)
     return say(sample, every, kept, false)
 
 
@@ -40,9 +45,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=80, help="when to stop; the next run goes on from there")
     parser.add_argument("--allowance", type=float, default=40, help="seconds of tests that a mutant is worth")
     parser.add_argument("--file-seconds", type=float, default=60, help="CPU seconds of a test file in the map")
+    parser.add_argument("--test-seconds", type=float, default=20, help="CPU seconds of a test in the map")
     parser.add_argument("--again", action="store_true", help="judge the survivors of an earlier run again")
     parser.add_argument("--room", action="append", help="only these rooms")
     parser.add_argument("--tests", action="append", default=[], help="only tests below these paths enter the map")
+    parser.add_argument("--guess", type=int, help="no map: all tests of so many files, chosen by names and imports")
     parser.add_argument("--controls", type=int, default=5, help="runs without a change, none of which may fail")
     parser.add_argument("--work", type=Path, default=ROOT / ".mutants")
     return parser.parse_args()
@@ -59,9 +66,8 @@ def collect_map(slots: list[Slot], options: argparse.Namespace, until: float) ->
             if files and slot.tree not in busy and time.monotonic() < until:
                 file, at = files.pop(0), slot.tree
                 print(f"map: {file}", flush=True)
-                running[file] = forks.fork(
-                    at, lambda at=at, file=file: reached.collect(at, folder, file, options.file_seconds), 1200, 600
-                )
+                limits = options.file_seconds, options.test_seconds
+                running[file] = forks.fork(at, partial(reached.collect, at, folder, file, *limits), 1200, 600)
         running = {file: run for file, run in running.items() if not run.ended()}
         if time.monotonic() > until:
             files = []
@@ -76,12 +82,9 @@ def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[M
     return [m for m in sample if m.room in rooms and done.get(m.name, {}).get("verdict") not in settled]
 
 
-def judge(
-    slots: list[Slot], waiting: list[Mutant], known: reached.Reached, kept: Path, until: float, allowance: float
-) -> None:
+def judge(slots: list[Slot], waiting: list[Mutant], plans: Plans, kept: Path, until: float) -> None:
     """Run the mutants on all slots; those out of wall-clock time once more at the end, one at a time."""
     waiting, alone = list(waiting), []
-    total, begun = len(waiting), 0
     while waiting or any(slot.mutant for slot in slots):
         for slot in slots:
             mutant = slot.mutant
@@ -91,29 +94,37 @@ def judge(
                     alone.append(mutant)
                 record(kept, mutant, verdict)
             if not slot.mutant and waiting and time.monotonic() < until:
-                begun += 1
-                print(f"{begun}/{total} {waiting[0].name}", flush=True)
-                start(slot, waiting.pop(0), known, kept, allowance)
+                start(slot, waiting.pop(0), plans, kept)
         if time.monotonic() > until:
             waiting = []
         time.sleep(0.02)
     for mutant in alone:
         if time.monotonic() < until:
-            slots[0].start(mutant, tests_of(mutant, known), allowance, PATIENCE)
+            slots[0].start(mutant, plans(mutant), PATIENCE)
             record(kept, mutant, waited(slots[0]))
 
 
-def start(slot: Slot, mutant: Mutant, known: reached.Reached, kept: Path, allowance: float) -> None:
+def start(slot: Slot, mutant: Mutant, plans: Plans, kept: Path) -> None:
     """Fork the run of a mutant; one that no test reaches has survived without one."""
-    tests = tests_of(mutant, known)
-    if tests:
-        slot.start(mutant, tests, allowance)
+    plan = plans(mutant)
+    if plan.batches:
+        slot.start(mutant, plan)
     else:
         record(kept, mutant, Verdict("survived", "no test calls it", 0, 0.0))
 
 
-def tests_of(mutant: Mutant, known: reached.Reached) -> list[reached.Test]:
-    return known.concerned(mutant.path, mutant.change.function)
+def planner(tree: Path, options: argparse.Namespace) -> Plans:
+    """From a mutant to its tests: by the map, or by names and imports where a quick run is asked for."""
+    if options.guess:
+        files = reached.test_files(tree, options.tests)
+
+        def guess(mutant: Mutant) -> Plan:
+            nearest = likeliest(tree, mutant.path, mutant.change.function, files, options.guess)
+            return guessed(nearest, options.allowance, options.test_seconds)
+
+        return guess
+    known = reached.Reached(options.work / "reached")
+    return lambda mutant: planned(known.concerned(mutant.path, mutant.change.function), options.allowance)
 
 
 def waited(slot: Slot) -> Verdict:
@@ -128,12 +139,12 @@ def record(kept: Path, mutant: Mutant, verdict: Verdict) -> None:
     report.keep(kept, place | vars(verdict))
 
 
-def control(slot: Slot, sample: list[Mutant], known: reached.Reached, options: argparse.Namespace) -> list[str]:
+def control(slot: Slot, sample: list[Mutant], plans: Plans, runs: int) -> list[str]:
     """The tests of some mutants on the sources as they are: what fails there would be no catch."""
     false = []
-    for mutant in sample[:: max(1, len(sample) // max(1, options.controls))][: options.controls]:
-        if tests := tests_of(mutant, known):
-            slot.start(mutant, tests, options.allowance, changed=False)
+    for mutant in sample[:: max(1, len(sample) // max(1, runs))][:runs]:
+        if (plan := plans(mutant)).batches:
+            slot.start(mutant, plan, changed=False)
             if (verdict := waited(slot)).verdict == "caught":
                 false.append(f"{verdict.by} fails without a change")
     return false

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import resource
 import shutil
@@ -16,7 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MEMORY = 12 << 30  # bytes of address space: a mutant may not take the machine along
-PRELOADED = ("pytest", "hypothesis", "numpy", "pyarrow", "onnxruntime", "tokenizers", "coverage", "rich.console")
+TOO_SLOW = "too slow to be run for every mutant"
+# what takes longest to import and starts no threads; lancedb itself starts one, but most of its time is lance_namespace
+PRELOADED = (
+    "pytest", "hypothesis", "coverage", "numpy", "pyarrow.dataset", "lance_namespace", "onnxruntime", "tokenizers",
+    "openai", "httpx2", "openpyxl", "docx", "pptx", "docutils.core", "lxml.html", "markdown_it", "typer", "rich.markdown",
+)  # fmt: skip
 OPTIONS = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", "not slow", "--no-header", "--tb=line"]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before the fork
 
@@ -25,7 +31,8 @@ def preload() -> None:
     """Import what most tests need, once, before processes are forked: threads are started by none of these."""
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
     for name in PRELOADED:
-        __import__(name)
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 def copy_tree(root: Path, target: Path) -> Path:
@@ -124,3 +131,16 @@ def pytest_run(files: list[str], plugin: object, tree: Path, *options: str) -> i
     for leftover in (tree / ".hypothesis", tree.parent / "tmp"):
         shutil.rmtree(leftover, ignore_errors=True)
     return int(pytest.main([*OPTIONS, f"--basetemp={tree.parent / 'tmp'}", *options, *files], plugins=[plugin]))
+
+
+def limit_test(seconds: float) -> None:
+    """Give up the test that runs now after so many CPU seconds, as skipped; 0 takes the limit away."""
+    signal.signal(signal.SIGVTALRM, _give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+
+
+def _give_up(*_: object) -> None:
+    """Hypothesis does not search on when a test skips itself."""
+    import pytest
+
+    raise pytest.skip.Exception(TOO_SLOW)

@@ -1,7 +1,7 @@
 """Which tests call which function of the sources: collected once, a test file a process, and kept on disk.
 
-A piece of the map is collected again when its test file changes. Tests that do not pass are left out, and so is what a
-file has not done when its time is used up.
+A piece of the map is collected again when its test file changes. Tests that do not pass are left out, and so are those
+that take longer than a test may, and what a file has not done when its time is used up.
 """
 
 from __future__ import annotations
@@ -40,14 +40,15 @@ class Test:
 class Observer:
     """A pytest plugin: the context of the coverage is the test that runs, and each test's time is noted."""
 
-    def __init__(self, coverage: Any, seconds: float) -> None:
-        self.coverage, self.until = coverage, time.process_time() + seconds
+    def __init__(self, coverage: Any, seconds: float, test_seconds: float) -> None:
+        self.coverage, self.until, self.test_seconds = coverage, time.process_time() + seconds, test_seconds
         self.times: dict[str, tuple[float, float]] = {}
         self.not_passed: set[str] = set()
         self.sharing: set[str] = set()
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._started = (time.process_time(), time.monotonic())
+        forks.limit_test(self.test_seconds)
 
     def pytest_runtest_setup(self, item: Any) -> None:
         """What a fixture of a whole module does is done once: it counts for every test that uses such a fixture."""
@@ -66,6 +67,7 @@ class Observer:
             self.not_passed.add(report.nodeid)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        forks.limit_test(0)
         self.times[nodeid] = (time.process_time() - self._started[0], time.monotonic() - self._started[1])
 
     def pytest_runtest_protocol(self, item: Any) -> None:
@@ -119,13 +121,13 @@ def _digest(file: Path) -> str:
     return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
-def collect(tree: Path, folder: Path, file: str, seconds: float) -> None:
+def collect(tree: Path, folder: Path, file: str, seconds: float, test_seconds: float) -> None:
     """Run one test file under coverage, in the forked process, and write its piece of the map."""
     import coverage
 
     folder.mkdir(parents=True, exist_ok=True)
     watching = coverage.Coverage(data_file=None, include=[f"{tree / SOURCE}/*"], config_file=False)
-    observer = Observer(watching, seconds)
+    observer = Observer(watching, seconds, test_seconds)
     watching.start()
     forks.pytest_run([file], observer, tree)
     watching.stop()

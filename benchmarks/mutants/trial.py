@@ -7,7 +7,11 @@ loop) are a catch. A limit on wall-clock time is none: such a mutant runs again,
 from __future__ import annotations
 
 import json
+import math
+import time
+from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,25 +35,32 @@ class Verdict:
     cpu: float
 
 
-@dataclass
-class Chosen:
-    """A pytest plugin: only the chosen tests of a file run, and the first that fails is noted."""
+@dataclass(frozen=True)
+class Plan:
+    """Test files in batches; which of their tests (all, where no name is given); the time they take together."""
 
-    names: set[str]
-    failed: list[str] = field(default_factory=list)
-    run: int = 0
+    batches: list[list[str]]
+    names: frozenset[str] = frozenset()
+    cpu: float = 0.0
+    wall: float = 0.0
+    allowance: float = math.inf  # CPU seconds after which no further test begins
+    test_seconds: float = 0.0  # CPU seconds after which a test is given up, if any
 
-    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        items[:] = [item for item in items if item.nodeid in self.names]
 
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        self.run += report.when == "call"
-        if report.failed:
-            self.failed.append(report.nodeid)
+def planned(tests: list[Test], allowance: float) -> Plan:
+    """The quickest tests that fit the allowance together, in two batches."""
+    chosen = affordable(tests, allowance)
+    names = frozenset(test.name for test in chosen)
+    return Plan(batches(chosen), names, sum(test.cpu for test in chosen), sum(test.wall for test in chosen))
+
+
+def guessed(files: list[str], allowance: float, test_seconds: float) -> Plan:
+    """All tests of some files, as far as the allowance goes; the two nearest files first."""
+    found = [batch for batch in (files[:2], files[2:]) if batch]
+    return Plan(found, cpu=allowance, wall=allowance, allowance=allowance, test_seconds=test_seconds)
 
 
 def affordable(tests: list[Test], allowance: float) -> list[Test]:
-    """The quickest tests that fit the allowance together, at least one."""
     taken: list[Test] = []
     spent = 0.0
     for test in tests:
@@ -60,19 +71,43 @@ def affordable(tests: list[Test], allowance: float) -> list[Test]:
     return taken
 
 
-def batches(tests: list[Test]) -> list[list[Test]]:
-    """The files in which the first tests take little, and then the rest: a batch collects its files only once."""
-    files: dict[str, list[Test]] = {}
+def batches(tests: list[Test]) -> list[list[str]]:
+    """The files in which the chosen tests take little, and then the rest: a batch collects its files only once."""
+    costs: Counter[str] = Counter()
     for test in tests:
-        files.setdefault(test.file, []).append(test)
-    costs = {name: sum(test.cpu for test in inside) for name, inside in files.items()}
-    first: list[Test] = []
-    for name in sorted(files, key=costs.__getitem__):
-        if first and sum(test.cpu for test in first) + costs[name] > FIRST:
-            break
-        first += files.pop(name)
-    rest = [test for inside in files.values() for test in inside]
-    return [batch for batch in (first, rest) if batch]
+        costs[test.file] += test.cpu
+    files = sorted(costs, key=costs.__getitem__)
+    spent = list(accumulate(costs[file] for file in files))
+    first = max(1, sum(seconds <= FIRST for seconds in spent))
+    return [batch for batch in (files[:first], files[first:]) if batch]
+
+
+@dataclass
+class Chosen:
+    """A pytest plugin: the tests of a plan run, and the first that fails is noted."""
+
+    plan: Plan
+    failed: list[str] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
+    run: int = 0
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        if time.process_time() > self.plan.allowance:
+            item.session.shouldstop = "the mutant's time is used up"
+        forks.limit_test(self.plan.test_seconds)
+
+    def pytest_runtest_logfinish(self) -> None:
+        forks.limit_test(0)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.run += report.when == "call"
+        if report.failed:
+            self.failed.append(report.nodeid)
+        if report.skipped and forks.TOO_SLOW in str(report.longrepr):
+            self.given_up.append(report.nodeid)
 
 
 class Slot:
@@ -81,20 +116,16 @@ class Slot:
     def __init__(self, tree: Path) -> None:
         self.tree = tree
         self.mutant: Mutant | None = None
-        self.tests: list[Test] = []
 
-    def start(
-        self, mutant: Mutant, tests: list[Test], allowance: float, patience: float = 1.0, changed: bool = True
-    ) -> None:
+    def start(self, mutant: Mutant, plan: Plan, patience: float = 1.0, changed: bool = True) -> None:
         """Put the change in place and fork the run; without `changed` the same tests meet the sources as they are."""
-        self.mutant, self.tests = mutant, affordable(tests, allowance)
+        self.mutant, self.plan = mutant, plan
         self._outcome.unlink(missing_ok=True)
         self.file = self.tree / SOURCE / mutant.path
         self.source = self.file.read_bytes()
         if changed:
             self._put(mutant.change.applied(self.source.decode()).encode())
-        cpu, wall = (sum(getattr(test, name) for test in self.tests) for name in ("cpu", "wall"))
-        limits = {"cpu": CPU[0] + CPU[1] * cpu, "wall": (WALL[0] + WALL[1] * wall) * patience}
+        limits = {"cpu": CPU[0] + CPU[1] * plan.cpu, "wall": (WALL[0] + WALL[1] * plan.wall) * patience}
         self.run = forks.fork(self.tree, self._work, **limits)
 
     def verdict(self) -> Verdict | None:
@@ -104,12 +135,12 @@ class Slot:
         self._put(self.source)
         self.mutant = None
         if self.run.out_of_time:
-            return Verdict("unclear", "wall-clock time", len(self.tests), self.run.cpu)
+            return Verdict("unclear", "wall-clock time", len(self.plan.names), self.run.cpu)
         if self.run.out_of_cpu:
-            return Verdict("caught", "CPU time", len(self.tests), self.run.cpu)
+            return Verdict("caught", "CPU time", len(self.plan.names), self.run.cpu)
         if not self._outcome.exists():
             verdict = "caught" if self.run.killed else "unclear"
-            return Verdict(verdict, "the process died", len(self.tests), self.run.cpu)
+            return Verdict(verdict, "the process died", len(self.plan.names), self.run.cpu)
         known = json.loads(self._outcome.read_text(encoding="utf-8"))
         return Verdict(known["verdict"], known["by"], known["tests"], self.run.cpu)
 
@@ -124,14 +155,15 @@ class Slot:
             compiled.unlink()
 
     def _work(self) -> None:
-        chosen, verdict, by = Chosen({test.name for test in self.tests}), "survived", ""
-        for batch in batches(self.tests):
-            files = list(dict.fromkeys(test.file for test in batch))
+        chosen, verdict, by = Chosen(self.plan), "survived", ""
+        for files in self.plan.batches:
             code = forks.pytest_run(files, chosen, self.tree, "-x")
-            if code in CAUGHT_CODES:
+            if code in CAUGHT_CODES and (chosen.failed or code != 2 or time.process_time() < self.plan.allowance):
                 verdict, by = "caught", chosen.failed[0] if chosen.failed else CAUGHT_CODES[code]
                 break
-            if code not in (0, 5):
+            if code not in (0, 2, 5):
                 verdict, by = "unclear", f"pytest ended with {code}"
                 break
+        if verdict == "survived" and chosen.given_up:
+            by = "given up: " + " ".join(chosen.given_up)
         self._outcome.write_text(json.dumps({"verdict": verdict, "by": by, "tests": chosen.run}), encoding="utf-8")
