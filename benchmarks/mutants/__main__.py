@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 import time
 from collections.abc import Callable
@@ -79,7 +80,9 @@ def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[M
     done = report.results(kept)
     settled = ("caught",) if options.again else ("caught", "survived")
     rooms = options.room or [mutant.room for mutant in sample]
-    return [m for m in sample if m.room in rooms and done.get(m.name, {}).get("verdict") not in settled]
+    left = [m for m in sample if m.room in rooms and done.get(m.name, {}).get("verdict") not in settled]
+    random.Random(options.seed).shuffle(left)  # a run that is cut short has seen something of every room
+    return left
 
 
 def judge(slots: list[Slot], waiting: list[Mutant], plans: Plans, kept: Path, until: float) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import os
 import resource
@@ -23,16 +24,29 @@ PRELOADED = (
     "pytest", "hypothesis", "coverage", "numpy", "pyarrow.dataset", "lance_namespace", "onnxruntime", "tokenizers",
     "openai", "httpx2", "openpyxl", "docx", "pptx", "docutils.core", "lxml.html", "markdown_it", "typer", "rich.markdown",
 )  # fmt: skip
-OPTIONS = ["-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "-m", "not slow", "--no-header", "--tb=line"]
+OPTIONS = [
+    "-q",
+    "-p",
+    "hypothesispytest",
+    "-p",
+    "no:cacheprovider",
+    "--hypothesis-seed=0",
+    "-m",
+    "not slow",
+    "--no-header",
+    "--tb=line",
+]
 OPTIONS += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # plugins are imported before the fork
 
 
 def preload() -> None:
     """Import what most tests need, once, before processes are forked: threads are started by none of these."""
     os.environ.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # other plugins cost seconds a run
     for name in PRELOADED:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    gc.freeze()  # the collector need not walk all this in every fork
 
 
 def copy_tree(root: Path, target: Path) -> Path:

@@ -9,15 +9,19 @@ from pathlib import Path
 
 def likeliest(tree: Path, path: str, function: str, files: Iterable[str], most: int) -> list[str]:
     """The test files that look nearest to a source file: they import it, mirror its place, or name its function."""
-    parts = path.removesuffix(".py").removesuffix("/__init__").split("/")
+    parts = path.removesuffix(".py").removesuffix("__init__").strip("/").split("/")
     scores = {file: _nearness((tree / file).read_text(encoding="utf-8"), file, parts, function) for file in files}
-    nearest = sorted((file for file in scores if scores[file] > 0), key=lambda file: (-scores[file], file))
+    nearest = sorted(
+        (file for file in scores if scores[file] > 0), key=lambda file: (-scores[file], file.count("/"), file)
+    )
     return nearest[:most]
 
 
 def _nearness(text: str, file: str, parts: list[str], function: str) -> float:
     package, name = ".".join(["mergewise", *parts[:-1]]), re.escape(parts[-1])
     score = 0.0
+    if not parts[-1]:  # the package itself
+        return float(bool(re.search(r"^import mergewise|^from mergewise import", text, re.M)))
     if re.search(
         rf"(from|import) {re.escape(package)}\.{name}\b|from {re.escape(package)} import [^\n]*\b{name}\b", text
     ):

@@ -92,7 +92,8 @@ class Chosen:
     run: int = 0
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
+        chosen = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
+        items[:] = chosen if self.plan.names else sorted(chosen, key=_searches)
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         if time.process_time() > self.plan.allowance:
@@ -108,6 +109,11 @@ class Chosen:
             self.failed.append(report.nodeid)
         if report.skipped and forks.TOO_SLOW in str(report.longrepr):
             self.given_up.append(report.nodeid)
+
+
+def _searches(item: Any) -> bool:
+    """Whether Hypothesis looks for examples, which takes longer than what is written down."""
+    return hasattr(getattr(item, "obj", None), "hypothesis")
 
 
 class Slot:
