@@ -8,6 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import mergewise as mw
 from mergewise.types import Span
 
@@ -63,6 +65,12 @@ def test_dir_and_help_show_the_way_in() -> None:
     text = pydoc.render_doc(mw, renderer=pydoc.plaintext)
     for shown in ("    class Index(", "    open(path", "with mw.open(", "aask(self, question", "Raises UsageError"):
         assert shown in text, shown
+
+
+def test_the_package_has_no_other_names() -> None:
+    assert mw.open is not None and mw.Index.__module__ == "mergewise.engine"
+    with pytest.raises(AttributeError, match="'opened'"):
+        _ = mw.opened  # type: ignore[attr-defined]
 
 
 def test_every_public_function_says_what_it_raises() -> None:

@@ -100,7 +100,7 @@ def judge(slots: list[Slot], waiting: list[Mutant], plans: Plans, kept: Path, un
                 start(slot, waiting.pop(0), plans, kept)
         if time.monotonic() > until:
             waiting = []
-        time.sleep(0.02)
+        time.sleep(0.1)
     for mutant in alone:
         if time.monotonic() < until:
             slots[0].start(mutant, plans(mutant), PATIENCE)

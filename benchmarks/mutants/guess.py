@@ -14,7 +14,7 @@ def likeliest(tree: Path, path: str, function: str, files: Iterable[str], most: 
     nearest = sorted(
         (file for file in scores if scores[file] > 0), key=lambda file: (-scores[file], file.count("/"), file)
     )
-    return nearest[:most]
+    return (nearest or sorted(file for file in scores if file.count("/") == 1))[:most]
 
 
 def _nearness(text: str, file: str, parts: list[str], function: str) -> float:

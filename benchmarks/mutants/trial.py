@@ -91,6 +91,14 @@ class Chosen:
     given_up: list[str] = field(default_factory=list)
     run: int = 0
 
+    def pytest_collection(self) -> None:
+        """A failure is enough: Hypothesis need not look for a smaller one, nor remember it."""
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", settings(), phases=phases, database=None)
+        settings.load_profile("mutants")
+
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
         chosen = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
         items[:] = chosen if self.plan.names else sorted(chosen, key=_searches)

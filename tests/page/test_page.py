@@ -144,6 +144,17 @@ def test_surroundings_that_would_go_on_say_so() -> None:
     assert [element.text for element in page.all("span", "around")] == ["Before. ", " After."]
 
 
+def test_what_lies_between_two_parts_of_a_passage_is_a_gap_unless_it_is_shown() -> None:
+    far = Document("d", f"First. {'word ' * 400}Last.")
+    page = Page(context_page(context([passage(far, "First.", "Last.")]), document=lambda doc_id: far))
+    assert [element.text for element in page.all("span", "gap")] == ["\n…\n"]
+    near = Document("d", "First. Between. Last.")
+    page = Page(context_page(context([passage(near, "First.", "Last.")]), document=lambda doc_id: near))
+    assert page.all("span", "gap") == [] and [element.text for element in page.all("span", "around")] == [" Between. "]
+    page = Page(context_page(context([passage(near, "First.", "Last.")])))  # nothing is known of what lies between
+    assert len(page.all("span", "gap")) == 1
+
+
 def test_a_bar_of_a_comparison_shows_which_passages_stand_alone() -> None:
     left = context([passage(CATS, "Cats sleep a lot."), passage(CATS, "Cats eat Kibble.")])
     page = Page(comparison_page([(left, None), (context([passage(CATS, "Cats eat Kibble.")]), None)]))
