@@ -58,6 +58,12 @@ def test_an_index_that_is_broken_has_a_repr(tmp_path: Path) -> None:
     assert repr(index) == f"Index({str(tmp_path / 'index')!r}, NotAnIndex)"
 
 
+def test_a_text_of_sixty_characters_is_shown_whole() -> None:
+    assert repr(mw.Document("d", "text", title="i" * 60)).count("i" * 60) == 1
+    cut = repr(mw.Document("d", "text", title="i" * 61))
+    assert "i" * 59 + "…" in cut and "i" * 60 not in cut
+
+
 def test_dir_and_help_show_the_way_in() -> None:
     code = "import sys, mergewise; names = dir(mergewise); assert 'lancedb' not in sys.modules; print(*names)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

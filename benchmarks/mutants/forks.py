@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import gc
 import importlib
 import os
@@ -50,19 +51,26 @@ def preload() -> None:
 
 
 def copy_tree(root: Path, target: Path) -> Path:
-    """The files that git knows or would add, as they are in the working tree."""
+    """The files that git knows or would add, as they are in the working tree; what was compiled of them stays."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,
         check=True,
         capture_output=True,
     )
-    shutil.rmtree(target, ignore_errors=True)
-    for name in listed.stdout.decode().split("\0"):
-        if name and (root / name).is_file():
+    names = {name for name in listed.stdout.decode().split("\0") if name and (root / name).is_file()}
+    for file in target.rglob("*"):
+        if file.is_file() and "__pycache__" not in file.parts and file.relative_to(target).as_posix() not in names:
+            file.unlink()
+    for name in names:
+        if not _same(root / name, target / name):
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(root / name, target / name)
     return target
+
+
+def _same(one: Path, other: Path) -> bool:
+    return other.is_file() and filecmp.cmp(one, other)  # by size and time, where these agree
 
 
 @dataclass

@@ -85,6 +85,11 @@ def test_elements_hold_any_text_and_attributes_any_value(inner: str, value: str)
     assert found.attributes.keys() == {"title"}
 
 
+def test_attributes_that_say_no_are_left_out() -> None:
+    assert tag("a", "x", hidden=False, href=None) == "<a>x</a>"
+    assert tag("a", "x", hidden=True, class_="", data_number=0) == '<a hidden class="" data-number="0">x</a>'
+
+
 def test_directions_of_writing_end_where_a_document_ends() -> None:
     """A text may be written from right to left, and may forget to end that; what stands around it does not turn."""
     page = Page(answer_page(everywhere("‮ reversed")[0]))
@@ -245,7 +250,9 @@ def test_a_comparison_marks_what_only_one_has() -> None:
     assert [e.text for e in page.all("mark", "only")] == ["only here", alone, "It was made in London."]
     heads = [e.text for e in page.all("h2")][:2]
     assert heads == ["weave", "topk"]
-    assert "1 passage · 12 ms · 6 tokens only here" in page.all("section", "column")[0].text
+    columns = page.all("section", "column")
+    assert "1 passage · 12 ms · 6 tokens only here" in columns[0].text
+    assert [column.attributes["aria-labelledby"] for column in columns] == [e.attributes["id"] for e in page.all("h2")][:2]
 
 
 def test_a_page_of_nothing() -> None:
