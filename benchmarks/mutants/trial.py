@@ -90,6 +90,7 @@ class Chosen:
     failed: list[str] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
     run: int = 0
+    until: float = math.inf
 
     def pytest_collection(self) -> None:
         """A failure is enough: Hypothesis need not look for a smaller one, nor remember it."""
@@ -104,7 +105,9 @@ class Chosen:
         items[:] = chosen if self.plan.names else sorted(chosen, key=_searches)
 
     def pytest_runtest_protocol(self, item: Any) -> None:
-        if time.process_time() > self.plan.allowance:
+        if math.isinf(self.until):
+            self.until = time.process_time() + self.plan.allowance  # collecting is not counted
+        if time.process_time() > self.until:
             item.session.shouldstop = "the mutant's time is used up"
         forks.limit_test(self.plan.test_seconds)
 
@@ -172,7 +175,7 @@ class Slot:
         chosen, verdict, by = Chosen(self.plan), "survived", ""
         for files in self.plan.batches:
             code = forks.pytest_run(files, chosen, self.tree, "-x")
-            if code in CAUGHT_CODES and (chosen.failed or code != 2 or time.process_time() < self.plan.allowance):
+            if code in CAUGHT_CODES and (chosen.failed or code != 2 or time.process_time() < chosen.until):
                 verdict, by = "caught", chosen.failed[0] if chosen.failed else CAUGHT_CODES[code]
                 break
             if code not in (0, 2, 5):
