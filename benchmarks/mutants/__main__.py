@@ -47,7 +47,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--allowance", type=float, default=40, help="seconds of tests that a mutant is worth")
     parser.add_argument("--file-seconds", type=float, default=60, help="CPU seconds of a test file in the map")
     parser.add_argument("--test-seconds", type=float, default=20, help="CPU seconds of a test in the map")
-    parser.add_argument("--again", action="store_true", help="judge the survivors of an earlier run again")
+    parser.add_argument("--again", action="store_true", help="judge survivors that have no reason yet again")
     parser.add_argument("--room", action="append", help="only these rooms")
     parser.add_argument("--tests", action="append", default=[], help="only tests below these paths enter the map")
     parser.add_argument("--guess", type=int, help="no map: all tests of so many files, chosen by names and imports")
@@ -76,11 +76,15 @@ def collect_map(slots: list[Slot], options: argparse.Namespace, until: float) ->
 
 
 def due(sample: list[Mutant], kept: Path, options: argparse.Namespace) -> list[Mutant]:
-    """The mutants of the sample without a verdict, or with one that is to be given again."""
+    """The mutants of the sample without a verdict, or survivors that nobody has given a reason for."""
     done = report.results(kept)
-    settled = ("caught",) if options.again else ("caught", "survived")
+    judged = report.reasons()
     rooms = options.room or [mutant.room for mutant in sample]
-    left = [m for m in sample if m.room in rooms and done.get(m.name, {}).get("verdict") not in settled]
+    if options.again:
+        left = [m for m in sample if done.get(m.name, {}).get("verdict") == "survived" and m.name not in judged]
+    else:
+        left = [m for m in sample if done.get(m.name, {}).get("verdict") not in ("caught", "survived")]
+    left = [mutant for mutant in left if mutant.room in rooms]
     random.Random(options.seed).shuffle(left)  # a run that is cut short has seen something of every room
     return left
 

@@ -255,6 +255,15 @@ def test_a_comparison_marks_what_only_one_has() -> None:
     assert [column.attributes["aria-labelledby"] for column in columns] == [e.attributes["id"] for e in page.all("h2")][:2]
 
 
+def test_a_passage_of_a_comparison_says_that_it_goes_on_only_where_it_does() -> None:
+    told = "The passage goes on."
+    whole = context([passage(CATS, "Cats sleep a lot.")])
+    assert told not in comparison_page([(whole, None)], document=lookup, count_tokens=words)
+    long = Document("d", "word " * 200_000)
+    page = comparison_page([(context([passage(long, long.text)]), None)], document=lambda doc_id: long)
+    assert told in page and len(page) < LIMIT
+
+
 def test_a_page_of_nothing() -> None:
     nothing = Answer("Why?", "Nothing relevant was found.", (), context([], tokens=0, question="Why?"), found=False)
     page = Page(answer_page(nothing))
