@@ -32,7 +32,7 @@ def main() -> int:
     if not options.guess:
         collect_map(slots, options, until)
     plans = planner(slots[0].tree, options)
-    kept = options.work / f"seed-{options.seed}.jsonl"
+    kept = options.work / f"seed-{options.seed}{'-guessed' if options.guess else ''}.jsonl"
     judge(slots, due(sample, kept, options), plans, kept, until)
     false = control(slots[0], sample, plans, options.controls)
     return say(sample, every, kept, false)
