@@ -105,6 +105,12 @@ def test_errors_come_through(open_with: Callable[..., mw.Index]) -> None:
         next(index.ask_stream("q", mode="quick"))
 
 
+def test_an_awaited_twin_gives_what_the_method_gives() -> None:
+    for awaited, method in ((mw.Index.aask, mw.Index.ask), (mw.Index.acontext, mw.Index.context)):
+        given = inspect.signature(method).return_annotation
+        assert inspect.signature(awaited).return_annotation == given is not None
+
+
 def test_twins_have_the_parameters_of_the_method() -> None:
     def parameters(method: object) -> list[str]:
         return list(inspect.signature(method).parameters)  # type: ignore[arg-type]

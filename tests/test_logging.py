@@ -37,7 +37,8 @@ def test_the_steps_are_told_and_no_text(tmp_path: Path, caplog: pytest.LogCaptur
         assert step in told
     assert "cats" not in told and "fish" not in told
     more = messages(caplog, logging.DEBUG)
-    assert "asked 'What do cats eat?'" in more and "rows by text" in more and "broken.pdf was not read" in more
+    assert "asked 'What do cats eat?'" in more and "broken.pdf was not read" in more
+    assert "searched: 1 rows by text, 0 by vectors" in more
     assert "Cats eat fish" not in more
 
 

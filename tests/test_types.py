@@ -8,6 +8,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 import mergewise as mw
 from mergewise.types import Span
 
@@ -56,6 +58,12 @@ def test_an_index_that_is_broken_has_a_repr(tmp_path: Path) -> None:
     assert repr(index) == f"Index({str(tmp_path / 'index')!r}, NotAnIndex)"
 
 
+def test_a_text_of_sixty_characters_is_shown_whole() -> None:
+    assert repr(mw.Document("d", "text", title="i" * 60)).count("i" * 60) == 1
+    cut = repr(mw.Document("d", "text", title="i" * 61))
+    assert "i" * 59 + "…" in cut and "i" * 60 not in cut
+
+
 def test_dir_and_help_show_the_way_in() -> None:
     code = "import sys, mergewise; names = dir(mergewise); assert 'lancedb' not in sys.modules; print(*names)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -63,6 +71,12 @@ def test_dir_and_help_show_the_way_in() -> None:
     text = pydoc.render_doc(mw, renderer=pydoc.plaintext)
     for shown in ("    class Index(", "    open(path", "with mw.open(", "aask(self, question", "Raises UsageError"):
         assert shown in text, shown
+
+
+def test_the_package_has_no_other_names() -> None:
+    assert mw.open is not None and mw.Index.__module__ == "mergewise.engine"
+    with pytest.raises(AttributeError, match="'opened'"):
+        _ = mw.opened  # type: ignore[attr-defined]
 
 
 def test_every_public_function_says_what_it_raises() -> None:

@@ -29,7 +29,7 @@ def test_the_view_is_built_shown_and_searched(tmp_path: Path) -> None:
     run("index", str(tmp_path / "a.md"), "--index", index, "--embedder", "none")
     with pytest.raises(UsageError, match="--views leaf,slice"):
         run("context", "Which tower?", "--index", index, "--strategy", "macrag")
-    run("index", str(tmp_path / "a.md"), "--index", index, "--views", "leaf,slice")
+    run("index", str(tmp_path / "a.md"), "--index", index, "--views", "leaf, slice")
     views = json.loads(run("info", "--index", index, "--json"))["views"]
     assert views["chunk"] >= 2 and views["slice"] > views["chunk"]
     found = json.loads(run("context", "Who built the tower?", "--index", index, "--strategy", "macrag", "--json"))

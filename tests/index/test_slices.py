@@ -132,6 +132,16 @@ def test_sizes_of_the_paper() -> None:
     assert all(1300 <= len(chunk.text) <= 1500 for chunk in by_characters.chunks[:-1])
 
 
+def test_a_slice_has_the_headings_above_the_place_where_it_begins() -> None:
+    text = "# One\n\n" + "The cats of Arden sleep all day. " * 3 + "\n\n# Two\n\n" + "Dogs of Brook bark. " * 3
+    own = sliced(text, SliceSettings(chunk=400, overlap=0, summary="none", slice=60, slice_overlap=0))
+    (chunk,) = own.chunks
+    assert chunk.headings == ()
+    two = text.index("# Two")
+    assert {piece.headings for piece in own.slices if piece.parts[0][0] < two} == {("One",)}
+    assert {piece.headings for piece in own.slices if piece.parts[0][0] >= two} == {("Two",)}
+
+
 def test_leaves_below_a_chunk_hold_its_text() -> None:
     text = "# A\n\n" + "One two three four. " * 30 + "\n\n## B\n\n" + "Five six seven eight. " * 30
     document = rows(text)

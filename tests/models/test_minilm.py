@@ -135,6 +135,8 @@ def test_batches_hold_every_text_once_and_keep_the_budget(lengths: list[int], wo
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * max(lengths[i] for i in batch) <= minilm.BATCH_TOKENS
+    in_turn = [lengths[i] for batch in batches for i in batch]
+    assert in_turn == sorted(lengths, reverse=True), "the longest first, and similar ones together"
 
 
 def test_importing_loads_no_runtime() -> None:

@@ -184,6 +184,7 @@ def test_what_passes_is_tried_again(serve: Serve, status: int) -> None:
     ("answer", "hint"),
     [
         ((429, {}, {"Retry-After": "0"}), "quota"),
+        ((400, {}, {}), "is a rerank endpoint"),
         ((401, {}, {}), "RERANK_API_KEY"),
         ((404, {}, {}), "path"),
         ((0, {}, {}), "up?"),

@@ -34,9 +34,10 @@ def test_nll_is_the_mean_over_the_source_behind_its_anchor() -> None:
     np.testing.assert_allclose(scorer.nll(["ab", "b", ""], ["..", "a"]), expected, rtol=1e-6)
 
 
-def test_anchors_are_read_once_and_pairs_scored_once() -> None:
+@pytest.mark.parametrize("batch_pairs", [1, 3])
+def test_anchors_are_read_once_and_pairs_scored_once(batch_pairs: int) -> None:
     m = model()
-    scorer = CausalScorer(m, batch_pairs=3)
+    scorer = CausalScorer(m, batch_pairs=batch_pairs)
     first = scorer.nll(["ab", "b."], ["a", "b", "a."])
     assert m.started == ["a\n\n", "b\n\n", "a.\n\n"]
     before = m.tokens_run

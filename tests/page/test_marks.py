@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from mergewise.page.marks import Marks
+from mergewise.page.marks import Marks, Reason, Stretch, kinds_in
 from mergewise.types import Context, Span, Step
 from tests.page.support import CATS, KIBBLE, at, context, hopping, passage
 
@@ -150,3 +150,14 @@ def test_left_out_is_the_best_of_what_is_not_there_each_text_once() -> None:
         (whole, "did not fit"),
         (at(KIBBLE, "It was made in London."), "dropped"),
     ]
+
+
+def test_kinds_are_counted_in_the_order_of_the_legend_and_by_their_labels() -> None:
+    span = at(CATS, SLEEP)
+
+    def stretch(kind: str, label: str) -> Stretch:
+        return Stretch(span, SLEEP, kind, (Reason(span, kind, label, ""),))
+
+    found = [stretch("other", "zip"), stretch("other", "fold"), stretch("hit", "hit"), stretch("other", "zip")]
+    counted = kinds_in([*found, Stretch(span, " ")])
+    assert list(counted.items()) == [(("hit", "hit"), 1), (("other", "fold"), 1), (("other", "zip"), 2)]

@@ -85,6 +85,11 @@ def test_elements_hold_any_text_and_attributes_any_value(inner: str, value: str)
     assert found.attributes.keys() == {"title"}
 
 
+def test_attributes_that_say_no_are_left_out() -> None:
+    assert tag("a", "x", hidden=False, href=None) == "<a>x</a>"
+    assert tag("a", "x", hidden=True, class_="", data_number=0) == '<a hidden class="" data-number="0">x</a>'
+
+
 def test_directions_of_writing_end_where_a_document_ends() -> None:
     """A text may be written from right to left, and may forget to end that; what stands around it does not turn."""
     page = Page(answer_page(everywhere("‮ reversed")[0]))
@@ -142,6 +147,17 @@ def test_surroundings_that_would_go_on_say_so() -> None:
     short = Document("d", "Before. Found. After.\n")
     page = Page(context_page(context([passage(short, "Found.")]), document=lambda doc_id: short))
     assert [element.text for element in page.all("span", "around")] == ["Before. ", " After."]
+
+
+def test_what_lies_between_two_parts_of_a_passage_is_a_gap_unless_it_is_shown() -> None:
+    far = Document("d", f"First. {'word ' * 400}Last.")
+    page = Page(context_page(context([passage(far, "First.", "Last.")]), document=lambda doc_id: far))
+    assert [element.text for element in page.all("span", "gap")] == ["\n…\n"]
+    near = Document("d", "First. Between. Last.")
+    page = Page(context_page(context([passage(near, "First.", "Last.")]), document=lambda doc_id: near))
+    assert page.all("span", "gap") == [] and [element.text for element in page.all("span", "around")] == [" Between. "]
+    page = Page(context_page(context([passage(near, "First.", "Last.")])))  # nothing is known of what lies between
+    assert len(page.all("span", "gap")) == 1
 
 
 def test_a_bar_of_a_comparison_shows_which_passages_stand_alone() -> None:
@@ -234,7 +250,18 @@ def test_a_comparison_marks_what_only_one_has() -> None:
     assert [e.text for e in page.all("mark", "only")] == ["only here", alone, "It was made in London."]
     heads = [e.text for e in page.all("h2")][:2]
     assert heads == ["weave", "topk"]
-    assert "1 passage · 12 ms · 6 tokens only here" in page.all("section", "column")[0].text
+    columns = page.all("section", "column")
+    assert "1 passage · 12 ms · 6 tokens only here" in columns[0].text
+    assert [column.attributes["aria-labelledby"] for column in columns] == [e.attributes["id"] for e in page.all("h2")][:2]
+
+
+def test_a_passage_of_a_comparison_says_that_it_goes_on_only_where_it_does() -> None:
+    told = "The passage goes on."
+    whole = context([passage(CATS, "Cats sleep a lot.")])
+    assert told not in comparison_page([(whole, None)], document=lookup, count_tokens=words)
+    long = Document("d", "word " * 200_000)
+    page = comparison_page([(context([passage(long, long.text)]), None)], document=lambda doc_id: long)
+    assert told in page and len(page) < LIMIT
 
 
 def test_a_page_of_nothing() -> None:

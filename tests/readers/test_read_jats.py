@@ -30,7 +30,7 @@ ARTICLE = """<?xml version="1.0"?>
 <fig><label>Fig 1</label><caption><title>A duck.</title><p>It swims.</p></caption><graphic/></fig>
 <table-wrap><label>Table 1</label><caption><title>Counts.</title></caption>
 <table><thead><tr><th>Pond</th><th colspan="2">Ducks</th></tr></thead>
-<tbody><tr><td>A</td><td>1</td><td>2</td></tr></tbody></table></table-wrap>
+<tbody><tr><target id="t"/><td>A</td><td>1</td><td>2</td></tr></tbody></table></table-wrap>
 <disp-formula><alternatives><tex-math>\\documentclass{x}\\begin{document}$$x$$\\end{document}</tex-math>
 <mml:math><mml:mi>x</mml:mi></mml:math></alternatives></disp-formula></sec></body>
 <back><ack><p>Thanks.</p></ack><ref-list><title>References</title><ref><mixed-citation>Old</mixed-citation></ref></ref-list>

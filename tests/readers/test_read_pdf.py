@@ -78,6 +78,15 @@ def test_the_declared_title_counts_if_it_can_be_seen(read_bytes: Read, make_pdf:
     assert read_bytes("a.pdf", make_pdf(pages, title="Microsoft Word - x.doc")).title == "Ducks"
 
 
+def test_a_heading_of_a_later_page_makes_no_line_of_the_first_a_title(read_bytes: Read, make_pdf: MakePdf) -> None:
+    pages = [
+        body("Words of a page without a heading,", "and more of them, line by line."),
+        [("F2", 18, 50, 760, "Later"), *body("Words of the page that has one.", top=720)],
+    ]
+    document = read_bytes("a.pdf", make_pdf(pages))
+    assert outline(document) == [(1, "Later")] and document.title == "Later"
+
+
 def refusal(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     with pytest.raises(ReadError) as caught:

@@ -40,6 +40,11 @@ def test_a_comma_in_numbers_does_not_divide(read_bytes: Read) -> None:
     assert units(document) == ["Name: Ente; Preis: 3,50", "Name: Gänse; Preis: 7,25"]
 
 
+def test_a_delimiter_of_few_rows_is_better_than_none(read_bytes: Read) -> None:
+    rows = ["name;town", "Ada;Delft", *(f"Nobody {letter}" for letter in "abcdefgh")]
+    assert units(read_bytes("a.csv", "\n".join(rows)))[0] == "name: Ada; town: Delft"
+
+
 def test_tabs_win_in_a_tsv(read_bytes: Read) -> None:
     assert units(read_bytes("a.tsv", "a, b\tc\n1, 2\t3\n")) == ["a, b: 1, 2; c: 3"]
 

@@ -60,6 +60,17 @@ def test_with_room_enough_the_merge_is_the_union_of_characters(
     assert visible(set(shown)) == visible(set(characters(c1)) | set(characters(r2)))  # nothing lost, nothing invented
 
 
+def test_a_passage_scores_by_its_turn_whatever_its_search_gave_it() -> None:
+    old, new = retrieve({0: 0.2, 20: 0.1}, 5000), retrieve({9: 90.0, 30: 80.0}, 5000, question="next")
+    merged = merge(old, new, MODELS)
+    assert sorted((passage.score for passage in merged.passages), reverse=True) == [1, 1 / 2, 1 / 3, 1 / 4]
+    by_score = sorted(merged.passages, key=lambda passage: -passage.score)
+    starts = [
+        passage.spans[0] for context in (old, new) for passage in sorted(context.passages, key=lambda p: -p.score)
+    ]
+    assert [passage.spans[0] for passage in by_score] == [starts[0], starts[2], starts[1], starts[3]]
+
+
 @given(scored, scored, strategies, st.integers(20, 400))
 def test_within_one_budget_nothing_is_doubled_or_invented(
     old: dict[int, float], new: dict[int, float], strategy: str, budget: int

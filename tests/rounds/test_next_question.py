@@ -64,6 +64,12 @@ def test_it_may_have_enough_and_a_question_is_not_asked_twice(said: str) -> None
     assert found is None and usage.calls == 1
 
 
+def test_a_question_is_short_and_leaves_most_of_a_small_window() -> None:
+    for window, most in ((8192, 512), (400, 100)):
+        _, _, chat = ask("NONE", window=window)
+        assert chat.asked[0].max_tokens == most
+
+
 def test_passages_over_the_window_are_left_out() -> None:
     _, _, chat = ask("NONE", window=260)
     assert EVIDENCE not in chat.asked[0].text and QUESTION in chat.asked[0].text

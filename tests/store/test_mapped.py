@@ -57,6 +57,13 @@ def test_rows_are_those_that_were_written(
         assert vectors.tolist() == [[float(i)] * 2 for i in asked[at]]
 
 
+def test_files_of_one_size_become_one_file(tmp_path: Path) -> None:
+    mapped, living = Mapped(), np.arange(4)
+    for number in range(4):
+        mapped = MappingWriter(tmp_path, "t", mapped).with_rows(iter([part([10 * number])]), living)
+    assert [segment.rows for segment in mapped.segments] == [4]
+
+
 @given(st.dictionaries(st.integers(0, 2**40), st.integers(0, 10**6)), st.lists(st.integers(0, 2**40)))
 @settings(max_examples=30)
 def test_addresses_lead_to_ids(

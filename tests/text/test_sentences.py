@@ -50,6 +50,7 @@ def test_only_white_space_lies_outside_the_sentences(text: str) -> None:
         ("| a. B | c |\n|---|---|\n| 1. x | 2 |\n", ["| a. B | c |", "|---|---|", "| 1. x | 2 |"]),
         ("# Heading. Two\nBody.", ["# Heading. Two", "Body."]),
         ("Title\n=====\n\nBody.", ["Title\n=====", "Body."]),
+        ("Before it.\nTitle\n=====\nBody.", ["Before it.", "Title\n=====", "Body."]),
         ("中文句子。第二句！好的？", ["中文句子。", "第二句！", "好的？"]),
         ("(It ended. It did.) Next.", ["(It ended. It did.)", "Next."]),
         ("", []),

@@ -10,10 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mergewise.generate.citations import Locator
-from mergewise.generate.claims import ENOUGH, Claims
+from mergewise.generate.claims import Claims
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import SourceSentence, sentences_at
 from mergewise.text.sentences import split_sentences
+from mergewise.text.statements import ENOUGH
 from mergewise.text.terms import content_terms
 from mergewise.types import Citation
 

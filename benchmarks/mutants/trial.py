@@ -1,0 +1,186 @@
+"""One mutant against the tests that call the changed function: the quickest first, until one fails.
+
+A test that fails, an import that fails, and CPU seconds far beyond what the tests take without the change (an endless
+loop) are a catch. A limit on wall-clock time is none: such a mutant runs again, alone.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from benchmarks.mutants import forks
+from benchmarks.mutants.reached import Test
+from benchmarks.mutants.sample import SOURCE, Mutant
+
+FIRST = 1.5  # seconds of tests in the first batch; each batch collects its files anew
+CPU = (30.0, 6.0)  # limit: seconds, and so many times what the tests take
+WALL = (300.0, 30.0)
+CAUGHT_CODES = {1: "test", 2: "import", 4: "import"}  # pytest's exit codes: failed, interrupted, usage (a conftest)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`caught`, `survived`, or `unclear` (no time was left, or pytest itself failed); and by what."""
+
+    verdict: str
+    by: str
+    tests: int
+    cpu: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Test files in batches; which of their tests (all, where no name is given); the time they take together."""
+
+    batches: list[list[str]]
+    names: frozenset[str] = frozenset()
+    cpu: float = 0.0
+    wall: float = 0.0
+    allowance: float = math.inf  # CPU seconds after which no further test begins
+    test_seconds: float = 0.0  # CPU seconds after which a test is given up, if any
+
+
+def planned(tests: list[Test], allowance: float) -> Plan:
+    """The quickest tests that fit the allowance together, in two batches."""
+    chosen = affordable(tests, allowance)
+    names = frozenset(test.name for test in chosen)
+    return Plan(batches(chosen), names, sum(test.cpu for test in chosen), sum(test.wall for test in chosen))
+
+
+def guessed(files: list[str], allowance: float, test_seconds: float) -> Plan:
+    """All tests of some files, as far as the allowance goes; the two nearest files first."""
+    found = [batch for batch in (files[:2], files[2:]) if batch]
+    return Plan(found, cpu=allowance, wall=allowance, allowance=allowance, test_seconds=test_seconds)
+
+
+def affordable(tests: list[Test], allowance: float) -> list[Test]:
+    taken: list[Test] = []
+    spent = 0.0
+    for test in tests:
+        spent += max(test.cpu, test.wall)
+        if taken and spent > allowance:
+            break
+        taken.append(test)
+    return taken
+
+
+def batches(tests: list[Test]) -> list[list[str]]:
+    """The files in which the chosen tests take little, and then the rest: a batch collects its files only once."""
+    costs: Counter[str] = Counter()
+    for test in tests:
+        costs[test.file] += test.cpu
+    files = sorted(costs, key=costs.__getitem__)
+    spent = list(accumulate(costs[file] for file in files))
+    first = max(1, sum(seconds <= FIRST for seconds in spent))
+    return [batch for batch in (files[:first], files[first:]) if batch]
+
+
+@dataclass
+class Chosen:
+    """A pytest plugin: the tests of a plan run, and the first that fails is noted."""
+
+    plan: Plan
+    failed: list[str] = field(default_factory=list)
+    given_up: list[str] = field(default_factory=list)
+    run: int = 0
+    until: float = math.inf
+
+    def pytest_collection(self) -> None:
+        """A failure is enough: Hypothesis need not look for a smaller one, nor remember it."""
+        from hypothesis import Phase, settings
+
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("mutants", settings(), phases=phases, database=None)
+        settings.load_profile("mutants")
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        chosen = [item for item in items if not self.plan.names or item.nodeid in self.plan.names]
+        items[:] = chosen if self.plan.names else sorted(chosen, key=_searches)
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        if math.isinf(self.until):
+            self.until = time.process_time() + self.plan.allowance  # collecting is not counted
+        if time.process_time() > self.until:
+            item.session.shouldstop = "the mutant's time is used up"
+        forks.limit_test(self.plan.test_seconds)
+
+    def pytest_runtest_logfinish(self) -> None:
+        forks.limit_test(0)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.run += report.when == "call"
+        if report.failed:
+            self.failed.append(report.nodeid)
+        if report.skipped and forks.TOO_SLOW in str(report.longrepr):
+            self.given_up.append(report.nodeid)
+
+
+def _searches(item: Any) -> bool:
+    """Whether Hypothesis looks for examples, which takes longer than what is written down."""
+    return hasattr(getattr(item, "obj", None), "hypothesis")
+
+
+class Slot:
+    """A copy of the tree in which one mutant at a time stands."""
+
+    def __init__(self, tree: Path) -> None:
+        self.tree = tree
+        self.mutant: Mutant | None = None
+
+    def start(self, mutant: Mutant, plan: Plan, patience: float = 1.0, changed: bool = True) -> None:
+        """Put the change in place and fork the run; without `changed` the same tests meet the sources as they are."""
+        self.mutant, self.plan = mutant, plan
+        self._outcome.unlink(missing_ok=True)
+        self.file = self.tree / SOURCE / mutant.path
+        self.source = self.file.read_bytes()
+        if changed:
+            self._put(mutant.change.applied(self.source.decode()).encode())
+        limits = {"cpu": CPU[0] + CPU[1] * plan.cpu, "wall": (WALL[0] + WALL[1] * plan.wall) * patience}
+        self.run = forks.fork(self.tree, self._work, **limits)
+
+    def verdict(self) -> Verdict | None:
+        """What came out, once the run has ended; the source is put back."""
+        if not self.run.ended():
+            return None
+        self._put(self.source)
+        self.mutant = None
+        if self.run.out_of_time:
+            return Verdict("unclear", "wall-clock time", len(self.plan.names), self.run.cpu)
+        if self.run.out_of_cpu:
+            return Verdict("caught", "CPU time", len(self.plan.names), self.run.cpu)
+        if not self._outcome.exists():
+            verdict = "caught" if self.run.killed else "unclear"
+            return Verdict(verdict, "the process died", len(self.plan.names), self.run.cpu)
+        known = json.loads(self._outcome.read_text(encoding="utf-8"))
+        return Verdict(known["verdict"], known["by"], known["tests"], self.run.cpu)
+
+    @property
+    def _outcome(self) -> Path:
+        return self.tree.parent / "outcome.json"
+
+    def _put(self, source: bytes) -> None:
+        """Write the source, and drop what was compiled of it: two versions may share size and time."""
+        self.file.write_bytes(source)
+        for compiled in (self.file.parent / "__pycache__").glob(f"{self.file.stem}.*.pyc"):
+            compiled.unlink()
+
+    def _work(self) -> None:
+        chosen, verdict, by = Chosen(self.plan), "survived", ""
+        for files in self.plan.batches:
+            code = forks.pytest_run(files, chosen, self.tree, "-x")
+            if code in CAUGHT_CODES and (chosen.failed or code != 2 or time.process_time() < chosen.until):
+                verdict, by = "caught", chosen.failed[0] if chosen.failed else CAUGHT_CODES[code]
+                break
+            if code not in (0, 2, 5):
+                verdict, by = "unclear", f"pytest ended with {code}"
+                break
+        if verdict == "survived" and chosen.given_up:
+            by = "given up: " + " ".join(chosen.given_up)
+        self._outcome.write_text(json.dumps({"verdict": verdict, "by": by, "tests": chosen.run}), encoding="utf-8")

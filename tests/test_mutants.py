@@ -1,0 +1,272 @@
+"""The mutation campaign: its changes do what they say, its sample is drawn alike each time, its trials touch a copy only."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("benchmarks.mutants", reason="the campaign stands beside the package, not in it")
+
+from benchmarks.mutants import reached, report, sample
+from benchmarks.mutants.guess import likeliest
+from benchmarks.mutants.operators import KINDS, changes
+from benchmarks.mutants.trial import guessed, planned
+
+ROOT = Path(__file__).parents[1]
+
+CHANGED = [
+    ("a == b", "comparison", {"(a != b)"}),
+    ("a < b", "comparison", {"(a >= b)"}),
+    ("a < b", "boundary", {"(a <= b)"}),
+    ("a is b", "boundary", set()),
+    ("a + b", "arithmetic", {"(a - b)"}),
+    ("a + 'text'", "arithmetic", set()),
+    ("a and b", "boolean", {"(a or b)", "b", "a"}),
+    ("a or b or c", "boolean", {"(a and b and c)", "(b or c)", "(a or c)", "(a or b)"}),
+    ("not a", "not", {"a"}),
+    ("3", "constant", {"4", "2"}),
+    ("0", "constant", {"1"}),
+    ("0.0", "constant", {"0.25", "1.0"}),
+    ("True", "constant", {"False"}),
+    ("'text'", "constant", set()),
+    ("sorted(a)", "call", {"a"}),
+    ("a.strip()", "call", {"a"}),
+    ("f(a, b)", "argument", {"f(b, a)"}),
+    ("isinstance(a, b)", "argument", set()),
+    ("f(a, b=c)", "argument", {"f(a)"}),
+    ("min(a, b)", "extremum", {"max(a, b)"}),
+    ("any(a)", "extremum", {"all(a)"}),
+    ("sorted(a, key=b)", "order", {"sorted(a)"}),
+    ("a[b:c]", "slice", {"(a[:c])", "(a[b:])"}),
+    ("[a for a in b if c]", "filter", {"([a for a in b])"}),
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "becomes"), CHANGED)
+def test_an_operator_changes_what_its_kind_says(code: str, kind: str, becomes: set[str]) -> None:
+    assert {change.becomes for change in changes(f"x = {code}") if change.kind == kind} == becomes
+
+
+STATEMENTS = [
+    ("f(a)", "statement", {"pass"}),
+    ("a += b", "statement", {"pass"}),
+    ("raise a", "statement", {"pass"}),
+    ("'''A docstring.'''", "statement", set()),
+    ("return a", "return", {"return None"}),
+    ("return a == b", "return", {"return not a == b"}),
+    ("return None", "return", set()),
+]
+
+
+@pytest.mark.parametrize(("code", "kind", "becomes"), STATEMENTS)
+def test_statements_go_and_returns_change(code: str, kind: str, becomes: set[str]) -> None:
+    assert {change.becomes for change in changes(f"def g():\n    {code}") if change.kind == kind} == becomes
+
+
+def test_every_kind_has_a_case() -> None:
+    assert {kind for _, kind, becomes in CHANGED + STATEMENTS if becomes} == set(KINDS)
+
+
+def test_a_change_replaces_its_own_characters_alone() -> None:
+    source = 'x = "ä", "€"; y = a < b  # kept\n'
+    (change,) = (change for change in changes(source) if change.kind == "boundary")
+    assert change.applied(source) == 'x = "ä", "€"; y = (a <= b)  # kept\n'
+
+
+def test_annotations_messages_and_protocols_are_left_alone() -> None:
+    source = """
+x: Literal[1] = f"{2 + 3}"
+def f(a: Annotated[int, 4]) -> Literal[5]:
+    raise UsageError(6)
+class P(Protocol):
+    x = 7
+if TYPE_CHECKING:
+    y = 8
+"""
+    assert [(change.kind, change.function) for change in changes(source)] == [("statement", "f")]
+
+
+@pytest.mark.parametrize("path", ["text/sentences.py", "store/tables.py", "cli/options.py"])
+def test_every_change_is_python_and_another_program(path: str) -> None:
+    source = (ROOT / sample.SOURCE / path).read_text(encoding="utf-8")
+    before = ast.dump(ast.parse(source))
+    for change in changes(source):
+        assert ast.dump(ast.parse(change.applied(source))) != before, change
+
+
+SOURCE = """
+def f(a, b):
+    return a < b and a + 1 > 2 or not min(a, b)
+
+def g(a):
+    return sorted(a, key=f)[1:2]
+"""
+
+
+def test_names_hold_no_line_and_differ() -> None:
+    names = [mutant.name for mutant in sample.mutants_of("room/file.py", SOURCE)]
+    assert len(set(names)) == len(names)
+    assert names == [mutant.name for mutant in sample.mutants_of("room/file.py", "\n\n# moved\n" + SOURCE)]
+
+
+def test_the_sample_depends_on_the_seed_alone() -> None:
+    every = [one for room in ("a", "b", "c") for one in sample.mutants_of(f"{room}/file.py", SOURCE)]
+    first = sample.chosen(every, 20, seed=1)
+    assert first == sample.chosen(list(reversed(every)), 20, seed=1)
+    assert {one.name for one in first} != {one.name for one in sample.chosen(every, 20, seed=2)}
+    assert len(first) == len({one.name for one in first}) == 20
+
+
+def test_a_change_elsewhere_leaves_the_choice_in_other_rooms() -> None:
+    every = [one for room in ("a", "b") for one in sample.mutants_of(f"{room}/file.py", SOURCE)]
+    changed = [*every[: len(every) // 2], *sample.mutants_of("b/file.py", SOURCE.replace("sorted", "tuple"))]
+    kept = [[one.name for one in sample.chosen(some, 14, seed=3) if one.room == "a"] for some in (every, changed)]
+    assert kept[0] and kept[0] == kept[1]
+
+
+def test_all_rooms_and_kinds_are_drawn_from() -> None:
+    every = sample.mutants(ROOT)
+    drawn = sample.chosen(every, 220, seed=1)
+    assert {one.room for one in drawn} == {one.room for one in every}
+    assert {one.change.kind for one in drawn} == set(KINDS)
+
+
+def test_small_rooms_give_what_they_have() -> None:
+    assert sample.quotas({"small": 2, "large": 400, "middle": 100}, 32) == {"small": 2, "large": 20, "middle": 10}
+    assert sample.quotas({"small": 2, "large": 3}, 32) == {"small": 2, "large": 3}
+
+
+def test_the_lines_of_a_function_are_its_own() -> None:
+    outer = "X = 1\ndef f(a):\n    b = a\n    def g():\n        return b\n    return g\n"
+    source = outer + "class C:\n    y = 2\n    def h(self):\n        pass\n"
+    assert reached.function_lines(source) == {3: "f", 4: "f", 5: "f.g", 6: "f", 10: "C.h"}
+
+
+# --- trials, in a small repository -------------------------------------------------------------------------------
+
+SMALL = {
+    "src/mergewise/__init__.py": "",
+    "src/mergewise/room.py": "def least(a, b):\n    return min(a, b)\n\n\ndef loose(a):\n    return a + 1\n",
+    "tests/__init__.py": "",
+    "tests/test_room.py": (
+        "from mergewise.room import least, loose\n\n"
+        "def test_least():\n    assert least(1, 2) == 1\n\n"
+        "def test_loose():\n    assert loose(1)\n"
+    ),
+    "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow']\n",
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    for name, text in SMALL.items():
+        (tmp_path / "repository" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "repository" / name).write_text(text, encoding="utf-8")
+    subprocess.run(["git", "init", "-q", str(tmp_path / "repository")], check=True)
+    return tmp_path / "repository"
+
+
+DRIVER = """
+import json, sys, time
+from pathlib import Path
+from benchmarks.mutants import forks, reached
+from benchmarks.mutants.sample import mutants
+from benchmarks.mutants.trial import Slot, planned
+
+root, work = Path(sys.argv[1]), Path(sys.argv[2])
+tree = forks.copy_tree(root, work / "tree")
+run = forks.fork(tree, lambda: reached.collect(tree, work / "reached", "tests/test_room.py", 60, 20), 300, 100)
+while not run.ended():
+    time.sleep(0.02)
+known = reached.Reached(work / "reached")
+slot, found = Slot(tree), {}
+for mutant in mutants(root):
+    for changed in (True, False):
+        slot.start(mutant, planned(known.concerned(mutant.path, mutant.change.function), 60), changed=changed)
+        while (verdict := slot.verdict()) is None:
+            time.sleep(0.02)
+        found[f"{mutant.change.was} {changed}"] = [verdict.verdict, verdict.by, verdict.tests]
+print(json.dumps(found))
+"""
+
+
+def test_a_mutant_is_judged_by_the_tests_that_call_it_in_a_copy(small: Path, tmp_path: Path) -> None:
+    """In a process of its own: forks of the process that runs this suite would take its threads' locks along."""
+    pytest.importorskip("coverage")
+    before = {path: path.read_bytes() for path in small.rglob("*") if path.is_file()}
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(small), str(tmp_path / "work")],
+        capture_output=True, text=True, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    least, loose = "tests/test_room.py::test_least", "tests/test_room.py::test_loose"
+    assert found["min(a, b) True"] == ["caught", least, 1]
+    assert found["return min(a, b) True"] == ["caught", least, 1]
+    assert found["return a + 1 True"] == ["caught", loose, 1]
+    assert found["1 True"] == ["survived", "", 1]
+    assert found["a + 1 True"][:2] == ["caught", loose]  # 1 - 1 is nothing, 1 + 2 is as true as 1 + 1
+    assert {verdict for name, (verdict, *_) in found.items() if name.endswith("False")} == {"survived"}
+    assert {path: path.read_bytes() for path in small.rglob("*") if path.is_file()} == before
+
+
+def test_plans_take_the_quickest_tests_within_the_allowance() -> None:
+    tests = [
+        reached.Test(f"tests/test_{file}.py::test", cpu, cpu) for file, cpu in (("a", 1.0), ("b", 2.0), ("c", 9.0))
+    ]
+    assert planned(tests, 5).batches == [["tests/test_a.py"], ["tests/test_b.py"]]
+    assert planned(tests[2:], 5).names == {"tests/test_c.py::test"}  # at least one
+    assert planned([], 5).batches == []
+    assert guessed(["a", "b", "c"], 5, 2).batches == [["a", "b"], ["c"]]
+
+
+def test_the_nearest_test_files_come_first() -> None:
+    files = sorted(file.relative_to(ROOT).as_posix() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert likeliest(ROOT, "text/sentences.py", "blocks", files, 3)[0] == "tests/text/test_sentences.py"
+    assert "tests/index/test_tree.py" in likeliest(ROOT, "index/tree/build.py", "_bounded", files, 3)
+
+
+# --- what is said ------------------------------------------------------------------------------------------------
+
+
+def result(name: str, verdict: str, room: str = "a") -> report.Result:
+    return {"name": name, "verdict": verdict, "room": room, "kind": "call"}
+
+
+def test_the_share_counts_survivors_of_every_sort(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "reasons", lambda: {"two": ("equivalent", "says the same")})
+    found = [
+        result("one", "caught"),
+        result("two", "survived"),
+        result("three", "survived", "b"),
+        result("four", "unclear"),
+    ]
+    assert report.share(found) == pytest.approx(1 / 3)
+    rows = list(report.table(found, "room"))
+    assert rows[2:] == [
+        "| a | 3 | 1 | 1 | 1 | 0.50 |",
+        "| b | 1 | 0 | 1 | 0 | 0.00 |",
+        "| all | 4 | 1 | 2 | 1 | 0.33 |",
+    ]
+    assert list(report.survivors(found)) == ["- `three`: not judged yet", "- `two`: equivalent: says the same"]
+
+
+def test_verdicts_are_kept_line_by_line_and_the_last_counts(tmp_path: Path) -> None:
+    kept = tmp_path / "kept.jsonl"
+    assert report.results(kept) == {}
+    for verdict in ("survived", "caught"):
+        report.keep(kept, result("one", verdict))
+    assert report.results(kept) == {"one": result("one", "caught")}
+
+
+def test_every_survivor_on_the_list_has_one_reason(tmp_path: Path) -> None:
+    assert all(kind in report.WHY and len(why) > 10 for kind, why in report.reasons().values())
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text('[[survivor]]\nname = "one"\nequivalent = "a"\nleft = "b"\n', encoding="utf-8")
+    with pytest.raises(ValueError, match="one"):
+        report.reasons(wrong)
