@@ -252,7 +252,9 @@ def test_a_comparison_marks_what_only_one_has() -> None:
     assert heads == ["weave", "topk"]
     columns = page.all("section", "column")
     assert "1 passage · 12 ms · 6 tokens only here" in columns[0].text
-    assert [column.attributes["aria-labelledby"] for column in columns] == [e.attributes["id"] for e in page.all("h2")][:2]
+    assert [column.attributes["aria-labelledby"] for column in columns] == [e.attributes["id"] for e in page.all("h2")][
+        :2
+    ]
 
 
 def test_a_passage_of_a_comparison_says_that_it_goes_on_only_where_it_does() -> None:
