@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 Kind: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
@@ -50,6 +51,29 @@ _OFFERS: dict[Wanted, re.Pattern[str]] = {
 _POINTS_BACK = re.compile(r"(?:This|That|These|Those|Such|However|But|And|So|Then|Therefore|Thus|Also)\b")
 _MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\|")
 _PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
+
+
+_TOLD_BY: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = tuple(
+    (frozenset(asked.split()), tuple(told.split()))
+    for asked, told in (
+        (
+            "father mother parent parents grandfather grandmother paternal maternal",
+            "daughter child children born parents",
+        ),
+        ("son daughter child children", "father mother parents born"),
+        ("husband wife spouse married", "married husband wife widow consort spouse"),
+        ("author writer wrote written", "written novel book author wrote"),
+        ("composer composed", "music composed score written"),
+        ("performer performed sings singer artist sang", "song single album sung recorded performed released"),
+        ("creator created creators founder founded", "created founded established developed founder"),
+    )
+)
+
+
+def told_by(words: Iterable[str]) -> list[str]:
+    """Words by which a text tells what a question with these words asks: of a father it says "daughter of". English alone."""
+    words = frozenset(words)
+    return [word for asked, told in _TOLD_BY if asked & words for word in told]
 
 
 def kind_of(question: str) -> Kind:

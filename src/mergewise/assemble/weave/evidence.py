@@ -19,7 +19,7 @@ from mergewise.protocols import FloatArray
 from mergewise.text.keys import place_of
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
-from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, wanted_by
+from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, told_by, wanted_by
 from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
@@ -38,6 +38,7 @@ FEATURES = (
     "link",  # strength of the chain that leads here: of the evidence that names this section
     "near",  # the same, where the name stands beside a word of the question
     "rest",  # the same, times the share of the question's terms that the chain lacks and the sentence has
+    "onward",  # the leaf's score in the second search, of those that the first did not find
 )
 WEIGHTS: Mapping[str, float] = {
     "bias": -7.02,
@@ -54,6 +55,7 @@ WEIGHTS: Mapping[str, float] = {
     "link": 3.23,
     "near": 3.65,
     "rest": 15.70,
+    "onward": 3.00,
 }
 
 COMMON = 8  # a name with more definitions tells nothing
@@ -78,10 +80,11 @@ class Asked:
         )
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
-        """Beginnings of the words that say what is asked of the things named: "director", "born"."""
+        """Beginnings of the words that say what is asked of the things named ("director", "born"), or that tell the same."""
         named = {i for mention in names for i in range(mention.first, mention.last)}
-        words = (word for i, word in enumerate(self.words.folded) if i not in named)
-        return frozenset(word[:PREFIX] for word in words if len(word) > 3 and word not in STOP_WORDS)
+        words = [word for i, word in enumerate(self.words.folded) if i not in named]
+        asked = [word for word in words if len(word) > 3 and word not in STOP_WORDS]
+        return frozenset(word[:PREFIX] for word in (*asked, *told_by(asked)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,7 @@ class Candidates:
         self.members: dict[SectionKey, list[int]] = {}  # candidates by section
         self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
         self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
+        self.onward: dict[int, float] = {}  # scores of leaves that only the second search found
         self.relevance: FloatArray = np.empty(0, np.float32)
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
@@ -311,6 +315,7 @@ class Candidates:
             "length": length,
             "offers": offered,
             **self._chains(),
+            "onward": self._onward(),
         }
         return np.array([columns[name] for name in FEATURES], np.float32).T
 
@@ -339,6 +344,11 @@ class Candidates:
             if members := self.members.get(section):
                 marks[max(members, key=scores.__getitem__)] = 1
         return marks
+
+    def _onward(self) -> FloatArray:
+        if not self.onward:
+            return np.zeros(len(self), np.float32)
+        return np.array([self.onward.get(sentence.leaf.id, 0.0) for sentence in self.sentences], np.float32)
 
     def _chains(self) -> dict[str, FloatArray]:
         columns = {name: np.zeros(len(self), np.float32) for name in ("link", "near", "rest")}

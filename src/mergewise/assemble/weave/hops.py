@@ -18,7 +18,7 @@ LEAVES = 6  # of a definition that are read
 DEFINITIONS = 16  # that are read in one hop
 FAINT = 0.05  # strength of a link below which what it leads to is not read
 BESIDE = 4  # words around a name in which a word of the question counts as beside it
-EVEN = 0.8  # the best sentence of a named section counts for at least this share of the best of all
+EVEN = 0.8  # of the best: what the best sentence of a named section counts for at least, and one in it that says what is asked
 
 
 def named_definitions(asked: Asked, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -67,13 +67,26 @@ class Follower:
         links: dict[Definition, list[Link]] = defaultdict(list)
         for i in evidence:
             for mention in mentions(self._possible[i], self._definitions):
-                if mention.name in self._skip:
+                if mention.name in self._skip or mention.name.isdigit():  # a year leads nowhere
                     continue
                 targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
-                value = float(strength[i]) / math.sqrt(len(targets) or 1)
+                near = self._is_near(self._words[i], mention)
+                trusted = self._as_named(i, strength) if near else float(strength[i])
                 for target in targets:
-                    links[target].append(Link(i, mention.name, value, self._is_near(self._words[i], mention)))
+                    links[target].append(Link(i, mention.name, trusted / math.sqrt(len(targets)), near))
         return links
+
+    def _as_named(self, candidate: int, strength: FloatArray) -> float:
+        """How far a candidate is trusted that says what is asked: about as far as the best of its section, if that is named.
+
+        "Music was composed by Ravi" has little in common with the question where the film's composer was born, and yet it is
+        the one sentence of the film's section that leads on.
+        """
+        section = self.candidates.sentences[candidate].section
+        own = float(strength[candidate])
+        if section not in self.candidates.named:
+            return own
+        return max(own, EVEN * float(strength[self.candidates.members[section]].max()))
 
     def _look_up(self, evidence: Iterable[int]) -> None:
         """Which of the names that the evidence could hold are defined, in one call."""

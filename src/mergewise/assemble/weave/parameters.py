@@ -18,6 +18,9 @@ class Weave:
     slices: Annotated[int, ROWS, "slices from the search, in an index with the slice view"] = 0
     hops: Annotated[int, Range(0, MOST_HOPS), "how often the evidence leads on to further sections, 0 to 3"] = 2
     beam: Annotated[int, Range(0, 1000), "candidates whose names are followed"] = 12
+    onward: Annotated[
+        int, ROWS, "leaves from a second search, for what the best evidence leaves open; 0 makes none"
+    ] = 20
     coverage: Annotated[
         float,
         Range(0, 100),

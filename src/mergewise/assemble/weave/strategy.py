@@ -19,6 +19,7 @@ from mergewise.assemble.shared.chunks import slice_view
 from mergewise.assemble.shared.fragments import Candidate, SectionKey
 from mergewise.assemble.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.assemble.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
+from mergewise.assemble.weave.onward import open_question
 from mergewise.assemble.weave.parameters import Weave
 from mergewise.assemble.weave.pointing import Pointed, point
 from mergewise.assemble.weave.selection import CONSIDERED, select
@@ -76,7 +77,10 @@ def gather(
     trace: list[Step],
     weights: Mapping[str, float] = WEIGHTS,
 ) -> Candidates:
-    """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops."""
+    """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops.
+
+    After the first hop a second search looks for what the best evidence leaves open.
+    """
     ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
     asked = Asked.of(question, reader.question_vector(question))
     names, known = named_definitions(asked, reader)
@@ -106,7 +110,9 @@ def gather(
         _tell(hop, candidates, links, trace)
         candidates.links = links
         candidates.judge(weights)
-        if settled:
+        if hop == 1 and search_onward(candidates, reader, parameters.onward, trace):
+            candidates.judge(weights)
+        elif settled:
             break
     for _ in range(LEADS):
         missing = candidates.missing(most_relevant(candidates, CONSIDERED))
@@ -115,6 +121,18 @@ def gather(
         candidates.add(reader.sentences(missing).values())
         candidates.judge(weights)
     return candidates
+
+
+def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: list[Step]) -> bool:
+    """Whether a second search was made. What the first one found keeps the score that it got there."""
+    query = open_question(candidates) if k and candidates.sentences else None
+    if query is None:
+        return False
+    found = {leaf: score for leaf, score in reader.rank(query, k) if leaf not in candidates.scores}
+    candidates.onward = found
+    candidates.add(reader.sentences([leaf for leaf in found if leaf not in candidates.leaves]).values())
+    trace.append(Step("search", f"{len(found)} further leaves for what is left open: {query}"))
+    return True
 
 
 def slices_with_bounds(question: str, reader: IndexReader, parameters: Weave) -> list[tuple[ChunkBounds, SliceHit]]:
