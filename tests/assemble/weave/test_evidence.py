@@ -71,6 +71,7 @@ def literal(candidates: Candidates, row: int) -> dict[str, float]:
     return {
         "cosine": cosine(row) - max(map(cosine, count)),
         "leaf": score(row),
+        "onward": candidates.onward.get(leaf.id, 0.0),
         "terms": share(terms(row)) / max(1e-6, *(share(terms(i)) for i in count)),
         "path_terms": share(covered(row)),
         "document": document(row, False) / max(1e-6, *(document(i, False) for i in count)),
@@ -122,6 +123,8 @@ def test_features_are_what_they_say(texts: list[str], embedded: bool, data: st.D
         st.dictionaries(st.sampled_from(with_sentences), st.lists(link, min_size=1, max_size=3))
     )
     candidates.named = data.draw(st.dictionaries(st.sampled_from(sorted(candidates.members)), st.just("x")))
+    leaves = sorted({sentence.leaf.id for sentence in candidates.sentences})
+    candidates.onward = data.draw(st.dictionaries(st.sampled_from(leaves), st.sampled_from([0.25, 1.0])))
     marked = set()
     for row, features in enumerate(candidates.features()):
         found = dict(zip(FEATURES, features.tolist(), strict=True))
@@ -218,3 +221,9 @@ def test_words_of_the_question_that_are_no_name_say_what_is_asked() -> None:
     asked = Asked.of("Where was the director of Silent Rain born?", None)
     assert asked.relations([]) == {"direc", "silen", "rain", "born"}
     assert asked.relations([Mention("silent rain", 5, 7)]) == {"direc", "born"}
+
+
+def test_what_is_told_of_a_father_is_told_of_a_daughter() -> None:
+    asked = Asked.of("Who was the father of Ada Moor?", None)
+    assert {"fathe", "daugh", "child"} <= asked.relations([Mention("ada moor", 5, 7)])
+    assert "daugh" not in Asked.of("Where was Ada Moor born?", None).relations([])

@@ -190,3 +190,30 @@ def test_of_a_long_definition_the_first_leaves_are_read_each_once() -> None:
         *range(12, 10 + LEAVES),
         3,
     ]
+
+
+def test_the_sentence_of_a_named_section_that_says_what_is_asked_leads_on_strongly() -> None:
+    film = Document(
+        id="film",
+        title="Film",
+        text="# Silent Rain\n\nSilent Rain is a drama. It was directed by Ada Moor. Ben Cole wept.\n",
+    )
+    people = [Document(id=name, title=name, text=f"# {name}\n\nBorn in a town.\n") for name in ("Ada Moor", "Ben Cole")]
+    reader = reader_of(film, *people)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8, "It was directed": 0.1, "Ben Cole wept": 0.1})
+
+    def strength() -> dict[str, float]:
+        reached = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 3).follow()
+        return {found.name: found.strength for links in reached.values() for found in links}
+
+    assert strength() == pytest.approx({"ada moor": 0.1, "ben cole": 0.1})  # the question names no section yet
+    section = next(s.section for s in candidates.sentences if s.text.startswith("Silent Rain is"))
+    candidates.named = {section: "silent rain"}
+    assert strength() == pytest.approx({"ada moor": EVEN * 0.8, "ben cole": 0.1})
+
+
+def test_a_year_leads_nowhere() -> None:
+    reader = reader_of(FILMS, Document(id="y", title="Years", text="# 1931\n\nIn this year much was filmed.\n"))
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8})
+    reached = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow()
+    assert {found.name for links in reached.values() for found in links} == {"ada moor"}
