@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -136,7 +137,8 @@ def test_an_index_of_a_newer_version_is_left_alone(home: Path, tmp_path: Path) -
 
 
 def test_options_come_from_the_environment_and_the_configuration_file(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "mergewise.toml").write_text(f'index = "{home}/mergewise.index"\n[context]\nbudget = 40\n')
+    shutil.copytree(home / "mergewise.index", tmp_path / "kept")
+    (tmp_path / "mergewise.toml").write_text('index = "kept"\n[context]\nbudget = 40\n')
     assert run(tmp_path, "info").returncode == 0
     context = run_json(tmp_path, "context", "cats")
     assert isinstance(context, dict) and context["budget"] == 40

@@ -117,12 +117,12 @@ def test_fused_sentences_are_told_from_hits_and_a_merge_that_was_not_needed_coun
 def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
     """All that a strategy of ours takes is explained: what the steps are called here is what they are called there."""
     from mergewise.assemble import STRATEGIES, Models, assemble
-    from mergewise.index.slices import SliceSettings
+    from mergewise.index import VIEWS
     from mergewise.models.tokens import count_tokens
     from tests.support import HashEmbedder, memory_store, reader_of
 
     embedder = HashEmbedder()
-    store = memory_store([CATS, KIBBLE], embedder, slice=SliceSettings())
+    store = memory_store([CATS, KIBBLE], embedder, **{name: view.settings() for name, view in VIEWS.items()})
     for name in STRATEGIES:
         made = assemble(
             name, "How long do cats sleep a day?", reader_of(store, embedder), 40, Models(count_tokens), None

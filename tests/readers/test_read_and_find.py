@@ -142,8 +142,15 @@ def test_symbolic_links_are_followed_once(tmp_path: Path) -> None:
     (docs / "a.md").write_text("x")
     (docs / "again").symlink_to(docs)
     (docs / "b.md").symlink_to(docs / "a.md")
-    (docs / "broken.md").symlink_to(docs / "nowhere.md")
     assert [path.name for path in find_files([docs, docs / "a.md", tmp_path])] == ["a.md"]
+
+
+def test_a_link_to_nowhere_is_yielded_so_that_reading_it_says_why(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("x")
+    (tmp_path / "broken.md").symlink_to(tmp_path / "nowhere.md")
+    (tmp_path / "broken.png").symlink_to(tmp_path / "nowhere.png")
+    assert [path.name for path in find_files([tmp_path])] == ["a.md", "broken.md"]
+    assert reason(tmp_path / "broken.md")
 
 
 def test_a_missing_path_is_yielded_so_that_reading_it_says_why(tmp_path: Path) -> None:

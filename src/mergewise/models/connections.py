@@ -17,6 +17,9 @@ class PerLoop(Generic[Client]):
         self._make = make
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
 
+    def __len__(self) -> int:
+        return len(self._clients)
+
     def here(self) -> Client:
         loop = asyncio.get_running_loop()
         if loop not in self._clients:
