@@ -49,6 +49,7 @@ _BY_ACTION = {
     "search": "hit",
     "cut": "cut",
     "join": "neighbour",
+    "marker": "hit",
     "neighbour": "neighbour",
     "merge": "merged",
     "round": "round",
