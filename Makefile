@@ -1,5 +1,5 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
-# make test          every check, the same ones as in CI
+# make test          lint, types and all tests but those of the next two; CI runs the three
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
 # make causal        the causal scorer, tested with torch on tiny models (TORCH=..., some 200 MB)
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
