@@ -97,6 +97,11 @@ def test_a_new_section_is_a_new_marker() -> None:
     assert [draft.value.strip() for draft in found] == ["Cats sleep.", "Fish swim."]
 
 
+def test_a_heading_alone_is_no_marker() -> None:
+    found = made("# Animals\n\n## [Cats](https://cats.example) of the `house`\n\n### Habits\n\nCats sleep.\n")
+    assert [draft.value.strip() for draft in found] == ["Cats sleep."]
+
+
 PIECES = st.sampled_from(
     ["The cat was here.", "It slept.", "# Head\n\n", "\n\n", "- an item\n", "| a | b |\n", "橋は長い。", "Colours:\n\n",
      "```\ncode()\n```\n", "word " * 30 + ".", "word " * 200 + ".", "<!-- x -->\n", "…", "***\n"]
@@ -124,7 +129,7 @@ def test_every_segment_that_says_something_is_named_and_values_are_verbatim(text
 
 
 def _says(text: str) -> bool:
-    return any(character.isalnum() for character in text.replace("<!-- x -->", ""))
+    return any(c.isalnum() for c in text.replace("<!-- x -->", "")) and text.strip(" #\n") != "Head"
 
 
 def test_values_have_the_length_of_the_papers() -> None:

@@ -162,6 +162,8 @@ def test_again_asks_the_same_with_the_attempts_number_and_keeps_the_best() -> No
     [
         ("text", "not an object"),
         ({"key": "k?", "paragraphs": [0]}, "no value"),
+        ({"value": "...", "key": "k?", "paragraphs": [0]}, "no value"),
+        ({"value": "v", "key": "...?", "paragraphs": [0]}, "no key"),
         ({"value": "v", "paragraphs": [0]}, "no key"),
         ({"value": "v", "key": "Old bridges", "paragraphs": [0]}, "no question"),
         ({"value": "v", "key": "k?"}, "no paragraph"),

@@ -214,3 +214,11 @@ def test_hostile_values_are_read_in_bounded_steps(piece: str) -> None:
     for how in ("replace", "drop", "keep"):
         ground(value, [(0, len(MILL.passage))], MILL.passage, how)  # type: ignore[arg-type]
     ground("Ella built it. Per died in 1872.", [(0, len(value))], value)
+
+
+def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() -> None:
+    text = "The mill was built.\n\n***\n\nIt has two wheels."
+    kept = ground("The mill was built.\n\n***", [(0, len(text))], text)
+    assert [text[a:b] for s in kept.sentences for a, b in s.support] == ["The mill was built.", "***"]
+    dots = ground("...", [(0, len(text))], text)
+    assert (dots.value, dots.unsupported_before, dots.dropped) == ("", 1.0, ("...",))

@@ -160,8 +160,7 @@ def _draft(
 def _sentences(grounded: Grounded) -> Iterable[ValueSentence]:
     for sentence in grounded.sentences:
         flags = tuple(f"{flag.kind} {flag.text}" for flag in sentence.flagged)
-        support = sentence.support if sentence.supported else ()
-        yield ValueSentence(sentence.start, sentence.end, support, sentence.replaced, flags)
+        yield ValueSentence(sentence.start, sentence.end, sentence.support, sentence.replaced, flags)
 
 
 # -- the fallback

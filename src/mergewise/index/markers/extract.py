@@ -253,9 +253,9 @@ def _shown_examples(examples: Sequence[Mapping[str, Any]]) -> str:
 def marker_of(record: Mapping[str, object], request: Request, most: int) -> RawMarker:
     """The marker that a record is. Raises `Rejected` with the reason for which it is none."""
     value, key = _text(record.get("value")), _text(record.get("key"))
-    if not value:
+    if not words(value):  # empty, or the dots of the form that was asked for
         raise Rejected("no value")
-    if not key:
+    if not words(key):
         raise Rejected("no key")
     if len(value) > _LONGEST_VALUE or len(key) > _LONGEST_KEY:
         raise Rejected("too long")
@@ -276,7 +276,7 @@ def placed(marker: RawMarker, request: Request, most: int) -> RawMarker:
     source = request.source
     path = heading_path(source.title, [h for n in marker.paragraphs for h in source.segments[n].headings])
     judged = ground(marker.value, [_part(source, n) for n in marker.paragraphs], source.text, "keep", path).sentences
-    supports = [span for sentence in judged if sentence.supported for span in sentence.support]
+    supports = [span for sentence in judged for span in sentence.support]
     holding = Counter(n for n in marker.paragraphs if any(_is_in(span, source, n) for span in supports))
     lost = False
     for sentence in judged:

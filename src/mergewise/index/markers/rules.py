@@ -20,6 +20,7 @@ from math import log, sqrt
 from mergewise.index.markers.question import as_question
 from mergewise.index.markers.records import Draft, ValueSentence
 from mergewise.index.writing.segments import Segment
+from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path
 from mergewise.text.markup import readable, says_something
 from mergewise.text.question import needs_previous
@@ -54,6 +55,11 @@ class _Said:
     def plain(self) -> str:
         return readable(self.text)
 
+    @property
+    def is_heading(self) -> bool:
+        """Whether it is the heading of its own section, which stands in the key of every marker of the section."""
+        return bool(self.headings) and words(self.plain) == words(readable(self.headings[-1]))
+
     @cached_property
     def terms(self) -> frozenset[str]:
         return content_terms(self.plain)
@@ -70,7 +76,7 @@ def drafts(document: DocumentRows, segments: Sequence[Segment], most: int) -> li
         while len({said[i].segment for i in taken}) > most:
             taken = taken[1:]  # what it takes along from far off
         inside, own = [said[i] for i in taken], [said[i] for i in run]
-        if not any(says_something(sentence.plain) for sentence in own):
+        if not any(says_something(sentence.plain) and not sentence.is_heading for sentence in own):
             continue
         value, placed = _value(inside)
         key = heading_path(title, own[0].headings) + "\n" + weights.key(own)

@@ -1,0 +1,49 @@
+"""Statements that say no, or the opposite of each other, as far as words tell; in ten languages, best in English."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from mergewise.text.alignment import words
+from mergewise.text.statements import negates
+
+_NEGATIVE = frozenset(
+    "nicht kein keine keinen keiner nie niemals ne pas jamais aucun aucune nunca jamás não nem niet geen nooit не нет ни никогда "
+    "не́ inte ikke nie 不 没 沒 無 无 ない ません 않 없".split()
+)
+DENIES = re.compile(
+    r"\b(?:lack\w*|absen\w+|fail\w*|refus\w+|den(?:y|ies|ied)|prevent\w*|avoid\w*|exclud\w+|unable|hardly|few|little|free of|"
+    r"instead|rather|reject\w*|un\w{4,}|in\w{6,}|im\w{6,}|non\w*|stop\w*|cease\w*|abandon\w*|only|except\w*)\b",
+    re.IGNORECASE,
+)
+_NO_DENIAL = re.compile(
+    r"\b(?:not (?:only|just|merely|simply)|(?:no|not) (?:more|less|fewer|later|earlier) than|not exceed\w*|no longer|"
+    r"whether or not|if not|nothing but|not least)\b",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"[,;:—–]|\b(?:but|and|while|whereas|although|though|which|who|because)\b", re.IGNORECASE)
+_OPPOSITES = [
+    tuple(frozenset(side.split()) for side in pair)
+    for pair in (
+        ("increas rise rose risen grew grow grown gain higher", "decreas fall fell fallen drop declin reduc shrink lower"),
+        ("improv better", "worsen wors deterior"), ("posit", "negat"), ("succeed success", "fail failur unsuccess"),
+        ("win won", "lose lost"), ("accept approv", "reject refus"), ("allow permit", "forbid forbidden prohibit"),
+        ("enabl", "disabl"), ("includ", "exclud"), ("true", "fals"), ("benefit", "harm"), ("support", "oppos"),
+        ("northern north", "southern south"), ("eastern east", "western west"), ("maximum", "minimum"), ("born", "die"),
+        ("safe", "danger unsaf"), ("legal", "illeg"), ("possibl", "imposs"), ("open", "close"), ("start began", "stop ceas"),
+        ("male", "femal"), ("always", "never"), ("oldest", "youngest"), ("largest", "smallest"), ("best", "worst"),
+    )
+]  # fmt: skip
+OPPOSED = [(a, b) for pair in _OPPOSITES for a, b in (pair, pair[::-1])]
+
+
+def says_no(text: str) -> bool:
+    plain = _NO_DENIAL.sub(" ", text)
+    return negates(plain) or not _NEGATIVE.isdisjoint(words(plain))
+
+
+def clauses(sentence: str) -> Iterator[str]:
+    bounds = [0, *(match.start() for match in _CLAUSE.finditer(sentence)), len(sentence)]
+    yield from (sentence[a:b] for a, b in pairwise(bounds) if a < b)

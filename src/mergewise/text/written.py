@@ -1,0 +1,115 @@
+"""Words of a text as they stand in it: where, in which script, and whether they are written as names are.
+
+Names are told by their capitals. In German, where all nouns have one, only two that stand side by side are; scripts without
+capitals have none that could be told.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mergewise.text.alignment import words
+from mergewise.text.statements import OPENERS
+from mergewise.text.terms import STOP_WORDS
+
+TOKEN = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
+_BEGINS = re.compile(r"(?:\A|[.:!?…\n]|[\"“„«‘(\[])[\W_]{0,12}\Z")
+_GERMAN = frozenset(
+    "der die das und ist nicht ein eine mit von den dem des auf für werden wurde sich auch zu im".split()
+)
+ENGLISH = re.compile(r"\b(?:the|of|was|were|is|and|by|has|from)\b", re.IGNORECASE)
+_COMMON = OPENERS | frozenset(
+    "researchers scientists authors experts people users patients participants subjects students children adults women men "
+    "workers members residents studies results findings data evidence research researcher work methods models experiments tests "
+    "trials analysis analyses examples critics officials doctors writers scholars observers visitors many most several some "
+    "few others another more less being having using following including considering compared despite during among across "
+    "within besides beyond alongside throughout unlike once before after later earlier early today historically originally "
+    "initially subsequently eventually ultimately recently notably importantly interestingly similarly likewise conversely "
+    "moreover nevertheless nonetheless meanwhile accordingly consequently particularly especially approximately about nearly "
+    "almost over under around roughly half born known located founded established built made called named given written "
+    "people's one two three four five six seven eight nine ten january february march april may june july august september "
+    "october november december".split()
+)
+
+
+class Word(NamedTuple):
+    """A word of a text as it stands there."""
+
+    text: str
+    start: int
+    end: int
+    opens: bool  # it has a capital anyway
+
+
+def words_of(text: str) -> list[Word]:
+    return [
+        Word(match[0], *match.span(), _BEGINS.search(text, max(0, match.start() - 14), match.start()) is not None)
+        for match in TOKEN.finditer(text)
+    ]
+
+
+def is_marked(word: str) -> bool:
+    """Whether the word is written as names are: with a capital, or with letters and digits."""
+    return any(map(str.isupper, word)) or (any(map(str.isdigit, word)) and any(map(str.isalpha, word)))
+
+
+def is_plain(word: str) -> bool:
+    """Whether a word that opens a sentence is an ordinary one."""
+    return word.lower() in _COMMON or word.lower() in STOP_WORDS
+
+
+def is_strange(word: str) -> bool:
+    """Whether it is no noun: capitals within it, or digits."""
+    return any(map(str.isupper, word[1:])) or any(map(str.isdigit, word))
+
+
+def touch(text: str, one: Word, other: Word) -> bool:
+    first, second = sorted((one, other), key=lambda word: word.start)
+    between = text[first.end : second.start]
+    return between in (" ", "-") or (len(between) <= 3 and between.strip() == "." and between != ".")
+
+
+def folded(word: str) -> str:
+    word = unicodedata.normalize("NFKC", word).casefold()
+    return (
+        word
+        if word.isascii()
+        else "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    )
+
+
+def initials(texts: Sequence[str]) -> frozenset[str]:
+    """Abbreviations that may stand for names of several words: WHO for World Health Organization."""
+    short = set()
+    for text in texts:
+        tokens = [
+            word.text for word in words_of(text) if word.text.lower() not in ("of", "the", "and", "for", "de", "in")
+        ]
+        letters = "".join(token[0] if token[0].isupper() else " " for token in tokens)
+        short |= {
+            run[i:j] for run in letters.split() for i in range(len(run)) for j in range(i + 2, min(len(run), i + 8) + 1)
+        }
+    return frozenset(short)
+
+
+_DEMONYM = re.compile(r"(?:ians?|ans?|ese|ish|ic)$")
+_VOWEL = re.compile(r"[aeiouy]{1,2}$")
+
+
+def root(word: str) -> str:
+    """What a country and those who live there share: Canada, Canadian; empty where too little is left."""
+    root = _VOWEL.sub("", _DEMONYM.sub("", word))
+    return root if len(root) >= 4 else ""
+
+
+def is_german(text: str) -> bool:
+    said = [word.lower() for word in TOKEN.findall(text)]
+    return len(said) >= 4 and sum(word in _GERMAN for word in said) >= 0.12 * len(said)
+
+
+def forms(text: str) -> list[str]:
+    """The words as `_Order` has them: each in its form, whatever stands beside it."""
+    return [form for match in TOKEN.finditer(text) for form in words(match[0])]
