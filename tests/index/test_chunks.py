@@ -27,6 +27,7 @@ from mergewise.index.chunks.fixed import fixed_bounds
 from mergewise.index.chunks.pic import extract, nearest, sides
 from mergewise.index.chunks.semantic import between, breakpoints, distances, with_neighbours
 from mergewise.index.chunks.sentences import runs, sentences_of
+from mergewise.index.writing.calls import AT_ONCE
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.store.views import Makers
@@ -382,7 +383,7 @@ def test_a_model_s_summary_is_asked_once_a_document_and_rows_say_so() -> None:
 def test_what_is_longer_than_the_window_is_summarised_in_parts() -> None:
     text = "The tower of Arden was built by a mason. " * 400
     chat = ScriptedChat(lambda messages: "Of towers." if "Of parts." in messages[-1].text else "Of parts.", window=1600)
-    assert asked_for.summaries([text, ""], chat, count_tokens)[0] == "Of towers."
+    assert asked_for.summaries([text, ""], Makers(count_tokens, chat=chat))[0] == "Of towers."
     parts = [asked for asked in chat.asked if "mason" in asked.text]
     assert len(parts) > 5 and all(count_tokens([asked.text])[0] < 1600 for asked in parts)
 
@@ -396,5 +397,5 @@ def test_a_model_that_fails_for_good_stops_the_batch_and_is_not_asked_further() 
 
     chat = Failing(["x"])
     with pytest.raises(ModelError):
-        asked_for.summaries(["A text."] * 50, chat, count_tokens)
-    assert len(chat.asked) <= asked_for.AT_ONCE
+        asked_for.summaries(["A text."] * 50, Makers(count_tokens, chat=chat))
+    assert len(chat.asked) <= AT_ONCE

@@ -6,24 +6,29 @@ import logging
 from pathlib import Path
 
 import pytest
+from tests.support import HashEmbedder
 
 import mergewise
+import mergewise.engine
 from mergewise.concurrency import run
 from mergewise.errors import ModelError
+from mergewise.index.chunks import PICSettings
 from mergewise.index.slices import SliceSettings
 from mergewise.index.slices.summaries import MAX_TOKENS, PROMPT_VERSION, estimate, prompt, summaries
 from mergewise.models.cache import CachedChat
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Document
+from mergewise.store.views import Makers
+from mergewise.types import Document, Usage
 
-TEXT = "The cat ate the fish in Rome. It was a fine day in the town. " * 40
+TEXT = " ".join(f"Cat {number} ate the fish in Rome. It was a fine day in the town." for number in range(40))
 
 
 def test_what_it_will_cost() -> None:
-    cost = estimate(["Cats eat fish."] * 3, count_tokens)
-    assert cost.calls == 3 and cost.output_tokens == 3 * MAX_TOKENS
-    assert cost.input_tokens == 3 * sum(count_tokens([message.text for message in prompt("Cats eat fish.")]))
+    texts = [f"Cats eat {number} fish." for number in range(3)]
+    cost = estimate([*texts, texts[0], "word " * 2000], ScriptedChat([]), count_tokens)
+    read = sum(count_tokens([message.text for text in [*texts, "word " * 2000] for message in prompt(text)]))
+    assert cost.usage == Usage(4, read, sum(-(-3 * size // 5) for size in count_tokens(texts)) + MAX_TOKENS)
 
 
 def test_the_text_is_quoted_and_the_model_warned() -> None:
@@ -37,8 +42,8 @@ def test_the_text_is_quoted_and_the_model_warned() -> None:
 def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFixture) -> None:
     chat = ScriptedChat(lambda messages: Turn("S: " + messages[-1].text.splitlines()[1]))
     with caplog.at_level(logging.WARNING, logger="mergewise"):
-        assert summaries(["First.", "Second"], chat, count_tokens) == ["S: First.", "S: Second"]
-    assert "2 summaries by scripted" in caplog.text and f"at most {2 * MAX_TOKENS} to write" in caplog.text
+        assert summaries(["First.", "Second"], Makers(count_tokens, chat=chat)) == ["S: First.", "S: Second"]
+    assert "2 summaries by scripted" in caplog.text and "285 tokens to read, 3 to write" in caplog.text
 
 
 def test_an_empty_answer_is_asked_for_once_more() -> None:
@@ -46,7 +51,7 @@ def test_an_empty_answer_is_asked_for_once_more() -> None:
         asked = messages[-1].text  # type: ignore[index]
         return Turn("Short." if "shorter" in asked and "good" in asked else "")
 
-    assert summaries(["good", "bad"], ScriptedChat(answer), count_tokens) == ["Short.", None]
+    assert summaries(["good", "bad"], Makers(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
 
 
 def test_a_summary_that_was_cut_off_is_asked_for_once_more_and_not_kept() -> None:
@@ -55,7 +60,7 @@ def test_a_summary_that_was_cut_off_is_asked_for_once_more_and_not_kept() -> Non
         cut = "good" not in asked or "shorter" not in asked
         return Turn("The cat ate fish. " * MAX_TOKENS if cut else "Short.")
 
-    assert summaries(["good", "bad"], ScriptedChat(answer), count_tokens) == ["Short.", None]
+    assert summaries(["good", "bad"], Makers(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
 
 
 def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,8 +94,28 @@ def test_a_model_that_fails_leaves_what_came_before(tmp_path: Path) -> None:
 
     failing = CachedChat(Failing(lambda messages: Turn("S")), tmp_path)
     with pytest.raises(ModelError, match="down"):
-        summaries(["a", "b", "c", "d"], failing, count_tokens)
+        summaries(["a", "b", "c", "d"], Makers(count_tokens, chat=failing))
     healthy = ScriptedChat(lambda messages: Turn("S"))
     again = CachedChat(healthy, tmp_path)
-    assert summaries(["a", "b", "c", "d"], again, count_tokens) == ["S"] * 4
+    assert summaries(["a", "b", "c", "d"], Makers(count_tokens, chat=again)) == ["S"] * 4
     assert len(healthy.asked) == 2
+
+
+def test_the_dry_run_is_what_is_then_spent(tmp_path: Path) -> None:
+    chat = ScriptedChat(lambda messages: Turn("A cat in Rome. It ate."))
+    settings = {
+        "slice": SliceSettings(chunk=160, overlap=40, summary="abstractive"),
+        "pic": PICSettings(summary="abstractive"),
+    }
+    documents = [
+        Document("a", TEXT, "T"),
+        Document("b", "The sea is wide. " * 200, "R"),
+        Document("c", "Dogs bark.", "D"),
+    ]
+    cost = mergewise.engine.estimate(tmp_path / "i", documents, settings=settings, chat=chat)
+    assert not chat.asked and cost.kept == 0
+    index = mergewise.open(tmp_path / "i", embedder=HashEmbedder(), settings=settings, chat=chat)
+    index.add(documents)
+    assert len(chat.asked) == cost.usage.calls > 8
+    again = mergewise.engine.estimate(tmp_path / "i", Document("d", TEXT, "T"), settings=settings, chat=chat)
+    assert again.usage.calls == 0 and again.kept > 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, TypeAlias
 
 from mergewise.errors import UsageError
@@ -45,6 +45,10 @@ class Estimate:
     usage: Usage = field(default_factory=Usage)
     kept: int = 0
 
+    def of_documents(self, count: int) -> Estimate:
+        """The same, as that of so many documents, or of none where nothing is due."""
+        return replace(self, documents=count if self.usage.calls else 0)
+
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(self.documents + other.documents, self.usage + other.usage, self.kept + other.kept)
 
@@ -60,7 +64,7 @@ class Writing:
 
     asks: Callable[[Any], bool]
     estimate: Callable[[Sequence[DocumentRows], Any, Makers], Estimate]
-    unfinished: Callable[[StoreReader], Sequence[str]]
+    unfinished: Callable[[StoreReader], Sequence[str]] = lambda reader: ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from mergewise.index.chunks.check import problems
 from mergewise.index.chunks.reader import ChunkReader
 from mergewise.index.chunks.records import FIXED, PIC, SEMANTIC, TextChunk
 from mergewise.index.chunks.settings import FixedSettings, PICSettings, SemanticSettings
-from mergewise.store.views import View
+from mergewise.store.views import View, Writing
 
 __all__ = [
     "FIXED_VIEW",
@@ -51,5 +51,6 @@ PIC_VIEW = View(
     problems=partial(problems, PIC.name),
     reader=partial(ChunkReader, PIC.name),
     with_chat={"summary": "abstractive"},
+    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), pic.estimate),
     needs_embedder=True,
 )

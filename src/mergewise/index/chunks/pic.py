@@ -21,13 +21,14 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from mergewise.errors import UsageError
 from mergewise.index.chunks.records import BY_EXTRACT, BY_WRITTEN, PIC, rows_from
 from mergewise.index.chunks.sentences import EXACT, bounds_of, embedder_of, runs, sentences_of
 from mergewise.index.chunks.settings import PICSettings
+from mergewise.index.chunks.summaries import estimate as estimate_of
 from mergewise.index.chunks.summaries import summaries
+from mergewise.index.writing.calls import chat_of
 from mergewise.protocols import Embedder, FloatArray
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import Estimate, Makers, ViewRows
 from mergewise.text.sentences import split_sentences
 from mergewise.types import DocumentRows
 
@@ -64,9 +65,15 @@ def _written(texts: Sequence[str], settings: PICSettings, makers: Makers) -> Seq
     """The summary of each text by the chat model; None where it has none to give, or is not asked."""
     if settings.summary != "abstractive":
         return [None] * len(texts)
-    if makers.chat is None:
-        raise UsageError("this index has summaries by a chat model", "name one: --chat openai:MODEL")
-    return summaries(texts, makers.chat, makers.count_tokens)
+    return summaries(texts, makers)
+
+
+def estimate(documents: Sequence[DocumentRows], settings: PICSettings, makers: Makers) -> Estimate:
+    """What the chat model's summaries of these documents cost."""
+    total = Estimate()
+    for rows in documents:
+        total += estimate_of([rows.document.text], chat_of(makers), makers.count_tokens).of_documents(1)
+    return total
 
 
 def _points(summary: str) -> list[str]:

@@ -1,7 +1,6 @@
 """Summaries of whole documents by a chat model: PIC's pseudo-instructions.
 
-What is longer than the model's window is summarised in parts, and the summaries of the parts are summarised in turn. Calls run
-side by side, and the chat model's cache keeps the answers, so that after a kill none is paid for again.
+What is longer than the model's window is summarised in parts, and the summaries of the parts are summarised in turn.
 """
 
 from __future__ import annotations
@@ -9,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 
-from mergewise.concurrency import run
-from mergewise.errors import ModelError
+from mergewise.index.writing.calls import Calls, chat_of, cost, written
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
+from mergewise.store.views import Estimate, Makers
 from mergewise.text.sentences import split_long
-from mergewise.types import Message
+from mergewise.types import Message, Usage
 
 log = logging.getLogger("mergewise")
 
-AT_ONCE = 8
 MAX_TOKENS = 200  # of a summary: an embedder should see all of it
+EXPECTED = 120  # six sentences
 MOST_ROUNDS = 6  # of summaries of summaries
 PROMPT_TOKENS = 200
 LEAST_READ = 256  # tokens of a text that a window has to hold
@@ -40,18 +40,28 @@ def prompt(text: str) -> list[Message]:
     return turn(INSTRUCTIONS + warning(code, "text"), [quoted("text", text.strip(), code)])
 
 
-def summaries(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> list[str | None]:
+def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> Estimate:
+    """What summaries of these texts cost. One of several parts is foreseen as one more call, which reads theirs."""
+    parts = [_parts(text, chat, count_tokens) for text in texts]
+    first = cost([(prompt(part), EXPECTED) for own in parts for part in own], MAX_TOKENS, chat, count_tokens)
+    joined = [len(own) for own in parts if len(own) > 1] if first.usage.calls else []
+    read = sum(PROMPT_TOKENS + EXPECTED * count for count in joined)
+    return first + Estimate(0, Usage(len(joined), read, EXPECTED * len(joined)))
+
+
+def summaries(texts: Sequence[str], makers: Makers) -> list[str | None]:
     """A summary of each text; None where the model gave nothing. Logs what it may cost before it starts.
 
     Raises ModelError when the model fails for good; the answers that came before are in its cache.
     """
-    parts = [_parts(text, chat, count_tokens) for text in texts]
-    calls = sum(len(own) + (len(own) > 1) for own in parts)
-    log.warning(
-        "%d summaries by %s: about %d calls, %d tokens to read, at most %d to write",
-        len(texts), chat.spec, calls, sum(count_tokens(texts)) + calls * PROMPT_TOKENS, calls * MAX_TOKENS,
-    )  # fmt: skip
-    return run(_all(texts, chat, count_tokens))
+    chat = chat_of(makers)
+    usage = estimate(texts, chat, makers.count_tokens).usage
+    if usage.calls:
+        log.warning(
+            "%d summaries by %s: about %d calls, %d tokens to read, %d to write",
+            len(texts), chat.spec, usage.calls, usage.input_tokens, usage.output_tokens,
+        )  # fmt: skip
+    return written(texts, makers, MAX_TOKENS, partial(_summary, chat, makers.count_tokens))
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
@@ -60,30 +70,15 @@ def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
     return [text[a:b] for a, b in split_long(text, 0, len(text), room, lambda piece: count_tokens([piece])[0])]
 
 
-async def _all(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> list[str | None]:
-    """After a failure no call is begun. Those on their way are waited for: they are paid for, and the cache keeps them."""
-    gate = asyncio.Semaphore(AT_ONCE)
-    failed: list[ModelError] = []
-
-    async def ask(text: str) -> str | None:
-        async with gate:
-            try:
-                reply = None if failed else await chat.complete(prompt(text), max_tokens=MAX_TOKENS)
-            except ModelError as error:
-                failed.append(error)
-                return None
-        return reply.text.strip() or None if reply is not None else None  # one that was cut off says enough here
-
-    async def one(text: str) -> str | None:
-        for _ in range(MOST_ROUNDS):
-            parts = _parts(text, chat, count_tokens)
-            answers = [answer for answer in await asyncio.gather(*map(ask, parts)) if answer is not None]
-            if len(parts) == 1 or not answers:
-                return answers[0] if answers else None
-            text = "\n".join(answers)
-        return text
-
-    written = await asyncio.gather(*map(one, texts))
-    if failed:
-        raise failed[0]
-    return written
+async def _summary(chat: ChatModel, count_tokens: TokenCounter, text: str, calls: Calls) -> str | None:
+    for _ in range(MOST_ROUNDS):
+        parts = _parts(text, chat, count_tokens)
+        replies = await asyncio.gather(*(calls.ask(prompt(part)) for part in parts))
+        answers = [
+            reply.text.strip() for reply in replies if reply is not None
+        ]  # one that was cut off says enough here
+        answers = list(filter(None, answers))
+        if len(parts) == 1 or not answers:
+            return answers[0] if answers else None
+        text = "\n".join(answers)
+    return text

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mergewise.index.slices.build import build
+from mergewise.index.slices.build import build, estimate
 from mergewise.index.slices.check import problems
 from mergewise.index.slices.reader import SliceReader
 from mergewise.index.slices.records import Chunk, ChunkBounds, Slice, SliceHit, tables
 from mergewise.index.slices.settings import SliceSettings
-from mergewise.store.views import View
+from mergewise.store.views import View, Writing
 
 __all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]
 
@@ -19,4 +19,5 @@ VIEW = View(
     problems=problems,
     reader=SliceReader,
     with_chat={"summary": "abstractive"},
+    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), estimate),
 )

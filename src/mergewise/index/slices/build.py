@@ -17,13 +17,14 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from math import log, sqrt
 
-from mergewise.errors import UsageError
 from mergewise.index.slices.records import CHUNK_VECTORS, SLICE_GAP, Chunk, Slice
 from mergewise.index.slices.settings import SliceSettings
+from mergewise.index.slices.summaries import estimate as estimate_of
 from mergewise.index.slices.summaries import summaries
 from mergewise.index.windows import windows
+from mergewise.index.writing.calls import chat_of
 from mergewise.protocols import Embedder, FloatArray, TokenCounter
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import Estimate, Makers, ViewRows
 from mergewise.text.keys import search_key
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_long, split_sentences, strip_span
@@ -54,9 +55,16 @@ def _written(texts: Sequence[str], settings: SliceSettings, makers: Makers) -> S
     """The summary of each text by the chat model; None where it has none to give, or is not asked."""
     if settings.summary != "abstractive":
         return [None] * len(texts)
-    if makers.chat is None:
-        raise UsageError("this index has summaries by a chat model", "name one: --chat openai:MODEL")
-    return summaries(texts, makers.chat, makers.count_tokens)
+    return summaries(texts, makers)
+
+
+def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> Estimate:
+    """What the chat model's summaries of these documents cost."""
+    total = Estimate()
+    for document in documents:
+        texts = [chunk.text for chunk in _chunks(document, settings)]
+        total += estimate_of(texts, chat_of(makers), makers.count_tokens).of_documents(1)
+    return total
 
 
 # -- chunks (section 3.1.1)

@@ -1,25 +1,21 @@
-"""Summaries of chunks by a chat model (MacRAG section 3.1.2, the paper's default).
-
-Calls run side by side. The chat model's cache keeps the answers by a hash of the whole prompt: as long as neither the prompt
-nor the text of a chunk changes, its summary is paid for once, also when indexing was killed in between.
-"""
+"""Summaries of chunks by a chat model (MacRAG section 3.1.2, the paper's default)."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
+from math import ceil
 
-from mergewise.concurrency import run
-from mergewise.errors import ModelError
+from mergewise.index.writing.calls import Calls, chat_of, cost, written
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
-from mergewise.types import Message, Usage
+from mergewise.store.views import Estimate, Makers
+from mergewise.types import Message
 
 log = logging.getLogger("mergewise")
 
-AT_ONCE = 8
 MAX_TOKENS = 320
+SHARE = 0.6  # of a chunk's length, which is asked for
 PROMPT_VERSION = 2
 """Part of the prompt, and so of the cache's key: with a new version the model is asked again."""
 
@@ -39,47 +35,35 @@ def prompt(text: str, again: str = "") -> list[Message]:
     )
 
 
-def estimate(texts: Sequence[str], count_tokens: TokenCounter) -> Usage:
-    """What summaries of these texts cost where every answer is used: calls, tokens read, and at most written."""
-    asked = [message.text for text in texts for message in prompt(text)]
-    return Usage(len(texts), sum(count_tokens(asked)), MAX_TOKENS * len(texts))
+def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> Estimate:
+    """What summaries of these texts cost where every answer is used."""
+    sizes = count_tokens(texts)
+    return cost(
+        [(prompt(text), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)],
+        MAX_TOKENS,
+        chat,
+        count_tokens,
+    )
 
 
-def summaries(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> list[str | None]:
+def summaries(texts: Sequence[str], makers: Makers) -> list[str | None]:
     """s_i = Compress(c_i) for each text; None where the model gave nothing twice. Logs what it may cost before it starts.
 
     Raises ModelError when the model fails for good; the answers that came before are in its cache.
     """
-    cost = estimate(texts, count_tokens)
-    log.warning(
-        "%d summaries by %s: about %d tokens to read, at most %d to write",
-        cost.calls, chat.spec, cost.input_tokens, cost.output_tokens,
-    )  # fmt: skip
-    return run(_all(texts, chat))
+    chat = chat_of(makers)
+    usage = estimate(texts, chat, makers.count_tokens).usage
+    if usage.calls:
+        log.warning(
+            "%d summaries by %s: about %d tokens to read, %d to write",
+            usage.calls, chat.spec, usage.input_tokens, usage.output_tokens,
+        )  # fmt: skip
+    return written(texts, makers, MAX_TOKENS, _summary)
 
 
-async def _all(texts: Sequence[str], chat: ChatModel) -> list[str | None]:
-    """After a failure no call is begun. Those on their way are waited for: they are paid for, and the cache keeps them."""
-    gate = asyncio.Semaphore(AT_ONCE)
-    failed: list[ModelError] = []
-
-    async def one(text: str) -> str | None:
-        async with gate:
-            try:
-                return None if failed else await _summary(text, chat)
-            except ModelError as error:
-                failed.append(error)
-                return None
-
-    written = await asyncio.gather(*map(one, texts))
-    if failed:
-        raise failed[0]
-    return written
-
-
-async def _summary(text: str, chat: ChatModel) -> str | None:
+async def _summary(text: str, calls: Calls) -> str | None:
     for again in ("", "The last answer was empty or cut off: give a shorter summary."):
-        reply = await chat.complete(prompt(text, again), max_tokens=MAX_TOKENS)
-        if reply.text.strip() and reply.complete:
+        reply = await calls.ask(prompt(text, again))
+        if reply is not None and reply.text.strip() and reply.complete:
             return reply.text.strip()
     return None
