@@ -13,6 +13,7 @@ Indexes of the question sets are kept in --cache DIR.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -63,8 +64,8 @@ class Case:
     gold: Array
 
 
-def cases_of(task: Task, index: Index, limit: int) -> Iterator[Case]:
-    for question in chosen_questions(task, "first", limit):
+def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iterator[Case]:
+    for question in chosen_questions(task, half, limit):
         reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
         candidates = weave.gather(question.text, reader, weave.Weave(), [])
         if candidates.sentences:
@@ -79,7 +80,7 @@ def _mostly(span: mergewise.Span, gold: mergewise.Span) -> bool:
     return span.doc_id == gold.doc_id and 2 * shared > len(span)
 
 
-def _rows(cases: Sequence[Case]) -> tuple[Array, Array, int]:
+def rows_of(cases: Sequence[Case]) -> tuple[Array, Array, int]:
     return np.concatenate([case.features for case in cases]), np.concatenate([case.gold for case in cases]), len(cases)
 
 
@@ -111,20 +112,26 @@ def fit(sets: Sequence[str], cache: Path, limit: int) -> None:
     cases_of_sets = [list(cases_of(*opened(name, cache), limit)) for name in sets]
     standing = np.array([WEIGHTS[name] for name in ("bias", *FEATURES)])
     print(f"the weights as they stand: {held(cases_of_sets, standing):.4f}", flush=True)
-    weights = logistic([_rows(cases) for cases in cases_of_sets])
-    best = held(cases_of_sets, weights)
-    print(f"logistic regression: {best:.4f}", flush=True)
+    weights = logistic([rows_of(cases) for cases in cases_of_sets])
+    print(f"logistic regression: {held(cases_of_sets, weights):.4f}", flush=True)
+    weights = climb(cases_of_sets, weights)
+    for name, weight in zip(("bias", *FEATURES), weights, strict=True):
+        print(f'    "{name}": {weight:.2f},')
+
+
+def climb(sets: Sequence[Sequence[Case]], weights: Array) -> Array:
+    """Each weight up and down once, as long as more evidence is held."""
+    best = held(sets, weights)
     for i, name in enumerate(FEATURES, 1):
         for factor in (1.35, 0.7, 1.15, 0.87):
             tried = weights.copy()
             tried[i] *= factor
-            value = held(cases_of_sets, tried)
+            value = held(sets, tried)
             if value > best + 1e-4:
                 best, weights = value, tried
-                print(f"{name} times {factor}: {best:.4f}", flush=True)
+                print(f"{name} times {factor}: {best:.4f}", file=sys.stderr, flush=True)
                 break
-    for name, weight in zip(("bias", *FEATURES), weights, strict=True):
-        print(f'    "{name}": {weight:.2f},')
+    return weights
 
 
 # -- ablations
