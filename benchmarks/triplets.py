@@ -5,18 +5,18 @@ python -m benchmarks.triplets index --index DIR           the triplets that an i
 python -m benchmarks.triplets show [--wrong] [--count N]  what was missed, or what answers a gold fact's question otherwise
 python -m benchmarks.triplets sample [--count N]          triplets drawn at random with their sentences, to be judged by hand
 
-The set here has no triplets of its own: 2Wiki's file of `evidences` is not part of it. But its questions are made from them by
+The set here has no triplets of its own: 2Wiki's `evidences` are not part of its rows. But its questions were made from them by
 templates, so the facts can be read back: "When was the director of film X born?" with the answer A and evidence in the documents
-X and P says (X, director, P) and (P, date of birth, A). Of comparisons between films the directors are known, of other comparisons
-nothing is: the question does not tell the two values that it compares. A fact counts where its tail stands in the document of its
-head; others no extractor can find. Some of them are wrong, as the set is: it was made from a knowledge base, not from the texts.
+X and P says (X, director, P) and (P, date of birth, A). Of comparisons between films the directors are known, of others nothing
+is: the question does not tell the two values that it compares. A fact counts where its tail stands in the document of its head;
+others no extractor can find. Some are wrong, as the set is: it was made from a knowledge base, not from the texts.
 
 Three ways to match a triplet of the head's document with a fact, from loose to strict:
   loose    the triplet holds the tail, in its tail or, said the other way round ("father of"), in its head
   match    and its relation is one that says this fact (`RELATIONS`), and its head refers to the document
   strict   and head and tail are those of the fact, word by word (articles, case, punctuation and the order of dates aside)
-Recall is over facts. Precision is over the triplets that answer what the fact is about: those of the head's document that match its
-head and relation, with any tail. A fact names one director where a film has two, so this is the least that it can be.
+Recall is over facts. Precision is over the answers that triplets give to what the fact is about: those of the head's document
+that match its head and relation, with any tail. A fact names one director where a film has two: it is the least that it can be.
 Rules are made on the questions of the first half; the second half is reported.
 """
 
@@ -51,11 +51,30 @@ LEVELS = ("loose", "match", "strict")
 RELATIONS: Mapping[str, tuple[str, ...]] = {
     "director": (r"(co-|re-)?directed by", r"(film )?directors?( is| was)?", r"film by", "~directed", "~director of"),
     "performer": (
-        r"(performed|sung|recorded|released|covered) by", r"(song|single|track|ballad|hit|entry) (by|of)", r"performers?|singers?|artists?",
-        r"is a (song|single) by", "~(performed|sang|recorded|released)",
+        r"(performed|sung|recorded|released|covered) by",
+        r"(song|single|track|ballad|hit|entry) (by|of)",
+        r"performers?|singers?|artists?",
+        r"is a (song|single) by",
+        "~(performed|sang|recorded|released)",
     ),
-    "composer": (r"(composed|scored|written) by", r"(music|score|soundtrack|songs?)( composed| written)? by", r"composers?|music", "~(composed|scored)"),
-    "founder": (r"(founded|established|started|created|set up) by", r"founders?", "~(co-?)?(founded|established|started)", "~founder of"),
+    "composer": (
+        r"(.* )?(composed|scored) by",
+        r"(music|score|soundtrack|songs?|.*music)( \w+)? by",
+        r"composers?|music",
+        "~(composed|scored).*",
+    ),
+    "songwriter": (
+        r"(co-)?(composed|written) by",
+        r"song by",
+        r"composers?|writers?|songwriters?",
+        "~(composed|wrote)",
+    ),
+    "founder": (
+        r"(founded|established|started|created|set up) by",
+        r"founders?",
+        "~(co-?)?(founded|established|started)",
+        "~founder of",
+    ),
     "date of birth": (r"(was )?born( on| in)?", r"date of birth|birth ?date|birth"),
     "date of death": (r"died( on| in)?", r"date of death|death ?date|death"),
     "place of birth": (r"(was )?born (in|at|on .*in)", r"place of birth|birth ?place", r".* from"),
@@ -63,39 +82,74 @@ RELATIONS: Mapping[str, tuple[str, ...]] = {
     "nationality": (r"nationality|citizenship|country( of (origin|citizenship))?", r"(is|was) (a|an)?", r"from"),
     "cause of death": (r"died (of|from|by|after).*", r"cause of death"),
     "award": (r"(won|received|awarded|inducted).*", r"awards?"),
-    "education": (r"(graduated|educated|studied|attended|received|earned|holds?).*", r"education|alma mater|studied at"),
+    "education": (
+        r"(graduated|educated|studied|attended|received|earned|holds?).*",
+        r"education|alma mater|studied at",
+    ),
     "employer": (r"(worked|works|taught|employed|served|professor|joined).*", r"employer"),
     "place of burial": (r"(buried|interred).*", r"place of burial"),
     "father": (r"father( is| was)?", r"(son|daughter|child|born) (of|to)", "~father of", "~(sired|fathered)"),
     "mother": (r"mother( is| was)?", r"(son|daughter|child|born) (of|to)", "~mother of"),
-    "child": (r"(child|children|son|daughter)( is| was)?", r"(father|mother|parent) of", "~(son|daughter|child) of", r"had.*"),
+    "child": (
+        r"(child|children|son|daughter)( is| was)?",
+        r"(father|mother|parent) of",
+        "~(son|daughter|child) of",
+        r"had.*",
+    ),
     "spouse": (
-        r"(wife|husband|spouse|widow|consort|queen|empress)( is| was| of)?", r"(was )?married( to)?", r"(wife|husband|consort|widow) of",
+        r"(wife|husband|spouse|widow|consort|queen|empress)( is| was| of)?",
+        r"(was )?married( to)?",
+        r"(wife|husband|consort|widow) of",
         "~(wife|husband|consort|widow|married).*",
     ),
-    "sibling": (r"(brother|sister|sibling|half-brother|half-sister)s?( is| was| of)?", r"(brother|sister) of", "~(brother|sister) of"),
+    "sibling": (
+        r"(brother|sister|sibling|half-brother|half-sister)s?( is| was| of)?",
+        r"(brother|sister) of",
+        "~(brother|sister) of",
+    ),
     "publisher": (r"(published|issued) by", r"publisher"),
     "occupation": (r"(is|was) (a|an)?", r"occupation|works as|worked as"),
-}  # fmt: skip
+}
 
 _FIRST = {
-    "director": r"\bdirectors? of (?:the )?films?\b", "performer": r"\bperformer of (?:the )?song\b", "composer": r"\bcomposer of (?:the )?(?:film|song)\b",
-    "founder": r"\bfounder of\b", "father": r"'s father\b|\bfather of\b", "mother": r"'s mother\b|\bmother of\b",
-    "spouse": r"'s (?:husband|wife|spouse)\b|\b(?:husband|wife|spouse) of\b", "sibling": r"'s sibling\b", "publisher": r"\bpublisher of\b",
+    "director": r"\bdirectors? of (?:the )?films?\b",
+    "performer": r"\bperformer of (?:the )?song\b",
+    "composer": r"\bcomposer of (?:the )?film\b",
+    "songwriter": r"\bcomposer of (?:the )?song\b",
+    "founder": r"\bfounder of\b",
+    "father": r"'s father\b|\bfather of\b",
+    "mother": r"'s mother\b|\bmother of\b",
+    "spouse": r"'s (?:husband|wife|spouse)\b|\b(?:husband|wife|spouse) of\b",
+    "sibling": r"'s sibling\b",
+    "publisher": r"\bpublisher of\b",
     "child": r"'s child\b",
-}  # fmt: skip
+}
 _SECOND = {
-    "date of birth": r"\bdate of birth\b|^when\b.*\b(?:born|birthday)\b", "date of death": r"\bdate of death\b|^when did\b.*\bdie\b",
-    "place of birth": r"\bplace of birth\b|^where\b.*\bborn\b", "place of death": r"\bplace of death\b|^where did\b.*\bdie\b",
-    "nationality": r"\bnationality\b|\bcountry\b", "cause of death": r"\bcause of death\b|^(?:why|how) did\b.*\bdie\b", "award": r"\baward\b",
-    "education": r"\bstudy\b|\bstudied\b|\bgraduate", "employer": r"\bwork(?:s|ed)? at\b|\bemployer\b", "place of burial": r"\bburied\b|\bburial\b",
-    "mother": r"^who is the mother\b", "father": r"^who is the father\b", "child": r"^who is the child\b", "spouse": r"^who is the (?:spouse|wife|husband)\b",
-    "sibling": r"^who is the sibling\b", "occupation": r"\boccupation\b",
-}  # fmt: skip
+    "date of birth": r"\bdate of birth\b|^when\b.*\b(?:born|birthday)\b",
+    "date of death": r"\bdate of death\b|^when did\b.*\bdie\b",
+    "place of birth": r"\bplace of birth\b|^where\b.*\bborn\b",
+    "place of death": r"\bplace of death\b|^where did\b.*\bdie\b",
+    "nationality": r"\bnationality\b|\bcountry\b",
+    "cause of death": r"\bcause of death\b|^(?:why|how) did\b.*\bdie\b",
+    "award": r"\baward\b",
+    "education": r"\bstudy\b|\bstudied\b|\bgraduate",
+    "employer": r"\bwork(?:s|ed)? at\b|\bemployer\b",
+    "place of burial": r"\bburied\b|\bburial\b",
+    "mother": r"^who is the mother\b",
+    "father": r"^who is the father\b",
+    "child": r"^who is the child\b",
+    "spouse": r"^who is the (?:spouse|wife|husband)\b",
+    "sibling": r"^who is the sibling\b",
+    "occupation": r"\boccupation\b",
+}
 _CHAINS = {
-    "paternal grandfather": ("father", "father"), "paternal grandmother": ("father", "mother"), "maternal grandfather": ("mother", "father"),
-    "maternal grandmother": ("mother", "mother"), "father-in-law": ("spouse", "father"), "mother-in-law": ("spouse", "mother"),
-}  # fmt: skip
+    "paternal grandfather": ("father", "father"),
+    "paternal grandmother": ("father", "mother"),
+    "maternal grandfather": ("mother", "father"),
+    "maternal grandmother": ("mother", "mother"),
+    "father-in-law": ("spouse", "father"),
+    "mother-in-law": ("spouse", "mother"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +189,7 @@ def rows(name: str) -> Iterator[dict[str, Any]]:
 
 
 def facts(corpus: Mapping[str, Document], reachable: bool = True) -> list[Fact]:
-    """The facts behind the questions, each once; those alone whose tail stands in the head's document, if they must be reachable."""
+    """The facts behind the questions, each once; where `reachable`, those whose tail stands in the head's document."""
     asked = list(rows("questions"))
     listed: dict[tuple[str, str, str], Fact] = {}
     for number, row in enumerate(asked):
@@ -234,7 +288,10 @@ def answering(fact: Fact, triplets: Sequence[Triplet]) -> list[tuple[Triplet, st
     listed = []
     for triplet in triplets:
         for matches, about, answer in zip(
-            says(fact.relation, triplet.relation), (triplet.head, triplet.tail), (triplet.tail, triplet.head), strict=True
+            says(fact.relation, triplet.relation),
+            (triplet.head, triplet.tail),
+            (triplet.tail, triplet.head),
+            strict=True,
         ):
             said = set(folded(about))
             if matches and said & head and 2 * len(said & head) >= min(len(said), len(head)) and _of_kind(fact, answer):
@@ -303,11 +360,18 @@ def report(known: Sequence[Fact], found: Found, half: int) -> str:
         for level, counts in judged(fact, found[fact.doc]).items():
             table[fact.relation][level] += counts
             table["all"][level] += counts
-    lines = ["| relation | facts | recall loose | recall | recall strict | precision | precision strict |", "| --- |" + " --- |" * 6]
+    lines = [
+        "| relation | facts | recall loose | recall | recall strict | precision | precision strict |",
+        "| --- |" + " --- |" * 6,
+    ]
     order = [name for name, _ in Counter(fact.relation for fact in own).most_common()]
     for name in ["all", *order]:
         loose, match, strict = (table[name][level] for level in LEVELS)
-        shares = [_share(loose.found, loose.facts), _share(match.found, match.facts), _share(strict.found, strict.facts)]
+        shares = [
+            _share(loose.found, loose.facts),
+            _share(match.found, match.facts),
+            _share(strict.found, strict.facts),
+        ]
         shares += [_share(match.right, match.answering), _share(strict.right, strict.answering)]
         lines.append(f"| {name} | {match.facts} | {' | '.join(shares)} |")
     return "\n".join(lines)
@@ -320,10 +384,14 @@ def _share(some: int, every: int) -> str:
 def say_found(documents: Mapping[str, Document], found: Found) -> None:
     total = sum(map(len, found.values()))
     empty = sum(not found[doc] for doc in found)
-    print(f"{total} triplets in {len(found)} documents, {total / max(1, len(found)):.1f} a document, {empty} without any")
+    print(
+        f"{total} triplets in {len(found)} documents, {total / max(1, len(found)):.1f} a document, {empty} without any"
+    )
 
 
-def show(known: Sequence[Fact], found: Found, documents: Mapping[str, Document], wrong: bool, half: int, count: int) -> None:
+def show(
+    known: Sequence[Fact], found: Found, documents: Mapping[str, Document], wrong: bool, half: int, count: int
+) -> None:
     for fact in [fact for fact in known if fact.half == half]:
         triplets = found.get(fact.doc, ())
         match = judged(fact, triplets)["match"]

@@ -19,9 +19,16 @@ DATE = (
 _SMALL = r"(?:of|the|de|der|den|du|des|von|van|da|dos|la|le|el|al|bin|ibn|di|del|della|y|e|zu|af|av)"
 _PART = r"(?:[A-Z0-9À-ÖØ-ÞĀ-ž][^\s,;:()\[\]\"“”|]*|(?:al|el|d'|l')-?[A-Z][^\s,;:()\"“”|]*)"
 _LETTER = r"(?=[^\s]*[A-ZÀ-ÖØ-ÞĀ-ž])"
-NAME = rf"[\"“‘]?\s?{_LETTER}{_PART}(?:\s+(?:(?:{_SMALL}|&)\s+){{0,2}}{_PART})*(?:,? (?:Jr|Sr)\.)?[\"”’]?"
+_RANK = (
+    r"(?:,\s+(?:\d+\w+\s+)?(?:Count|Countess|Duke|Duchess|Earl|Prince|Princess|King|Queen|Baron|Baroness|Lord|Lady|Marquess|Elector|"
+    r"Landgrave|Emperor|Empress|Holy\s+Roman\s+Emperor)\b)?"
+)
+NAME = (
+    rf"[\"“‘]?\s?{_LETTER}{_PART}(?:\s+(?:(?:{_SMALL}|&)\s+){{0,2}}{_PART}){{0,9}}(?:,? (?:Jr|Sr)\.)?{_RANK}"
+    rf"(?:\s+(?:{_SMALL}\s+){{1,3}}{_PART})?[\"”’]?"
+)
 _AND = r"(?:and|&|und|et|y|e|as well as)"
-NAMES = rf"{NAME}(?:\s*,\s*(?!{_AND}\s){NAME})*(?:\s*,?\s+{_AND}\s+{NAME})?"
+NAMES = rf"{NAME}(?:\s*,\s*(?!{_AND}\s){NAME}){{0,19}}(?:\s*,?\s+{_AND}\s+{NAME})?"
 PLACE = rf"{NAME}(?:\s*,\s*(?!{_AND}\s){NAME}){{0,4}}"
 
 BOUNDARY = re.compile(
@@ -31,15 +38,24 @@ BOUNDARY = re.compile(
 )
 _WORDS = 9  # of a phrase that is no name
 _PREPOSITION = re.compile(r"\s(?:in|on|at|from|to|by|with|as|for|near|under|into|between|through)\s")
-_ARTICLE = re.compile(r"(?:the|an?|his|her|its|their|one of the|some)\s+", re.IGNORECASE)
-_EDGE = "\"“”‘’ ,.;:-–—«»*_`"
+_EDGE = '"“”‘’ ,.;:-–—«»*_`'
 
 _dates = re.compile(DATE)
 _names = re.compile(NAMES)
 _name = re.compile(NAME)
 _place = re.compile(PLACE)
 _described = re.compile(rf"(?:[A-Z][\w-]+\s+){{0,2}}(?:[a-zà-ÿ][\w’'-]*\s+){{1,4}}(?={NAME})")
-_LINKING = re.compile(rf"\b(?:{_SMALL}|and|or|by|at|with|from|as|is|was)\b")
+_NATION = re.compile(
+    rf"(?:[A-Z][\w-]+\s+){{1,2}}(?:(?!in\s|on\s|from\s|who\s|for\s|with\s)[a-z/-]+(?:,\s+|\s+)){{1,8}}(?={NAME})"
+)
+_LINKING = re.compile(rf"\b(?:{_SMALL}|and|or|by|at|with|from|as|is|was|to|for|in|on|about|[a-z]+ing|[a-z]+ed)\b")
+NATION = (
+    r"(?:(?:South|North|West|East|New|Austro|Anglo|Sri|Puerto|Costa|Hong|Saudi|Cape)[\s-]+)?"
+    r"(?:[A-Z][a-z]+(?:an|ese|ish|iot|lean|vian)|French|Dutch|Greek|Swiss|Thai|Welsh|Czech|Iraqi|Israeli|Pakistani|Bangladeshi|"
+    r"Omani|Yemeni|Kuwaiti|Qatari|Somali|Nepali|Filipino|Icelandic|Serb|Croat|Slovak|Afghan|Turk|Kong|Rican|Lankan|Soviet|Bengali|"
+    r"Punjabi|Tamil|Uzbek|Kazakh|Lao|Malagasy|Monegasque|Basque|Manx|Luxembourgish|U\.S\.|US|UK|British)"
+)
+_nation = re.compile(NATION + r"\s+[a-z]")
 _split = re.compile(rf"\s*,\s*(?:{_AND}\s+)?|\s+{_AND}\s+")
 _tail_words = re.compile(rf"(?:\s+(?:{_SMALL}|and|&))+\Z")
 
@@ -54,30 +70,32 @@ def trimmed(phrase: str) -> str:
     return said.strip(_EDGE) + ("." if kept and not said.strip(_EDGE).endswith(".") else "")
 
 
-def without_article(phrase: str) -> str:
-    match = _ARTICLE.match(phrase)
-    return phrase[match.end() :] if match and len(phrase) > match.end() else phrase
-
-
 def objects(text: str, preposition: str = "") -> list[str]:
-    """What a verb or preposition is followed by: a date, the names of a list, a place, or a short phrase; nothing if it is long."""
-    text = text.lstrip()
-    text = re.sub(r"\A(?:the|an?)\s+", "", text)
+    """What a verb or preposition is followed by: a date, names, a place, or a short phrase; nothing where it is long."""
+    text = re.sub(r"\A(?:the|an?)\s+", "", text.lstrip())
     date = _dates.match(text)
     if date and not re.match(r"\s+[A-Z]", text[date.end() :]):
         return [trimmed(date[0])]
     if preposition in _OF_PERSONS:
-        described = _described.match(text)
-        if described and not _LINKING.search(described[0]):
-            text = text[described.end() :]
+        text = _without_description(text)
         names = _names.match(text)
         if names:
-            return names_in(names[0])
+            listed = names_in(names[0])
+            # "son of Ann Lee, Tom Lee ...": without "and" the second name begins something else
+            return listed if preposition != "of" or re.search(rf"\s{_AND}\s", names[0]) else listed[:1]
     elif preposition in _OF_PLACES:
         place = _place.match(text)
         if place:
             return [trimmed(_tail_words.sub("", _without_date(place[0])))]
     return phrase(text)
+
+
+def _without_description(text: str) -> str:
+    """What begins with a name, where a person's calling stands before it: "the Welsh singer", "country music artist"."""
+    if _nation.match(text) and (described := _NATION.match(text)) is not None:
+        return text[described.end() :]
+    other = _described.match(text)
+    return text[other.end() :] if other and not _LINKING.search(other[0]) else text
 
 
 def phrase(text: str) -> list[str]:

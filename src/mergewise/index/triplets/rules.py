@@ -10,10 +10,13 @@ participle with its prepositions, kinship, "key: value" and the rows of tables. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
 from typing import TypeAlias
 
+from mergewise.index.triplets import patterns
 from mergewise.index.triplets.phrases import BOUNDARY, DATE, NAME, NAMES, PLACE, names_in, objects, phrase, trimmed
 from mergewise.index.triplets.records import Triplet
 from mergewise.text.alignment import words
@@ -25,99 +28,6 @@ _Said: TypeAlias = tuple[str, str, str]
 
 LONGEST = 160  # characters of a head or tail
 SENTENCE = 1_000  # characters of a sentence that is read
-
-_BRACKETS = re.compile(r"\s*[(（]([^()（）]{0,400})[)）]")
-_TITLE_BRACKETS = re.compile(r"\s*\([^()]*\)\s*\Z")
-_PRONOUN = re.compile(r"(?:he|she|it|they|this|these)\b", re.IGNORECASE)
-_NO_SUBJECT = frozenset("and also which who that there what then but or where when while here both".split())
-_OWN = re.compile(r"(?:his|her|its|their)\s+", re.IGNORECASE)
-_PERSONAL = re.compile(r"\b(?:[Hh]e|[Ss]he|[Hh]is|[Hh]er|born|died)\b")
-
-_COPULA = r"(?:is|was|are|were)"
-_ADVERB = r"(?:\s+(?:also|now|then|currently|originally|formerly|best|first|later|mainly|mostly|officially|still|only|\w+ly))*"
-_IRREGULAR = (
-    "became|began|bought|built|came|chose|drew|fell|fought|gave|got|grew|held|kept|knew|led|left|lost|made|met|ran|rose|sang|sold|"
-    "sent|spent|stood|swam|taught|took|went|won|wrote|has|had|have|lies|stars|contains|includes|consists|features|serves|"
-    "represents|plays|played|lives|works|uses|provides|supports|sets|returns|allows|requires|means|defines|specifies|runs|shows|"
-    "begins|ends|starts|stands|comes|follows|offers|covers|belongs|connects|flows|marks|depicts|tells|gives|takes|makes"
-)
-_VERB = rf"(?:{_COPULA}|{_IRREGULAR}|[a-z]{{2,}}ed)"
-_PARTICIPLE = (
-    r"(?:[a-z]{2,}ed|written|sung|built|born|held|made|shot|led|won|known|set|drawn|given|taken|sold|run|chosen|begun|found|spoken|"
-    r"broken|buried|bred|fought)"
-)
-_PREPOSITIONS = r"(?:by|in|at|on|from|as|for|to|with|near|under|during|between|into|of|after|through)"
-_PASSIVE = re.compile(
-    rf"\b(?P<verbs>(?:re-|co-|well-)?{_PARTICIPLE}(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+)(?:re-|co-)?{_PARTICIPLE})*)"
-    rf"{_ADVERB}\s+(?P<prep>{_PREPOSITIONS})\s+"
-)
-_WITH = re.compile(r"\b(?P<verb>starring|featuring|stars|starred)\s+(?!in\b|as\b)")
-_CLAUSE = re.compile(
-    rf"\s*;\s+|\s*,?\s+(?:and|but|while|whereas)\s+(?=(?:[Tt]he|[Hh]e|[Ss]he|[Ii]t|[Tt]hey|{NAME})\s+(?:[a-z]+\s+){{0,3}}{_VERB}\b)"
-)
-_RELATIVE = re.compile(r"(?P<comma>\s*,)?\s+(?:who|which)\s+(?=[a-z])")
-_FRONTED = re.compile(
-    r"(?:In|On|At|After|Before|During|From|Since|Until|By|For|With|As|While|When|Although|Following|Under|However|Later|"
-    r"[A-Z][a-z]+(?:ed|ing)|Born)\b[^,]{0,80},\s+"
-)
-_LEAD = re.compile(
-    rf"(?P<lead>(?:The|An?|This|Both)?\s*{NAME}|(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Tt]his|[Tt]hese)\b"
-    rf"|(?:[Tt]he|[Tt]his|[Aa]n?|[Hh]is|[Hh]er|[Ii]ts|[Tt]heir)\s+(?:[\w’'-]+\s+){{0,4}}?[\w’'-]+?|[A-Za-z][\w’'-]*)"
-    rf"(?P<aside>\s*,[^,]{{1,120}},)?(?P<adverb>{_ADVERB})\s+(?P<verb>{_VERB})\b"
-)
-_KINDS = re.compile(rf"\A(?:not\s+)?{_ADVERB}\s*(?P<article>the|an?|one of the)?\s*(?P<rest>\S.*)\Z", re.DOTALL)
-_ENDS_KIND = re.compile(
-    rf"\s(?:in|on|at|by|from|to|for|with|as|near|about)\s|,?\s+(?:{_PARTICIPLE}|starring|featuring|\w+ing)\s+(?:{_PREPOSITIONS}\s|[A-Z])"
-    rf"|,?\s+(?:{_PARTICIPLE})(?:\s+and\s+{_PARTICIPLE})?\s+{_PREPOSITIONS}\s|,\s+(?:an?|the|not)\s|\s(?:famous|known|noted|due)\s"
-    r"|\s+and\s+the\s"
-)
-_OF_KIND = re.compile(rf"(?<!\w)(?P<noun>[a-z][\w-]+)\s+(?P<prep>in|by|of|from|at|for|on)\s+(?:the\s+)?(?=[A-Z\"“]|[a-z]+\s+{NAME})")
-_YEAR = re.compile(r"(?P<year>[12]\d{3})\s+")
-_ORIGIN = (
-    r"(?:(?:South|North|West|East|New|Austro|Anglo|Sri|Puerto|Costa|Hong|Saudi|Cape)[\s-]+)?"
-    r"(?:[A-Z][a-z]+(?:an|ese|ish|iot|lean|vian)|French|Dutch|Greek|Swiss|Thai|Welsh|Czech|Iraqi|Israeli|Pakistani|Bangladeshi|"
-    r"Omani|Yemeni|Kuwaiti|Qatari|Somali|Nepali|Filipino|Icelandic|Serb|Croat|Slovak|Afghan|Turk|Kong|Rican|Lankan|Soviet|Bengali|"
-    r"Punjabi|Tamil|Uzbek|Kazakh|Lao|Malagasy|Monegasque|Basque|Manx|Luxembourgish|U\.S\.|US|UK|British)"
-)
-_ORIGINS = re.compile(rf"(?P<origin>{_ORIGIN}(?:(?:\s*-\s*|\s+and\s+|\s+){_ORIGIN})*)(?!\s*-\s*(?:born|language))(?=\s+[\w-])")
-_LANGUAGE = re.compile(r"(?P<language>[A-Z][a-z]+)\s*-\s*language\b")
-_PERSONS = re.compile(
-    r"\b(?:actor|actress|singer|writer|author|poet|politician|player|footballer|director|producer|composer|musician|painter|artist|"
-    r"scientist|physicist|chemist|lawyer|journalist|historian|officer|soldier|general|king|queen|prince|princess|emperor|empress|"
-    r"duke|bishop|priest|athlete|swimmer|cyclist|wrestler|boxer|filmmaker|screenwriter|photographer|architect|engineer|teacher|"
-    r"professor|philosopher|businessman|businesswoman|model|rapper|songwriter|guitarist|drummer|dancer|comedian|novelist|editor|"
-    r"judge|coach|cricketer|golfer|skier|fencer|runner|racer|person|man|woman|nobleman|noblewoman|\w+ist|\w+er)\b"
-)
-_LIFE = re.compile(
-    rf"(?:(?:born|b\.|\*|geb\.|geboren|né|née|nacido|nacida|nato|nata)\s*[^;\d]{{0,60}}?(?:on\s+|in\s+|am\s+|le\s+|el\s+)?)?"
-    rf"(?P<date>{DATE})(?:(?:\s*(?:,|in|,\s*in|à|en|a))?\s+(?P<place>{PLACE}))?",
-)
-_BORN_IN = re.compile(rf"born\s+(?:in|at)\s+(?P<place>{PLACE})")
-_DASH = re.compile(r"\s*(?:[–—]|\s-\s|†|;\s*†|\bdied\b|\bd\.)\s*")
-_ALIAS = re.compile(
-    r"\b(?P<how>(?:also|better|best|formerly|professionally|commonly|previously|originally|sometimes|simply)?\s*"
-    rf"(?:known|called|nicknamed|titled|named|[Rr]omani[sz]ed))\s+(?:(?:simply|professionally|mononymously|also)\s+)?(?:as\s+)?(?P<name>{NAME})"
-)
-_FOREIGN = re.compile(r"(?:\A|;\s*|,\s*)(?P<language>[A-Z][a-z]+(?: [A-Z][a-z]+)?)\s*[:：]\s*(?P<name>[^;,:]{1,60})")
-_KIN = (
-    "son|daughter|father|mother|brother|sister|wife|husband|widow|child|grandson|granddaughter|nephew|niece|cousin|consort|heir|"
-    "uncle|aunt|grandfather|grandmother|parent|spouse|half-brother|half-sister|stepson|stepdaughter|descendant"
-)
-_KIN_OF = re.compile(rf"\b(?P<kin>{_KIN})s?\s+of\s+")
-_OWN_KIN = re.compile(rf"\b(?:[Hh]is|[Hh]er|[Ii]ts|[Tt]heir)\s+(?P<kin>(?:[a-z-]+\s+)?(?:{_KIN}|parents|partner|teacher|capital|founder))\s*,?\s+")
-_APPOSED = re.compile(
-    rf"(?P<name>{NAME}),\s+(?:an?|the)\s+(?P<kind>[a-z][^,.;:()]{{2,60}}?)(?=\s*[,.;]|\s+(?:who|which|and|in|from|by)\b)"
-)
-_KEY = re.compile(r"\A[\s>*+•‣-]*(?P<key>[^\s:=|][^:=|\n]{0,48}?)\s*(?::|：|=)\s+(?P<value>\S[^\n]{0,300})\Z")
-_ROW = re.compile(r"\A\s*\|.*\|\s*\Z")
-
-_OTHER_TONGUES = re.compile(
-    r"\A(?P<head>[^\s,.;:][^,.;:]{0,80}?)\s+(?P<is>ist|war|sind|waren|est|était|sont|es|fue|era|son|è|fu|é|foi|är|var|er)\s+"
-    r"(?P<rest>(?:eine?r?s?|une?|una|uno|um|uma|ett|en|een|et|der|die|das|le|la|les|il|el|o|a|los|las)\s+[^,.;:]{2,120})"
-)
-_CHINESE = re.compile(r"\A(?P<head>[^，。；,;\s]{1,24}?)是(?P<rest>[^，。；]{2,60})")
-_JAPANESE = re.compile(r"\A(?P<head>[^、。\s]{1,24}?)は、?(?P<rest>[^。]{2,60}?)(?:である|です|であった|だった|であり)")
-_RUSSIAN = re.compile(r"\A(?P<head>[А-ЯЁ][^,.;—]{1,60}?)\s+—\s+(?P<rest>[^,.;]{2,100})")
 
 
 def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Triplet]:
@@ -142,7 +52,7 @@ def _clean(said: _Said) -> _Said | None:
     return head, relation, tail
 
 
-@dataclass(slots=True)
+@dataclass
 class _About:
     """What a passage is about: its name, and the kinds of thing that it is said to be, by which sentences refer to it."""
 
@@ -151,15 +61,28 @@ class _About:
     kinds: set[str] = field(default_factory=set)
     header: tuple[str, ...] = ()  # of the table whose rows are being read
 
+    @cached_property
+    def opening(self) -> re.Pattern[str]:
+        """The passage's own name where a sentence begins with it, and the verb behind it."""
+        name = r"\s*".join(map(re.escape, self.name.split())) or r"(?!)"
+        return re.compile(
+            rf"[\"“‘']?\s*(?P<lead>(?:The\s+)?{name})[\"”’']?(?P<aside>\s*,[^,]{{1,120}},|,)?"
+            rf"(?P<adverb>{patterns.ADVERB})\s+(?P<verb>{patterns.VERB})\b",
+            re.IGNORECASE,
+        )
+
     @classmethod
     def of(cls, text: str, title: str, leaves: Sequence[Leaf]) -> _About:
         own = leaves[0].headings[-1] if leaves and leaves[0].headings else title
         passage = text[leaves[0].start : leaves[-1].end] if leaves else ""
-        return cls(_TITLE_BRACKETS.sub("", own).strip() or own, _PERSONAL.search(passage) is not None)
+        opening = set(words(f"{own} {passage[:300]}")) & patterns.GENERIC
+        return cls(
+            patterns.TITLE_BRACKETS.sub("", own).strip() or own, patterns.PERSONAL.search(passage) is not None, opening
+        )
 
     def is_meant(self, lead: str) -> bool:
         """Whether the phrase refers to what the passage is about."""
-        if _PRONOUN.fullmatch(lead):
+        if patterns.PRONOUN.fullmatch(lead):
             return True
         if re.search(r"['’]s?(?:\s|\Z)", lead):
             return False
@@ -185,29 +108,31 @@ class _Sentence:
         self.about = about
 
     def triplets(self) -> Iterator[_Said]:
-        if _ROW.match(self.raw):
-            yield from self._row()
+        rows = self.raw.strip().splitlines()
+        if all(map(patterns.ROW.match, rows)):
+            for row in rows:
+                yield from self._row(row)
             return
         self.about.header = ()
-        keyed = _KEY.match(self.raw.strip())
+        keyed = patterns.KEY.match(self.raw.strip())
         if keyed and not _is_prose(keyed["key"], keyed["value"]):
             yield self.about.name, " ".join(keyed["key"].split()), " ".join(keyed["value"].split()).rstrip(".")
             return
         yield from self._brackets()
-        bare = " ".join(_BRACKETS.sub("", self.said).split()).replace(" ,", ",")
+        bare = " ".join(patterns.BRACKETS.sub("", self.said).split()).replace(" ,", ",")
         other = self._other_tongues(bare)
         if other is not None:
             yield other
             return
         subject = self.about.name
-        for clause in _CLAUSE.split(bare):
+        for clause in patterns.CLAUSE.split(bare):
             subject = yield from self._clause(clause, subject)
 
     # -- forms
 
-    def _row(self) -> Iterator[_Said]:
+    def _row(self, row: str) -> Iterator[_Said]:
         """A row of a table: its first cell, the header of each other one, and that one."""
-        cells = tuple(" ".join(cell.split()) for cell in self.raw.strip().strip("|").split("|"))
+        cells = tuple(" ".join(cell.split()) for cell in row.strip().strip("|").split("|"))
         if not any(re.search(r"\w", cell) for cell in cells):
             return
         if not self.about.header:
@@ -218,7 +143,12 @@ class _Sentence:
                 yield cells[0], name, cell
 
     def _other_tongues(self, bare: str) -> _Said | None:
-        for pattern, relation in ((_OTHER_TONGUES, ""), (_CHINESE, "是"), (_JAPANESE, "は"), (_RUSSIAN, "—")):
+        for pattern, relation in (
+            (patterns.OTHER_TONGUES, ""),
+            (patterns.CHINESE, "是"),
+            (patterns.JAPANESE, "は"),
+            (patterns.RUSSIAN, "—"),
+        ):
             match = pattern.match(bare)
             if match:
                 return self.about.subject(match["head"].strip()), relation or match["is"], match["rest"]
@@ -226,24 +156,28 @@ class _Sentence:
 
     def _brackets(self) -> Iterator[_Said]:
         """What stands in brackets behind the name that the sentence begins with."""
-        match = _BRACKETS.search(self.said)
-        if match is None or match.start() > 120 or re.search(rf"\s{_VERB}\s", self.said[: match.start()] + " "):
-            return
-        name, inside = self.about.subject(self.said[: match.start()].strip() or self.about.name), match[1]
-        for alias in _ALIAS.finditer(inside):
-            yield name, _how(alias["how"]), alias["name"]
-        for foreign in _FOREIGN.finditer(inside):
-            if not re.search(r"\d", foreign["name"]):
-                yield name, f"{foreign['language']} name", foreign["name"]
-        yield from self._life(name, inside)
+        name = ""
+        at = 0
+        for match in patterns.BRACKETS.finditer(self.said[:600]):
+            lead = self.said[: match.start()].strip()
+            if (at and match.start() > at) or match.start() > 120 or re.search(rf"\s{patterns.VERB}\s", f"{lead} "):
+                return
+            at, inside = match.end(), match[1]
+            name = name or self.about.subject(lead or self.about.name)
+            for alias in patterns.ALIAS.finditer(inside):
+                yield name, _how(alias["how"]), alias["name"]
+            for foreign in patterns.FOREIGN.finditer(inside):
+                if not re.search(r"\d", foreign["name"]):
+                    yield name, f"{foreign['language']} name", foreign["name"]
+            yield from self._life(name, inside)
 
     def _life(self, name: str, inside: str) -> Iterator[_Said]:
-        parts = _DASH.split(inside, maxsplit=1)
+        parts = patterns.DASH.split(inside, maxsplit=1)
         dates = re.findall(DATE, inside)
         if len(parts) == 1 and len(dates) == 2 and re.search(r"\d{4}\s+\S*\s*\d{1,2}", inside):
             at = inside.index(dates[1])  # the dash between both was lost
             parts = [inside[:at], inside[at:]]
-        born, died = _LIFE.search(parts[0]), _LIFE.search(parts[1]) if len(parts) > 1 else None
+        born, died = patterns.LIFE.search(parts[0]), patterns.LIFE.search(parts[1]) if len(parts) > 1 else None
         said_born = re.search(r"\b(?:born|b\.|geb|né|née|naci|nat[oa])|\*", parts[0]) is not None
         if died is None and born is not None and not said_born:
             return
@@ -255,29 +189,37 @@ class _Sentence:
                 yield name, f"{relation} on" if len(life["date"]) > 5 else f"{relation} in", life["date"]
                 if life["place"]:
                     yield name, f"{relation} in", life["place"]
-        placed = _BORN_IN.search(parts[0])
+        placed = patterns.BORN_IN.search(parts[0])
         if placed and not (born and born["place"]):
             yield name, "born in", placed["place"]
 
     # -- clauses
 
-    def _clause(self, clause: str, subject: str) -> Iterator[_Said]:
+    def _clause(self, clause: str, subject: str) -> Generator[_Said, None, str]:
         """What a clause says; its subject is returned, since the next one may have none of its own."""
         clause = clause.strip()
-        relative = _RELATIVE.search(clause)
+        relative = patterns.RELATIVE.search(clause)
         main = clause[: relative.start()] if relative else clause
-        fronted = _FRONTED.match(main)
+        fronted = patterns.FRONTED.match(main)
         body = main[fronted.end() :] if fronted else main
-        lead = _LEAD.match(body)
-        if lead is not None and lead["lead"].strip().lower() not in _NO_SUBJECT:
+        lead = self.about.opening.match(body) or patterns.LEAD.match(body) or patterns.DEFINED.match(body)
+        if lead is not None and lead["lead"].strip().lower() not in patterns.NO_SUBJECT:
             subject = self._subject(lead["lead"].strip(), subject)
-            for alias in _ALIAS.finditer(lead["aside"] or ""):
+            for alias in patterns.ALIAS.finditer(lead["aside"] or ""):
                 yield subject, _how(alias["how"]), alias["name"]
             yield from self._owned(lead["lead"], body[lead.end("verb") :], lead["verb"])
-            yield from self._predicate(subject, lead["verb"], body[lead.end() :].strip())
-        elif (verb := re.match(rf"(?:and\s+|also\s+)*(?P<verb>{_VERB})\s+", body)) is not None:
+            said = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
+            part = (
+                patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
+            )
+            yield from said if part is None else self._of_a_part((part["noun"] or part["bare"]).lower(), said)
+        elif (verb := re.match(rf"(?:and\s+|also\s+)*(?P<verb>{patterns.VERB})\s+", body)) is not None:
             yield from self._predicate(subject, verb["verb"], body[verb.end() :])
-        if fronted and fronted[0][0].isupper() and (born := _PASSIVE.match(fronted[0].lower()[:1] + fronted[0][1:])):
+        if (
+            fronted
+            and fronted[0][0].isupper()
+            and (born := patterns.PASSIVE.match(fronted[0].lower()[:1] + fronted[0][1:]))
+        ):
             yield from self._passive(subject, born, fronted[0])
         yield from self._kin(subject, main)
         yield from self._apposed(main)
@@ -286,45 +228,50 @@ class _Sentence:
         return subject
 
     def _subject(self, lead: str, before: str) -> str:
-        if _PRONOUN.fullmatch(lead):
+        if patterns.PRONOUN.fullmatch(lead):
             return self.about.name or before
         return self.about.subject(lead)
 
     def _owned(self, lead: str, rest: str, verb: str) -> Iterator[_Said]:
         """ "His father was Ian Keith": the father of what the passage is about."""
-        own = _OWN.match(lead)
-        if own and verb in ("is", "was", "are", "were") and self.about.name:
-            if named := re.match(NAME, rest):
-                yield self.about.name, lead[own.end() :], named[0]
+        own = patterns.OWN.match(lead)
+        named = re.match(NAME, rest)
+        if own and named and verb in ("is", "was", "are", "were") and self.about.name:
+            yield self.about.name, lead[own.end() :], named[0]
+
+    def _of_a_part(self, noun: str, said: Iterator[_Said]) -> Iterator[_Said]:
+        """What is said of "the music" or "its population", as said of what has it: it is to be understood alone."""
+        for _, relation, tail in said:
+            yield self.about.name, noun if relation in ("is", "was", "are", "were") else f"{noun} {relation}", tail
 
     def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
-        if _OWN.match(subject):
-            return
         if verb in ("is", "was", "are", "were"):
-            passive = _PASSIVE.match(rest) or re.match(rf"{_PARTICIPLE}\b", rest)
+            passive = patterns.PASSIVE.match(rest) or re.match(rf"{patterns.PARTICIPLE}\b", rest)
             if passive is None:
                 yield from self._kind(subject, verb, rest)
-        elif verb in ("has", "had", "have") and (perfect := re.match(rf"(?:\w+\s+)?(?P<verb>{_PARTICIPLE}|been)\s+", rest)):
+        elif verb in ("has", "had", "have") and (
+            perfect := re.match(rf"(?:\w+\s+)?(?P<verb>{patterns.PARTICIPLE}|been)\s+", rest)
+        ):
             if perfect["verb"] != "been":
                 yield from self._verb(subject, perfect["verb"], rest[perfect.end() :])
         elif not re.match(r"(?:that|not|no|to)\b", rest):
             yield from self._verb(subject, verb, rest)
-        for passive in _PASSIVE.finditer(rest):
+        for passive in patterns.PASSIVE.finditer(rest):
             if _is_about_the_subject(rest[: passive.start()]):
                 yield from self._passive(subject, passive, rest)
-        for cast in _WITH.finditer(f"{verb} {rest}"):
+        for cast in patterns.WITH.finditer(f"{verb} {rest}"):
             for name in objects(f"{verb} {rest}"[cast.end() :], "starring"):
                 yield subject, "starring", name
-        for alias in _ALIAS.finditer(rest):
+        for alias in patterns.ALIAS.finditer(rest):
             yield subject, _how(alias["how"]), alias["name"]
 
     def _kind(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
         """ "is a 1938 American western film directed by": what it is, from when, and where from."""
-        match = _KINDS.match(rest)
+        match = patterns.KINDS.match(rest)
         if match is None:
             return
         rest = match["rest"]
-        boundary, ends = BOUNDARY.search(rest), _ENDS_KIND.search(rest)
+        boundary, ends = BOUNDARY.search(rest), patterns.ENDS_KIND.search(rest)
         stop = min(found.start() for found in (boundary, ends) if found) if boundary or ends else len(rest)
         kind = rest[:stop].rstrip(" ,")
         if not kind or len(kind.split()) > 16 or re.fullmatch(r"often|never|always|there|not|\w+ly", kind):
@@ -333,18 +280,20 @@ class _Sentence:
             yield subject, f"{verb} a" if match["article"] in ("a", "an") else verb, kind
         if match["article"] and subject == self.about.name:
             self.about.kinds |= set(words(kind)) - STOP_WORDS
-        year = _YEAR.match(kind)
+        year = patterns.YEAR.match(kind)
         if year:
             yield subject, "year", year["year"]
             kind = kind[year.end() :]
-        origin = _ORIGINS.match(kind) or (_ORIGINS.search(kind) if match["article"] else None)
+        origin = patterns.ORIGINS.match(kind) or (patterns.ORIGINS.search(kind) if match["article"] else None)
         if origin:
-            person = _PERSONS.search(kind) is not None and not re.search(r"\b(?:film|song|album|series|novel)\Z", kind)
+            person = patterns.PERSONS.search(kind) is not None and not re.search(
+                r"\b(?:film|song|album|series|novel)\Z", kind
+            )
             yield subject, "nationality" if person else "country of origin", origin["origin"]
-        language = _LANGUAGE.search(kind)
+        language = patterns.LANGUAGE.search(kind)
         if language:
             yield subject, "language", language["language"]
-        of = _OF_KIND.search(rest[: boundary.start()] if boundary else rest)
+        of = patterns.OF_KIND.search(rest[: boundary.start()] if boundary else rest)
         if of and of["noun"] not in STOP_WORDS:
             for name in objects(rest[of.end() :], of["prep"]):
                 yield subject, f"{of['noun']} {of['prep']}", name
@@ -355,7 +304,7 @@ class _Sentence:
         """The object of a verb, and what its prepositions say: "died on 3 March 1972 in Beverly Hills"."""
         end = BOUNDARY.search(rest)
         said = rest[: end.start()] if end else rest
-        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{_PREPOSITIONS})\s+", said))
+        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{patterns.PREPOSITIONS})\s+", said))
         direct = re.sub(r"\A(?:the|an?)\s+", "", said[: prepositions[0].start()] if prepositions else said)
         named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", said))
         found = names_in(named[0]) if named and direct.strip(" ,") else phrase(direct)
@@ -373,34 +322,36 @@ class _Sentence:
 
     def _passive(self, subject: str, match: re.Match[str], text: str) -> Iterator[_Said]:
         """ "written and directed by X in 1990": each participle with its preposition, and what follows."""
-        verbs = re.findall(rf"(?:re-|co-)?{_PARTICIPLE}", match["verbs"])
+        verbs = re.findall(rf"(?:re-|co-)?{patterns.PARTICIPLE}", match["verbs"])
         rest = text[match.end() :]
         for verb in verbs:
             for tail in objects(rest, match["prep"]):
                 yield subject, f"{verb} {match['prep']}", tail
         end = BOUNDARY.search(rest)
         following = re.match(r"[^;.]*?\s(?P<prep>in|on|at)\s+", rest[: end.start()] if end else rest)
-        if following and not _PASSIVE.search(following[0]) and match["prep"] != following["prep"]:
+        if following and not patterns.PASSIVE.search(following[0]) and match["prep"] != following["prep"]:
             for tail in objects(rest[following.end() :], following["prep"]):
                 yield subject, f"{verbs[-1]} {following['prep']}", tail
 
     def _kin(self, subject: str, clause: str) -> Iterator[_Said]:
-        for match in _KIN_OF.finditer(clause):
-            apposed = re.search(rf"(?P<name>{NAME}),\s+(?:the\s+|an?\s+)?(?:[a-z]+\s+){{0,2}}\Z", clause[: match.start()])
+        for match in islice(patterns.KIN_OF.finditer(clause), 8):
+            apposed = re.search(
+                rf"(?P<name>{NAME}),\s+(?:the\s+|an?\s+)?(?:[a-z]+\s+){{0,2}}\Z", clause[: match.start()]
+            )
             head = subject
-            if apposed and re.search(rf"\s{_VERB}\s", f" {clause[: apposed.start()]} "):
+            if apposed and re.search(rf"\s{patterns.VERB}\s", f" {clause[: match.start() - len(apposed[0])]} "):
                 head = apposed["name"]
             for name in objects(clause[match.end() :], "of"):
                 yield head, f"{match['kin']} of", name
-        for match in _OWN_KIN.finditer(clause):
+        for match in patterns.OWN_KIN.finditer(clause):
             name = re.match(NAME, clause[match.end() :])  # type: ignore[assignment]
             if name and self.about.name:
                 yield self.about.name, match["kin"], name[0]
 
     def _apposed(self, clause: str) -> Iterator[_Said]:
         """ "Ian Keith, an English actor": a name and what it is."""
-        for match in _APPOSED.finditer(clause):
-            if not re.search(rf"\b{_VERB}\b", match["kind"]):
+        for match in patterns.APPOSED.finditer(clause):
+            if not re.search(rf"\b{patterns.VERB}\b", match["kind"]):
                 yield self.about.subject(match["name"]), "is a", match["kind"]
 
     def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Said]:
@@ -410,7 +361,7 @@ class _Sentence:
             return
         head = self.about.subject(named["name"]) if named else subject
         rest = clause[relative.end() :]
-        verb = re.match(rf"(?:had\s+|has\s+)?(?P<verb>{_VERB})\s+", rest)
+        verb = re.match(rf"(?:had\s+|has\s+)?(?P<verb>{patterns.VERB})\s+", rest)
         if verb is not None:
             yield from self._predicate(head, verb["verb"], rest[verb.end() :])
 
@@ -434,5 +385,14 @@ def _how(said: str) -> str:
 
 def _is_prose(key: str, value: str) -> bool:
     """Whether a line with a colon is a sentence rather than a name of something and its value."""
-    sentence = value.endswith(".") and re.search(rf"\b{_COPULA}\b", value) is not None and value[0].isupper()
-    return sentence or len(key.split()) > 6 or re.search(rf"\b(?:{_COPULA}|has|had|have)\b", key) is not None
+    sentence = (
+        value.endswith(".")
+        and re.search(rf"\b{patterns.COPULA}\b", value) is not None
+        and value.lstrip("\"“‘'")[:1].isupper()
+    )
+    return (
+        sentence
+        or re.search(r"[\"“”()]", key) is not None
+        or len(key.split()) > 6
+        or re.search(rf"\b(?:{patterns.COPULA}|has|had|have)\b", key) is not None
+    )
