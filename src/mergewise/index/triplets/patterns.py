@@ -33,7 +33,7 @@ IRREGULAR = (
 VERB = rf"(?:{COPULA}|{IRREGULAR}|[a-z]{{2,}}ed)"
 PARTICIPLE = (
     r"(?:[a-z]{2,}ed|written|sung|built|born|held|made|shot|led|won|known|set|drawn|given|taken|sold|run|chosen|begun|found|spoken|"
-    r"broken|buried|bred|fought)"
+    r"broken|buried|bred|fought|seen|shown|thrown|grown)"
 )
 PREPOSITIONS = r"(?:by|in|at|on|from|as|for|to|with|near|under|during|between|into|of|after|through)"
 PASSIVE = re.compile(
@@ -60,7 +60,7 @@ DEFINED = re.compile(
 KINDS = re.compile(rf"\A(?:not\s+)?{ADVERB}\s*(?:(?P<article>the|an?|one of the)\s+)?(?P<rest>\S.*)\Z", re.DOTALL)
 ENDS_KIND = re.compile(
     rf"\s(?:in|on|at|by|from|to|for|with|as|near|about)\s|,?\s+(?:{PARTICIPLE}|starring|featuring|\w+ing)\s+(?:{PREPOSITIONS}\s|[A-Z])"
-    rf"|,?\s+(?:{PARTICIPLE})(?:\s+and\s+{PARTICIPLE})?\s+{PREPOSITIONS}\s|,\s+(?:an?|the|not)\s|\s(?:famous|known|noted|due)\s"
+    rf"|,?\s+(?:{PARTICIPLE})(?:\s+and\s+{PARTICIPLE})?\s+{PREPOSITIONS}\s|,\s+(?:an?|the)\s|,?\s+not\s|\s(?:famous|known|noted|due)\s"
     r"|\s+and\s+the\s"
 )
 OF_KIND = re.compile(
@@ -98,7 +98,7 @@ OWN_KIN = re.compile(
     rf"\b(?:[Hh]is|[Hh]er|[Ii]ts|[Tt]heir)\s+(?P<kin>(?:[a-z-]+\s+)?(?:{KIN}|parents|partner|teacher|capital|founder))\s*,?\s+"
 )
 APPOSED = re.compile(
-    rf"(?P<name>{NAME}),\s+(?:an?|the)\s+(?P<kind>[a-z][^,.;:()]{{2,60}}?)(?=\s*[,.;]|\s+(?:who|which|and|in|from|by)\b)"
+    rf"(?P<name>{NAME}),\s+(?:an?|the)\s+(?P<kind>(?:[A-Z][\w-]+\s+)?[a-z][^,.;:()]{{2,60}}?)(?=\s*[,.;]|\s+(?:who|which|and|in|from|by)\b)"
 )
 KEY = re.compile(r"\A[\s>*+•‣-]*(?P<key>[^\s:=|][^:=|\n]{0,48}?)\s*(?::|：|=)\s+(?P<value>\S[^\n]{0,300})\Z")
 ROW = re.compile(r"\A\s*\|.*\|\s*\Z")

@@ -19,10 +19,11 @@ DATE = (
 _SMALL = r"(?:of|the|de|der|den|du|des|von|van|da|dos|la|le|el|al|bin|ibn|di|del|della|y|e|zu|af|av)"
 _PART = r"(?:[A-Z0-9À-ÖØ-ÞĀ-ž][^\s,;:()\[\]\"“”|]*|(?:al|el|d'|l')-?[A-Z][^\s,;:()\"“”|]*)"
 _LETTER = r"(?=[^\s]*[A-ZÀ-ÖØ-ÞĀ-ž])"
-_RANK = (
-    r"(?:,\s+(?:\d+\w+\s+)?(?:Count|Countess|Duke|Duchess|Earl|Prince|Princess|King|Queen|Baron|Baroness|Lord|Lady|Marquess|Elector|"
-    r"Landgrave|Emperor|Empress|Holy\s+Roman\s+Emperor)\b)?"
+_RANKS = (
+    r"(?:\d+\w+\s+)?(?:Count|Countess|Duke|Duchess|Earl|Prince|Princess|King|Queen|Baron|Baroness|Lord|Lady|Marquess|Elector|"
+    r"Landgrave|Emperor|Empress|Holy\s+Roman\s+Emperor)\b"
 )
+_RANK = rf"(?:,\s+{_RANKS})?"
 NAME = (
     rf"[\"“‘]?\s?{_LETTER}{_PART}(?:\s+(?:(?:{_SMALL}|&)\s+){{0,2}}{_PART}){{0,9}}(?:,? (?:Jr|Sr)\.)?{_RANK}"
     rf"(?:\s+(?:{_SMALL}\s+){{1,3}}{_PART})?[\"”’]?"
@@ -56,7 +57,7 @@ NATION = (
     r"Punjabi|Tamil|Uzbek|Kazakh|Lao|Malagasy|Monegasque|Basque|Manx|Luxembourgish|U\.S\.|US|UK|British)"
 )
 _nation = re.compile(NATION + r"\s+[a-z]")
-_split = re.compile(rf"\s*,\s*(?:{_AND}\s+)?|\s+{_AND}\s+")
+_split = re.compile(rf"\s*,(?!\s*{_RANKS})\s*(?:{_AND}\s+)?|\s+{_AND}\s+")
 _tail_words = re.compile(rf"(?:\s+(?:{_SMALL}|and|&))+\Z")
 
 _OF_PERSONS = frozenset("by with starring featuring of".split())

@@ -89,6 +89,9 @@ class _About:
         mine, said = set(words(self.name)) - STOP_WORDS, set(words(lead)) - STOP_WORDS
         if lead.lower().startswith(("the ", "this ")) and said and said <= self.kinds:
             return True
+        others = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
+        if not others <= mine | self.kinds:
+            return False
         return bool(mine and said) and 2 * len(mine & said) >= min(len(mine), len(said)) and _is_name(lead)
 
     def subject(self, lead: str) -> str:
@@ -147,7 +150,7 @@ class _Sentence:
             (patterns.OTHER_TONGUES, ""),
             (patterns.CHINESE, "是"),
             (patterns.JAPANESE, "は"),
-            (patterns.RUSSIAN, "—"),
+            (patterns.RUSSIAN, "это"),
         ):
             match = pattern.match(bare)
             if match:
@@ -294,7 +297,7 @@ class _Sentence:
         if language:
             yield subject, "language", language["language"]
         of = patterns.OF_KIND.search(rest[: boundary.start()] if boundary else rest)
-        if of and of["noun"] not in STOP_WORDS:
+        if of and of["noun"] not in STOP_WORDS and not re.fullmatch(patterns.PARTICIPLE, of["noun"]):
             for name in objects(rest[of.end() :], of["prep"]):
                 yield subject, f"{of['noun']} {of['prep']}", name
             for further in re.finditer(rf",\s+in\s+(?:the\s+)?(?P<place>{PLACE})", rest[of.end() :]):
