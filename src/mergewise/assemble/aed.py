@@ -23,23 +23,22 @@ from math import exp
 from typing import Annotated
 
 from mergewise.assemble.shared.budget import Models, pack
-from mergewise.assemble.shared.fragments import Candidate, fragment_of
-from mergewise.assemble.shared.leads import Leads
+from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared.units import SEARCHED, Unit, retrieve
+from mergewise.index.triplets.passages import LONGEST
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
-from mergewise.text.keys import heading_path
-from mergewise.types import Context, Ensemble, Hit, Leaf, Passage, Section, Step, Stream
+from mergewise.types import Context, Ensemble, Passage, Step, Stream
 
 PASSAGES = "passages"
-_SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
 
 
 @dataclass(frozen=True, slots=True)
 class AED:
-    k: Annotated[int, Range(1, MOST_ROWS // _SEARCHED), "passages retrieved, whose utility is predicted"] = 10
+    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages retrieved, whose utility is predicted"] = 10
     m: Annotated[int, Range(1, 100), "passages kept, the most useful ones"] = 2
     beta: Annotated[float, Range(0, 1000), "what the next passage adds to the utility of those before it"] = 0.5
-    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = 256
+    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = LONGEST
     memory: Annotated[bool, "whether what the model knows itself is a stream of its own"] = True
     temperature: Annotated[float, Range(0, 10), "0 takes the best token, above it tokens are drawn"] = 0.0
     seed: Annotated[int, Range(0, 2**32), "what tokens are drawn by"] = 0
@@ -57,9 +56,8 @@ class _Judged:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AED) -> Context:
-    hits = [hit for hit in reader.search(question, parameters.k * _SEARCHED) if hit.row.sentences]
-    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
-    retrieved = _passages(hits, reader, parameters)
+    trace: list[Step] = []
+    retrieved = retrieve(question, reader, parameters.k, parameters.longest, trace)
     judged = _judged(question, retrieved, models, trace)
     top = sorted(judged, key=lambda one: -one.utility)[: parameters.m]  # Eq. 10
     context = pack(question, [one.candidate for one in top], budget, models, "score", trace)
@@ -74,48 +72,16 @@ def utility(scores: Sequence[float], beta: float) -> float:
     return sum(beta**j * score for j, score in enumerate(scores))
 
 
-def _passages(hits: Sequence[Hit], reader: IndexReader, parameters: AED) -> list[Candidate]:
-    """The first k passages that hold a hit, in the order of their best hits."""
-    sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))
-    held: dict[range, float] = {}
-    for hit in hits:
-        held.setdefault(_extent(hit.row, sections, parameters.longest), hit.score)
-    kept = dict(list(held.items())[: parameters.k])
-    leaves = reader.leaves(sorted({leaf for extent in kept for leaf in extent}))
-    leads = Leads(leaves, reader)
-    candidates = []
-    for extent, score in kept.items():
-        rows = [leaves[leaf] for leaf in extent if leaf in leaves]
-        if rows:
-            candidates.append(Candidate((*leads.before(list(extent)), fragment_of(rows)), score))
-    return candidates
-
-
-def _extent(leaf: Leaf, sections: dict[int, Section], longest: int) -> range:
-    """The leaves of the outermost section around this one that is short enough; the leaf alone where none is."""
-    around = (sections[section] for section in leaf.ancestors if section in sections)
-    passage = next((section for section in around if section.tokens <= longest), None)
-    if passage is None:
-        return range(leaf.id, leaf.id + 1)
-    return range(passage.first_leaf, passage.first_leaf + passage.leaf_count)
-
-
-def _judged(question: str, retrieved: Sequence[Candidate], models: Models, trace: list[Step]) -> list[_Judged]:
+def _judged(question: str, retrieved: Sequence[Unit], models: Models, trace: list[Step]) -> list[_Judged]:
     """The passages with S_phi(q, d); as scores, by which they are ordered later, with the logistic function of it."""
     if models.predictor is None:
-        return [_Judged(candidate, candidate.score) for candidate in retrieved]
-    utilities = models.predictor.utilities(question, [_text(candidate) for candidate in retrieved])
+        return [_Judged(unit.candidate, unit.score) for unit in retrieved]
+    utilities = models.predictor.utilities(question, [unit.text for unit in retrieved])
     trace.append(Step("utility", f"{len(retrieved)} passages by {models.predictor.spec}"))
     return [
-        _Judged(replace(candidate, score=_share(value)), value)
-        for candidate, value in zip(retrieved, utilities, strict=True)
+        _Judged(replace(unit.candidate, score=_share(value)), value)
+        for unit, value in zip(retrieved, utilities, strict=True)
     ]
-
-
-def _text(candidate: Candidate) -> str:
-    last = candidate.fragments[-1]
-    path = heading_path(last.title, last.headings)
-    return "\n".join(filter(None, [path, *(fragment.visible[2] for fragment in candidate.fragments)]))
 
 
 def _share(utility: float) -> float:

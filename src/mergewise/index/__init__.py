@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mergewise.index import chunks, markers, slices, tree
+from mergewise.index import chunks, markers, slices, tree, triplets
 from mergewise.store.views import View
 
 __all__ = ["VIEWS"]
@@ -14,5 +14,6 @@ VIEWS: dict[str, View] = {
     "semantic": chunks.SEMANTIC_VIEW,
     "pic": chunks.PIC_VIEW,
     "marker": markers.VIEW,
+    "triplet": triplets.VIEW,
 }
 """By the names that `--views` takes. A view is built from the document and the rows of those before it."""

@@ -1,0 +1,22 @@
+"""The triplet view of AED-RAG: the facts of each passage as (head, relation, tail), each with the sentence it came from."""
+
+from __future__ import annotations
+
+from mergewise.index.triplets.build import build
+from mergewise.index.triplets.check import problems
+from mergewise.index.triplets.reader import TripletReader
+from mergewise.index.triplets.records import Extraction, Triplet, TripletSet, tables
+from mergewise.index.triplets.settings import TripletSettings
+from mergewise.store.views import View
+
+__all__ = ["VIEW", "Extraction", "Triplet", "TripletReader", "TripletSet", "TripletSettings"]
+
+VIEW = View(
+    name="triplet",
+    settings=TripletSettings,
+    tables=tables,
+    build=build,
+    problems=problems,
+    reader=TripletReader,
+    with_chat={"made": "model"},
+)
