@@ -89,7 +89,9 @@ def test_what_rows_begin_with_is_read_once(kind: str, monkeypatch: pytest.Monkey
     monkeypatch.setattr("mergewise.models.causal.network.SAVED", 1)
     model, apart = causal(kind), causal(kind, share_caches=False)
     beginning = model.encode(SPOKEN[1])[:12]
-    rows = [beginning + model.encode(text) for text in (" It began.", " A", " with lime and rice", " with lime and beans")]
+    rows = [
+        beginning + model.encode(text) for text in (" It began.", " A", " with lime and rice", " with lime and beans")
+    ]
     assert common_beginning(rows) == len(beginning)
     state, before = model.start(rows), model.tokens_run
     if kind != "mistral":  # its caches cannot be taken apart

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import comparison, demo, evaluation, manage, questions, show
+from mergewise.cli import comparison, demo, evaluation, manage, questions, show, training
 from mergewise.cli.configuration import (
     TRUST,
     find_configuration,
@@ -40,6 +40,7 @@ app.command("info")(manage.info)
 app.command("remove")(manage.remove)
 app.command("check")(manage.check)
 app.command("eval")(evaluation.evaluate)
+app.add_typer(training.app)
 app.command("demo")(demo.demo)
 
 

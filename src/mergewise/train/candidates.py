@@ -11,8 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from mergewise.assemble import aed
-from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared import units
 from mergewise.generate.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
@@ -28,7 +27,7 @@ KINDS: tuple[Kind, ...] = ("passages", "triplets", "generated")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A candidate u. `score` is that of the search, of a triplet set its passage's; `span` is where a passage stands."""
+    """A candidate u. `score` is that of the search, `span` where it stands; of a triplet set both are its passage's."""
 
     kind: Kind
     title: str
@@ -55,16 +54,26 @@ class Example:
 
 def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[Unit]:
     """D_ret: the k best passages, best first."""
-    parameters = aed.AED(k=k, longest=longest)
-    hits = [hit for hit in reader.search(question, k * aed._SEARCHED) if hit.row.sentences]
-    return [_unit(candidate) for candidate in aed._passages(hits, reader, parameters)]
+    return [_passage(found) for found in units.retrieve(question, reader, k, longest)]
 
 
-def _unit(candidate: Candidate) -> Unit:
-    last = candidate.fragments[-1]
-    text = "\n".join(fragment.visible[2] for fragment in candidate.fragments)
+def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[Unit]:
+    """T_ret: the triplet sets of these passages, of those that have some. UsageError for an index without the view."""
+    retrieved = units.retrieve(question, reader, k, longest)
+    return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
+
+
+def _passage(found: units.Unit) -> Unit:
+    *_, last = found.candidate.fragments
+    text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
     start, end, _ = last.visible
-    return Unit("passages", last.title, last.headings, text, candidate.score, Span(last.doc_id, start, end))
+    return Unit("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
+
+
+def _triplets(found: units.Unit) -> Unit:
+    assert found.triplets is not None
+    row = found.triplets
+    return Unit("triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end))
 
 
 def generated(background: str) -> Unit | None:

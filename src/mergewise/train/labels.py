@@ -9,25 +9,25 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mergewise.errors import UsageError
+from mergewise.generate.ensemble import prompts
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import Streams, decode
-from mergewise.generate.ensemble import prompts
 from mergewise.ranges import Range, check_fields
-from mergewise.train.candidates import KINDS, Example, Kind, Unit, asked_of, generated, passages_of
+from mergewise.train.candidates import KINDS, Example, Kind, Unit, asked_of, generated, passages_of, triplets_of
 from mergewise.types import Span
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
 
 FORMAT = 1
-MANIFEST = "manifest.json"
+MANIFEST = "_manifest.json"  # the underline keeps it out of what readers of folders take for data
 SUFFIX = ".parquet"
 TOGETHER = 8  # passages that the model writes in one batch
 
@@ -73,11 +73,12 @@ class LabelledQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Questions, and the index that is searched for them. `facts` tell the index from others: changed, labels are others."""
+    """Questions, and the index that is searched for them. `facts` are what labels of a kind depend on besides: of an index that
+    has changed, they are others."""
 
     examples: Sequence[Example]
     reader: IndexReader
-    facts: Mapping[str, Any]
+    facts: Mapping[Kind, Mapping[str, Any]]
 
 
 class LabelStore:
@@ -160,7 +161,8 @@ def label(
         raise UsageError("no question has an answer", "labels say how well answers follow: give questions with answers")
     for kind in settings.kinds():
         made_with = {"chat": model.spec, **settings.of(kind)}
-        store.begin(kind, made_with, {source.examples[0].set: source.facts for source in sources if source.examples})
+        facts = {source.examples[0].set: source.facts.get(kind, {}) for source in sources if source.examples}
+        store.begin(kind, made_with, facts)
     missing = [pair for pair in asked if not all(store.has(kind, pair[0]) for kind in settings.kinds())]
     done, before = 0, len(asked) - len(missing)
     for first in range(0, len(missing), TOGETHER):
@@ -200,11 +202,13 @@ def _label_generated(
 def _label_retrieved(
     store: LabelStore, example: Example, reader: IndexReader, model: CausalModel[Any], settings: LabelSettings
 ) -> None:
-    """D_ret."""
-    if store.has("passages", example):
-        return
-    units = passages_of(example.text, reader, settings.passages, settings.longest)
-    store.write("passages", example, measured(model, example, units, settings.alpha))
+    """D_ret and T_ret, found in the index and measured."""
+    if not store.has("passages", example):
+        units = passages_of(example.text, reader, settings.passages, settings.longest)
+        store.write("passages", example, measured(model, example, units, settings.alpha))
+    if settings.triplets and not store.has("triplets", example):
+        units = triplets_of(example.text, reader, settings.triplets, settings.longest)
+        store.write("triplets", example, measured(model, example, units, settings.alpha))
 
 
 def measured(model: CausalModel[Any], example: Example, units: Sequence[Unit], alpha: float) -> list[Labelled]:
