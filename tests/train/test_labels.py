@@ -68,6 +68,9 @@ def test_every_candidate_has_its_perplexity(tmp_path: Path, source: Source) -> N
     assert label(store, [source], model, SETTINGS, lambda *args: told.append(args)) == len(EXAMPLES)
     assert [done for done, _, _ in told] == list(range(1, len(EXAMPLES) + 1))
     found = {one.example: one.candidates for one in store.read(["passages", "triplets", "generated"])}
+    for one in store.read(["passages"]):  # without a context the contrast is the model itself
+        question = model.prompt(asked_of(one.example.text, None))
+        assert one.alone == pytest.approx(cppl(model, question, [question], one.example.answers, alpha=0.5)[0])
     assert found.keys() == set(EXAMPLES)
     for example, candidates in found.items():
         kinds = [one.unit.kind for one in candidates]
@@ -170,8 +173,9 @@ def test_sets_take_turns(tmp_path: Path, source: Source) -> None:
 def test_what_does_not_fit_is_left_out(tmp_path: Path, source: Source, index: mw.Index) -> None:
     model = reader()
     long = mw.open(tmp_path / "long", embedder="none")
-    long.add([mw.Document(id="a", title="Arden", text="Arden: founded by Brix."),
-              mw.Document(id="b", title="Arden", text="Arden " + " and ".join(f"street {n}" for n in range(60)) + ".")])  # fmt: skip
+    streets = " and ".join(f"street {n}" for n in range(60))
+    texts = {"a": "Arden: founded by Brix.", "b": f"Arden has {streets}."}
+    long.add([mw.Document(id=name, title="Arden", text=text) for name, text in texts.items()])
     prompts = [len(model.prompt(asked_of(EXAMPLES[0].text, None)))]
     small = reader(window=prompts[0] + 500)
     store = LabelStore(tmp_path / "labels")

@@ -67,8 +67,11 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuestion:
+    """`alone` is the CPPL of no context: the perplexity of the answer, given nothing but the question."""
+
     example: Example
     candidates: tuple[Labelled, ...]
+    alone: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +108,18 @@ class LabelStore:
     def has(self, kind: Kind, example: Example) -> bool:
         return self._path(kind, example).exists()
 
-    def write(self, kind: Kind, example: Example, labelled: Sequence[Labelled]) -> None:
+    def write(self, kind: Kind, example: Example, labelled: Sequence[Labelled], alone: float | None = None) -> None:
         """All labels of a kind for a question, none of them where it has none."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         rows = [_row(example, number, one) for number, one in enumerate(labelled)]
         table = pa.Table.from_pylist(rows, schema=_schema())
-        table = table.replace_schema_metadata({"example": json.dumps(asdict(example))})
+        table = table.replace_schema_metadata({"example": json.dumps(asdict(example)), "alone": json.dumps(alone)})
         _replace(self._path(kind, example), lambda part: pq.write_table(table, part))
 
     def read(self, kinds: Sequence[Kind]) -> list[LabelledQuestion]:
-        """The questions that have labels of all these kinds, by their keys, each with its candidates."""
+        """The questions that have labels of all these kinds, passages first, by their keys, each with its candidates."""
         keys = [{path.stem for path in (self.folder / kind).glob(f"*{SUFFIX}")} for kind in kinds]
         return [self._question(key, kinds) for key in sorted(set.intersection(*keys))] if keys else []
 
@@ -129,12 +132,12 @@ class LabelStore:
 
         try:
             tables = [pq.read_table(self.folder / kind / f"{key}{SUFFIX}") for kind in kinds]
-            told = json.loads(tables[0].schema.metadata[b"example"])
+            told, alone = (json.loads(tables[0].schema.metadata[name]) for name in (b"example", b"alone"))
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
         example = Example(told["id"], told["text"], tuple(told["answers"]), told["set"])
         rows = [row for table in tables for row in table.to_pylist()]
-        return LabelledQuestion(example, tuple(map(_labelled, rows)))
+        return LabelledQuestion(example, tuple(map(_labelled, rows)), alone)
 
     def _path(self, kind: Kind, example: Example) -> Path:
         return self.folder / kind / f"{key_of(example)}{SUFFIX}"
@@ -205,7 +208,9 @@ def _label_retrieved(
     """D_ret and T_ret, found in the index and measured."""
     if not store.has("passages", example):
         units = passages_of(example.text, reader, settings.passages, settings.longest)
-        store.write("passages", example, measured(model, example, units, settings.alpha))
+        question = model.prompt(asked_of(example.text, None))
+        alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
+        store.write("passages", example, measured(model, example, units, settings.alpha), alone)
     if settings.triplets and not store.has("triplets", example):
         units = triplets_of(example.text, reader, settings.triplets, settings.longest)
         store.write("triplets", example, measured(model, example, units, settings.alpha))
