@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,20 +20,23 @@ if TYPE_CHECKING:
     from mergewise.evaluate.tasks import Task
     from mergewise.train.candidates import Example
     from mergewise.train.labels import LabelSettings, Source
+    from mergewise.train.settings import TrainSettings
+    from mergewise.train.utility import Report
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
 
 @app.command("utility")
 def utility(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and of the predictor.")],
     questions: Annotated[
-        list[Path],
+        list[Path] | None,
         typer.Argument(
             metavar="QUESTIONS...",
-            help="Question sets, folders of them, or CSV and JSONL files with questions and answers.",
+            help="Question sets, folders of them, or CSV and JSONL files with questions and answers; none: the labels that stand.",
+            show_default=False,
         ),
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and of the predictor.")],
+    ] = None,
     chat: Annotated[
         str, typer.Option("--chat", "-c", envvar="MERGEWISE_CHAT", help="The reader whose use is learnt: hf:PATH.")
     ] = "",
@@ -57,20 +61,80 @@ def utility(
         Path | None, typer.Option("--except", help="A file of questions, one a line, that are left out.")
     ] = None,
     passages: Annotated[int, typer.Option(help="Passages of a question that are candidates.", min=1)] = 20,
-    triplets: Annotated[int, typer.Option(help="Triplet sets that are candidates; 0 for none.", min=0)] = 20,
+    triplets: Annotated[
+        int | None, typer.Option(help="Triplet sets that are candidates; 0 for none. [default: 20]", min=0)
+    ] = None,
     generated: Annotated[bool, typer.Option(help="Whether a passage that the reader writes is a candidate.")] = True,
     longest: Annotated[int, typer.Option(help="Tokens of a section up to which it is one passage.", min=1)] = 256,
     alpha: Annotated[float, typer.Option(help="How much of what the question alone makes likely is taken off.")] = 0.5,
     embedder: EmbedderOption = None,
+    base: Annotated[
+        str, typer.Option("--base", help="What is trained: cross-encoder:PATH, or minilm with a new head.")
+    ] = "minilm",
+    preset: Annotated[
+        str, typer.Option(help="aed, or gainrag: no triplets, the best candidate and 15 drawn, two epochs.")
+    ] = "aed",
+    epochs: Annotated[
+        int | None, typer.Option(help="Times that all questions are gone through, at most.", min=1)
+    ] = None,
+    batch: Annotated[int | None, typer.Option(help="Questions of a step.", min=1)] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate at its highest.")] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Epochs without a better held-out loss after which it ends; 0: never.", min=0)
+    ] = None,
+    held_out: Annotated[float | None, typer.Option(help="Share of the questions that are kept for judging.")] = None,
+    tokens: Annotated[
+        int | None, typer.Option(help="Tokens of question and candidate together, at most.", min=8)
+    ] = None,
+    level: Annotated[
+        str | None, typer.Option(help="What utilities are measured from: gain (over no context), or free.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="What heads, orders and draws are made by.", min=0)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
-    from mergewise.train.labels import LabelSettings
+    from mergewise.train.exporting import demand_exporter
+    from mergewise.train.labels import LabelSettings, LabelStore
+    from mergewise.train.utility import train_utility
 
+    given = {"epochs": epochs, "batch": batch, "rate": rate, "patience": patience, "held_out": held_out,
+             "tokens": tokens, "level": level, "seed": seed}  # fmt: skip
+    chosen = _training(preset, {name: value for name, value in given.items() if value is not None})
+    if triplets is None:
+        triplets = 0 if preset == "gainrag" else LabelSettings().triplets
     settings = LabelSettings(passages, triplets, generated, longest, alpha)
+    folder = labels_dir or out / "labels"
+    if not labels_only:
+        demand_exporter()
     excluded = frozenset() if without is None else _lines(without)
-    with TemporaryDirectory(prefix="mergewise-train-") as folder:
-        sources = list(_sources(questions, index_dir, Path(folder), settings, embedder, half, limit, excluded))
-        _label(sources, chat, labels_dir or out / "labels", settings)
+    if labels_only and not questions:
+        raise UsageError("there are no questions to label", "give question sets, or a file of questions")
+    with TemporaryDirectory(prefix="mergewise-train-") as temporary:
+        place = Path(temporary)
+        sources = list(_sources(questions or (), index_dir, place, settings, embedder, half, limit, excluded))
+        if sources:
+            _label(sources, chat, folder, settings)
+    if not labels_only:
+        with progress("Training") as advance:
+            report = train_utility(LabelStore(folder), settings.kinds(), base, chosen, out, advance)
+        _say(report, out)
+
+
+def _training(preset: str, given: Mapping[str, Any]) -> TrainSettings:
+    from mergewise.train.settings import PRESETS
+
+    if preset not in PRESETS:
+        raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
+    return replace(PRESETS[preset], **given)
+
+
+def _say(report: Report, out: Path) -> None:
+    counts = report.questions
+    say(f"trained on {counts['learnt']} questions, {counts['held_out']} held out, {counts['dropped']} dropped")
+    for name, means in report.held_out.items():
+        say(
+            f"{name:10} KL {means['kl']:7.3f}  rank correlation {means['rho']:6.3f}  use of the first {means['first']:7.3f}"
+        )
+    say(f"use it: --reranker cross-encoder:{out}")
 
 
 def _label(sources: Sequence[Source], chat: str, folder: Path, settings: LabelSettings) -> None:
