@@ -9,49 +9,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from tests.train.towns import EXAMPLES, reader, towns_index
 
 import mergewise as mw
+from mergewise.assemble.shared import units
 from mergewise.errors import UsageError
 from mergewise.models.cppl import cppl
-from mergewise.models.scripted_causal import ScriptedCausal
-from mergewise.train.candidates import Example, Unit, asked_of
+from mergewise.train.candidates import Example, Unit, asked_of, passages_of, triplets_of
 from mergewise.train.labels import LabelSettings, LabelStore, Source, label
 from mergewise.train.sources import source_of
-
-ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:;#-[]()'?!/\n"
-TOWNS = {"Arden": "Brix", "Belford": "Cole", "Corley": "Dunn", "Dalby": "Ems", "Eccles": "Frey", "Fulton": "Gill"}
-EXAMPLES = [Example(town, f"Who founded {town}?", (founder,), "towns") for town, founder in TOWNS.items()]
-
-
-def reader(window: int = 4000) -> ScriptedCausal:
-    """It believes a founder that it has read of, and writes a background of two letters, or none about Corley."""
-
-    def rule(text: str) -> dict[str, float]:
-        if "background" in text and text.endswith("?"):
-            return {"N" if "Corley" in text else "x": 1e6}
-        if text.endswith(("N", "N/")):
-            return {"/" if text.endswith("N") else "A": 1e6}
-        if text.endswith(("x", "A")):
-            return {"!": 1e6}
-        for founder in TOWNS.values():
-            for n in range(len(founder)):
-                if text.endswith("?" + founder[:n]) and f"founded by {founder}" in text:
-                    return {founder[n]: 500.0}
-        return {}
-
-    return ScriptedCausal(ALPHABET, rule, end="!", window=window)
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
-    opened = mw.open(tmp_path_factory.mktemp("towns") / "index", embedder="none", views=("leaf", "triplet"))
-    opened.add(
-        [
-            mw.Document(id=town, title=town, text=f"{town} is a town that was founded by {founder} long ago.")
-            for town, founder in TOWNS.items()
-        ]
-    )
-    return opened
+    return towns_index(tmp_path_factory.mktemp("towns") / "index")
 
 
 @pytest.fixture
@@ -218,3 +189,12 @@ def test_the_rows_can_be_read_by_others(tmp_path: Path, source: Source) -> None:
     assert table.num_rows == sum(len(one.candidates) for one in store.read(["passages"]))
     assert (np.array(table["cppl"]) >= 1).all()
     assert json.loads((tmp_path / "passages/_manifest.json").read_text())["chat"] == "scripted"
+
+
+def test_a_unit_is_what_the_strategy_judges(index: mw.Index, source: Source) -> None:
+    """The predictor is trained on the very texts that it will be asked about."""
+    asked = EXAMPLES[0].text
+    retrieved = units.retrieve(asked, source.reader, 3)
+    assert [one.read for one in passages_of(asked, source.reader, 3, 256)] == [unit.text for unit in retrieved]
+    sets = [unit.text for unit in units.map_triplets(retrieved, source.reader)]
+    assert sets and [one.read for one in triplets_of(asked, source.reader, 3, 256)] == sets

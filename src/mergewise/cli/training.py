@@ -33,7 +33,7 @@ def utility(
         list[Path] | None,
         typer.Argument(
             metavar="QUESTIONS...",
-            help="Question sets, folders of them, or CSV and JSONL files with questions and answers; none: the labels that stand.",
+            help="Question sets, folders of them, or CSV or JSONL files with questions and answers; none: labels that stand.",
             show_default=False,
         ),
     ] = None,
@@ -92,7 +92,7 @@ def utility(
     seed: Annotated[int | None, typer.Option(help="What heads, orders and draws are made by.", min=0)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
-    from mergewise.train.exporting import demand_exporter
+    from mergewise.train.bases import check_base, demand_packages
     from mergewise.train.labels import LabelSettings, LabelStore
     from mergewise.train.utility import train_utility
 
@@ -104,7 +104,8 @@ def utility(
     settings = LabelSettings(passages, triplets, generated, longest, alpha)
     folder = labels_dir or out / "labels"
     if not labels_only:
-        demand_exporter()
+        check_base(base)
+        demand_packages()
     excluded = frozenset() if without is None else _lines(without)
     if labels_only and not questions:
         raise UsageError("there are no questions to label", "give question sets, or a file of questions")

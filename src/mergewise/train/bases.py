@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,15 +40,25 @@ class Base:
     tokenizer: Any
 
 
+def demand_packages() -> None:
+    """MissingExtra where a package that training takes is not installed: better before the labels than behind them."""
+    for package in ("torch", "transformers", "onnx"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, EXTRA)
+
+
 def load_base(spec: str, seed: int) -> Base:
     """UsageError for what cannot be trained, MissingExtra without torch. `seed` draws a new head."""
+    check_base(spec)
     torch = torch_module()
     torch.manual_seed(seed)
-    if spec == "minilm":
-        return _minilm()
-    if spec.startswith(_CROSS_ENCODER) and spec != _CROSS_ENCODER:
-        return _folder(spec, spec.removeprefix(_CROSS_ENCODER))
-    raise UsageError(f"unknown base {spec!r}", "use cross-encoder:PATH or minilm")
+    return _minilm() if spec == "minilm" else _folder(spec, spec.removeprefix(_CROSS_ENCODER))
+
+
+def check_base(spec: str) -> None:
+    """UsageError for a spec of no form that there is."""
+    if spec != "minilm" and (not spec.startswith(_CROSS_ENCODER) or spec == _CROSS_ENCODER):
+        raise UsageError(f"unknown base {spec!r}", "use cross-encoder:PATH or minilm")
 
 
 def _folder(spec: str, name: str) -> Base:

@@ -14,22 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.errors import MissingExtra, ModelError
+from mergewise.errors import ModelError
 from mergewise.models.cross_encoder import ONNXCrossEncoder
-from mergewise.train.bases import EXTRA, Base
+from mergewise.train.bases import Base
 from mergewise.train.scoring import utilities
 
 ONNX = "model.onnx"
 OPSET = 17
 APART = 1e-3  # by which the utilities of the two forms may differ
-
-
-def demand_exporter() -> None:
-    """MissingExtra where the package for ONNX is not installed: better before the training than behind it."""
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("onnx", EXTRA) from error
 
 
 def export(base: Base, folder: Path, tokens: int, question: str, texts: Sequence[str]) -> float:

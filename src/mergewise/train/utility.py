@@ -11,8 +11,9 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.train import curve
+from mergewise.train.bases import check_base, demand_packages
 from mergewise.train.candidates import Kind
-from mergewise.train.exporting import demand_exporter, export
+from mergewise.train.exporting import export
 from mergewise.train.judging import Judged, interval, judge
 from mergewise.train.labels import LabelStore
 from mergewise.train.scoring import judged
@@ -49,9 +50,13 @@ def train_utility(
 
     A folder that holds the predictor of the same labels and parameters is left as it is; UsageError where it holds another one.
     """
+    check_base(base)
     questions = labels.read(kinds)
     if not questions:
-        raise UsageError(f"{labels.folder} has no question with labels of {', '.join(kinds)}", "label some first")
+        raise UsageError(
+            f"{labels.folder} has no question with labels of {', '.join(kinds)}",
+            "label some first: QUESTIONS --chat hf:PATH",
+        )
     parameters = {
         "base": base,
         "labels": digest(questions),
@@ -63,7 +68,7 @@ def train_utility(
         if known.parameters == json.loads(json.dumps(parameters)):
             return known
         raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
-    demand_exporter()
+    demand_packages()
     trained = train(questions, base, settings, out / STATE, progress)
     return _finished(trained, parameters, settings, out)
 
