@@ -20,11 +20,17 @@ SAYINGS = {
     "market": "{town} has a market on Fridays, with cheese and cloth.",
     "weather": "It rains in {town} on most days of the winter.",
     "river": "A river with three bridges runs through {town}.",
+    "school": "Children from the villages around go to school in {town}.",
+    "station": "The last train leaves {town} a little before midnight.",
+    "choir": "The choir of {town} sings under the old oak in May.",
+    "mill": "Flour from the mill is sold all over the county.",
 }
+HINTS = {"school": 20.0, "choir": 10.0, "market": 6.0, "river": 4.0, "train": 3.0, "mill": 2.0}
+"""How far the reader is led to the founder by other sayings, which do not name him."""
 
 
 def reader(towns: Mapping[str, str] = TOWNS, window: int = 4000) -> ScriptedCausal:
-    """It believes a founder that it has read of, and writes a background of two letters, or none about Corley."""
+    """It believes a founder that it has read of, or is led to him, and writes a background of two letters, or none about Corley."""
 
     def rule(text: str) -> dict[str, float]:
         if "background" in text and text.endswith("?"):
@@ -35,9 +41,12 @@ def reader(towns: Mapping[str, str] = TOWNS, window: int = 4000) -> ScriptedCaus
             return {"!": 1e6}
         asked, _, said = text.rpartition("?")
         founder = towns.get(asked.split()[-1], "") if asked else ""
-        if founder.startswith(said) and said != founder and f"founded by {founder}" in text:
-            return {founder[len(said)]: 500.0}
-        return {}
+        if not founder.startswith(said) or said == founder:
+            return {}
+        belief = [weight for hint, weight in HINTS.items() if hint in asked]
+        if f"founded by {founder}" in asked:
+            belief.append(500.0)
+        return {founder[len(said)]: max(belief, default=1.0)}
 
     return ScriptedCausal(ALPHABET, rule, end="!", window=window)
 
@@ -54,7 +63,7 @@ def towns_index(folder: Path) -> mw.Index:
 
 
 def many_index(folder: Path) -> tuple[mw.Index, list[Example]]:
-    """Thirty towns with four documents each, of which one answers the question."""
+    """Thirty towns with eight documents each, of which one answers the question."""
     opened = mw.open(folder, embedder="none", views=("leaf",))
     opened.add(
         [

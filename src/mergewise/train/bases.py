@@ -19,7 +19,7 @@ import numpy as np
 
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.models import minilm
-from mergewise.models.causal.loading import torch_module
+from mergewise.models.causal.loading import quietly, torch_module
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,7 +73,8 @@ def _folder(spec: str, name: str) -> Base:
         if judges and config.num_labels != 1:
             raise UsageError(f"{name} gives {config.num_labels} scores a pair", "train a cross-encoder with one label")
         config.num_labels = 1
-        network = transformers.AutoModelForSequenceClassification.from_pretrained(name, config=config)
+        with quietly():
+            network = transformers.AutoModelForSequenceClassification.from_pretrained(name, config=config)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"{name} cannot be trained: {str(error).splitlines()[0]}", hint) from None

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mergewise.errors import ModelError
+from mergewise.models.causal.loading import quietly
 from mergewise.models.cross_encoder import ONNXCrossEncoder
 from mergewise.train.bases import Base
 from mergewise.train.scoring import utilities
@@ -31,7 +31,7 @@ def export(base: Base, folder: Path, tokens: int, question: str, texts: Sequence
     folder.mkdir(parents=True, exist_ok=True)
     base.network.to("cpu").eval()
     base.tokenizer.model_max_length = tokens
-    with _quietly():
+    with quietly():
         base.network.save_pretrained(folder)
     base.tokenizer.save_pretrained(folder)
     part = folder / f".{ONNX}.{os.getpid()}"
@@ -51,7 +51,8 @@ def _write(base: Base, path: Path, question: str, text: str) -> None:
 
     encoded = base.tokenizer([question] * 2, [text] * 2, return_tensors="pt", truncation=True, max_length=16)
     names = [name for name in base.tokenizer.model_input_names if name in encoded]
-    with _quietly():
+    with warnings.catch_warnings():  # what the exporter traces is checked behind it
+        warnings.simplefilter("ignore")
         torch.onnx.export(
             _Logits.around(base.network, names).eval(),
             tuple(encoded[name] for name in names),
@@ -80,19 +81,3 @@ class _Logits:
                 return self.network(**dict(zip(names, given, strict=True))).logits
 
         return Logits()
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without the exporter's warnings, since what it traces is checked behind it, and without bars that nobody asked for."""
-    from transformers.utils import logging
-
-    drawn = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        if drawn:
-            logging.enable_progress_bar()
