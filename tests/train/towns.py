@@ -30,7 +30,7 @@ HINTS = {"school": 20.0, "choir": 10.0, "market": 6.0, "river": 4.0, "train": 3.
 
 
 def reader(towns: Mapping[str, str] = TOWNS, window: int = 4000) -> ScriptedCausal:
-    """It believes a founder that it has read of, or is led to him, and writes a background of two letters, or none about Corley."""
+    """It believes what it has read of a founder, and writes a background of two letters, but none about Corley."""
 
     def rule(text: str) -> dict[str, float]:
         if "background" in text and text.endswith("?"):
