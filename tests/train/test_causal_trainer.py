@@ -70,25 +70,24 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(labels: LabelStore, base
     told: list[tuple[int, int, str]] = []
     report = train_utility(labels, KINDS, base, SETTINGS, tmp_path, lambda *args: told.append(args))
     assert report.questions == {"learnt": 21, "held_out": 9, "dropped": 0}
-    trained, untrained, search = (report.held_out[name] for name in ("trained", "untrained", "search"))
+    trained, untrained = (report.held_out[name] for name in ("trained", "untrained"))
+    assert report.held_out.keys() == report.differences.keys() | {"trained"} == {"trained", "untrained", "search"}
     assert trained["rho"] > 0.8 > untrained["rho"] + 0.3
     assert trained["first"] > trained["best"] - 0.1  # the first is the best one, or nearly
-    assert untrained["first"] < trained["best"] - 0.5 and search["first"] < trained["best"] - 0.1
+    assert untrained["first"] < trained["best"] - 0.5
     assert trained["kl"] < 0.5 * untrained["kl"]
     assert report.differences["untrained"]["kl"][2] < 0 < report.differences["untrained"]["first"][1]
     assert [done for done, _, _ in told] == list(range(1, 31)) and "held out" in told[-1][2]
 
     predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
     assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
-    texts = [
-        "Xanten\nIt rains in Xanten.",
-        "Xanten\nXanten was founded by Ulpius.",
-        "Xanten\nA river runs through Xanten.",
-    ]
-    found = RerankerUtilities(predictor).utilities("Who founded Xanten?", texts)
-    assert np.argmax(found) == 1 and found[1] > found[0] + 1
+    asked = trainer.split(labels.read(KINDS), SETTINGS).held_out[0]
+    texts = [candidate.unit.read for candidate in asked.candidates]
+    found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
+    assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])
+    assert max(found) > 0  # over no context, by the level
     long = " ".join(["rain"] * 500)  # its tokenizer's settings say where a pair is cut
-    assert len(predictor.score("Who founded Xanten?", [long])) == 1
+    assert len(predictor.score(asked.example.text, [long])) == 1
 
     card = (tmp_path / "README.md").read_text("utf-8")
     assert "21 questions" in card and f"{trained['rho']:.3f}" in card and (tmp_path / "curve.svg").exists()
