@@ -1,7 +1,7 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
 # make test          lint, types and all tests but those of the next two; CI runs the three
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
-# make causal        the causal scorer, tested with torch on tiny models (TORCH=..., some 200 MB)
+# make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
 # make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills, 20 times the damage
 # make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
@@ -38,12 +38,12 @@ integrations: $(VENV)/.installed
 
 $(CAUSAL)/.installed: pyproject.toml
 	test -x $(CAUSAL)/bin/python || $(PYTHON) -m venv $(CAUSAL) || python3 -m venv $(CAUSAL)
-	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest --editable ".[hf]"
+	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest --editable ".[train]"
 	touch $@
 
 causal: $(CAUSAL)/.installed
-	$(CAUSAL)/bin/python -c "import torch, transformers"  # their tests would be skipped without a word
-	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py
+	$(CAUSAL)/bin/python -c "import onnx, torch, transformers"  # their tests would be skipped without a word
+	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py tests/train/test_causal_*.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none

@@ -81,7 +81,12 @@ def commands() -> Iterator[str]:
 
 
 def _commands() -> dict[str, Any]:
-    return dict(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    """All commands; those of a group by both names."""
+    found: dict[str, Any] = {}
+    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+        inner = getattr(command, "commands", None)
+        found |= {name: command} if inner is None else {f"{name} {one}": inner[one] for one in inner}
+    return found
 
 
 def _written(argument: Any) -> str:

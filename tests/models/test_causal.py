@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from mergewise.models.causal import HFCausalModel  # noqa: E402
+from mergewise.models.causal.network import common_beginning  # noqa: E402
 
 SPOKEN = [text for text in TEXTS if text]
 
@@ -80,3 +81,37 @@ def test_what_goes_wrong_in_the_model_is_a_model_error() -> None:
     with pytest.raises(ModelError, match="hf:gpt2 failed") as error:
         causal("gpt2").start([[1] * 300])
     assert error.value.hint
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_rows_begin_with_is_read_once(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And then they go on as any other rows: by a token, cut down to some, scored."""
+    monkeypatch.setattr("mergewise.models.causal.network.SAVED", 1)
+    model, apart = causal(kind), causal(kind, share_caches=False)
+    beginning = model.encode(SPOKEN[1])[:12]
+    rows = [
+        beginning + model.encode(text) for text in (" It began.", " A", " with lime and rice", " with lime and beans")
+    ]
+    assert common_beginning(rows) == len(beginning)
+    state, before = model.start(rows), model.tokens_run
+    if kind != "mistral":  # its caches cannot be taken apart
+        assert before == len(beginning) + sum(len(row) - len(beginning) for row in rows)
+    for _ in range(2):
+        for row, found in zip(rows, state.log_probs, strict=True):
+            np.testing.assert_allclose(found, next_log_probs(model, row), atol=1e-4)
+        some = model.select(state, [2, 0])
+        np.testing.assert_allclose(some.log_probs, state.log_probs[[2, 0]])
+        alone = [model.select(state, [row]) for row in range(len(rows))]
+        said = [model.encode(" in 1912")] * len(rows)
+        expected = apart.score([apart.start([row]) for row in rows], said)
+        for found, wanted in zip(model.score(alone, said), expected, strict=True):
+            np.testing.assert_allclose(found, wanted, atol=1e-4)
+        state = model.extend(state, [5] * len(rows))
+        rows = [[*row, 5] for row in rows]
+
+
+def test_how_much_rows_have_in_common() -> None:
+    assert common_beginning([[1, 2, 3], [1, 2, 4]]) == 2
+    assert common_beginning([[1, 2], [1, 2, 4]]) == 1  # each keeps a token
+    assert common_beginning([[1, 2, 3], [2, 2, 3], [1, 2, 3]]) == 0
+    assert common_beginning([[7]]) == 0

@@ -22,6 +22,7 @@ from mergewise.errors import UsageError
 NAME = "mergewise.toml"
 _RENAMED = {"index": "index_dir"}
 HARMLESS = {
+    "base": {"minilm"},
     "causal": {"none"},
     "chat": {"extractive"},
     "embedder": {"minilm", "none"},
@@ -30,7 +31,7 @@ HARMLESS = {
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
 _INSIDE = {"cache", "index_dir", "tokenizer"}
-_FOR_PEOPLE = {"bench", "docs", "html", "paths", "to_json", "wanted"}
+_FOR_PEOPLE = {"bench", "docs", "html", "labels_dir", "out", "paths", "questions", "to_json", "wanted", "without"}
 """What is said on the command line alone: files that are written over, what is removed, what is read."""
 TRUST = "trust"
 
@@ -110,7 +111,8 @@ def _trusted(below: Path, folder: Path) -> bool:
 
 
 def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base: Path | None = None) -> dict[str, Any]:
-    """Options by command: top-level keys are for every command, a table `[ask]` for that command alone.
+    """Options by command: top-level keys are for every command, a table `[ask]` for that command alone, `["train utility"]` for
+    one of a group.
 
     `known` says for each command which parameters it has, and of each whether it is a path; relative ones count from `base`.
     """

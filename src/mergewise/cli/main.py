@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import comparison, demo, evaluation, manage, questions, show
+from mergewise.cli import comparison, demo, evaluation, manage, questions, show, training
 from mergewise.cli.configuration import (
     TRUST,
     find_configuration,
@@ -40,6 +40,7 @@ app.command("info")(manage.info)
 app.command("remove")(manage.remove)
 app.command("check")(manage.check)
 app.command("eval")(evaluation.evaluate)
+app.add_typer(training.app)
 app.command("demo")(demo.demo)
 
 
@@ -96,7 +97,22 @@ def run() -> int:
 
 def _defaults() -> dict[str, Any]:
     """The configuration; none while a shell completes a word, which must not fail for a file that is being edited."""
-    return {} if "_MERGEWISE_COMPLETE" in os.environ else configuration()
+    defaults: dict[str, Any] = {}
+    if "_MERGEWISE_COMPLETE" not in os.environ:
+        for name, options in configuration().items():
+            group, _, command = name.rpartition(" ")
+            (defaults.setdefault(group, {}) if group else defaults)[command] = options
+    return defaults
+
+
+def _callbacks() -> dict[str, Any]:
+    """The functions behind the commands; those of a group by both names."""
+    groups = {"": app, f"{training.app.info.name} ": training.app}
+    return {
+        f"{before}{command.name}": command.callback
+        for before, commands in groups.items()
+        for command in commands.registered_commands
+    }
 
 
 def configuration(path: Path | None = None) -> dict[str, Any]:
@@ -106,12 +122,10 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
     set is left out, and named on standard error.
     """
     known = {
-        str(command.name): {
-            name: Path in (hint, *get_args(hint))
-            for name, hint in get_type_hints(command.callback).items()
-            if name != "return"
+        command: {
+            name: Path in (hint, *get_args(hint)) for name, hint in get_type_hints(callback).items() if name != "return"
         }
-        for command in app.registered_commands
+        for command, callback in _callbacks().items()
     }
     if path is not None:
         return read_configuration(path, known) if path.exists() else {}

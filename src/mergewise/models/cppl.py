@@ -56,11 +56,11 @@ def cppl(
     if not contexts:
         return np.zeros(0)
     without = model.start([question])
-    parts = [
-        _perplexities(model, contexts[first : first + batch], golden, without, alpha)
-        for first in range(0, len(contexts), batch)
-    ]
-    least: npt.NDArray[np.float64] = np.concatenate(parts).min(1)
+    order = sorted(range(len(contexts)), key=lambda i: len(contexts[i]))  # those of a length together: little is padded
+    least = np.zeros(len(contexts))
+    for first in range(0, len(order), batch):
+        chosen = order[first : first + batch]
+        least[chosen] = _perplexities(model, [contexts[i] for i in chosen], golden, without, alpha).min(1)
     return least
 
 

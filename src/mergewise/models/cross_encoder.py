@@ -7,6 +7,7 @@ the logistic function makes scores, whatever a model's settings would make of th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
@@ -49,7 +50,7 @@ class ONNXCrossEncoder:
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{file} cannot be loaded: {reason}", "export the model to ONNX again") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
-        self._tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
+        self._tokenizer.enable_truncation(_longest(folder), strategy="longest_first")
         self._tokenizer.enable_padding()
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
@@ -79,6 +80,15 @@ class ONNXCrossEncoder:
             raise ModelError(f"{self.spec} gives {answer.shape[1]} scores a pair", "a cross-encoder gives one")
         # of two labels the softmax of the second is the logistic function of the difference
         return np.asarray(answer[:, 0] if answer.shape[1] == 1 else answer[:, 1] - answer[:, 0])
+
+
+def _longest(folder: Path) -> int:
+    """Tokens of a pair: as many as the tokenizer's settings allow, where the folder has them, and never more than 512."""
+    try:
+        told = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["model_max_length"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return MAX_TOKENS
+    return min(MAX_TOKENS, int(told)) if isinstance(told, int | float) and told >= 1 else MAX_TOKENS
 
 
 class SentenceTransformersCrossEncoder:

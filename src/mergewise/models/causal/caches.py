@@ -48,3 +48,30 @@ def selected(cache: Any, rows: Any, cut: int) -> Any:
     for number, (keys, values) in enumerate(layers):
         chosen.update(keys[rows][..., cut:, :], values[rows][..., cut:, :], number)
     return chosen
+
+
+def repeated(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
+    """A cache in which each of so many rows has read what the one row of these layers has."""
+    from transformers import DynamicCache
+
+    cache = DynamicCache()
+    for number, pair in enumerate(layers):
+        keys, values = (part.expand(rows, *part.shape[1:]) for part in pair)
+        cache.update(keys, values, number)
+    return cache
+
+
+def padding_first(cache: Any, padding: Any, shared: int) -> Any:
+    """The columns of each row in another order: its padding, which stands behind the first `shared` columns, comes first."""
+    import torch
+    from transformers import DynamicCache
+
+    layers = layers_of(cache)
+    columns = torch.arange(layers[0][0].shape[-2], device=padding.device)[None, :]
+    moved = torch.where(columns < padding, columns + shared, columns - padding)
+    order = torch.where(columns >= padding + shared, columns, moved)[:, None, :, None]
+    ordered = DynamicCache()
+    for number, pair in enumerate(layers):
+        keys, values = (part.gather(2, order.expand_as(part)) for part in pair)
+        ordered.update(keys, values, number)
+    return ordered

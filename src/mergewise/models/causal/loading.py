@@ -60,7 +60,7 @@ def _load(name: str, kind: str, **options: Any) -> Any:
     if _is_gguf(name):
         where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
     try:
-        with _quietly(transformers.utils.logging):
+        with quietly():
             return getattr(transformers, kind).from_pretrained(where, local_files_only=local, **options)
     except Exception as error:  # a broken file brings errors of any kind
         for package in ("gguf", "accelerate"):  # what a GGUF file takes besides, which depends on the version
@@ -74,8 +74,10 @@ def _load(name: str, kind: str, **options: Any) -> Any:
 
 
 @contextmanager
-def _quietly(log: Any) -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Without the bars that transformers draws, also where nobody looks."""
+    from transformers.utils import logging as log
+
     drawn = log.is_progress_bar_enabled()
     log.disable_progress_bar()
     try:

@@ -21,7 +21,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
-from mergewise.models.causal.caches import joined, layers_of, selected
+from mergewise.models.causal.caches import joined, layers_of, padding_first, repeated, selected
 from mergewise.models.causal.choosing import choose
 from mergewise.models.causal.loading import load_network, load_tokenizer, name_and_dtype, torch_module
 from mergewise.models.causal.prompts import plain_ids, prompt_ids
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mergewise.protocols import Blend, Choice, FloatArray
 
 WINDOW = 2048  # of a model that does not say how large its window is
+SAVED = 512  # tokens that a common beginning must save to be read apart, which takes a further run of the network
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -133,8 +134,16 @@ class HFCausalModel:
 
     @_inference
     def start(self, rows: Sequence[Sequence[int]]) -> HFState:
+        shared = common_beginning(rows)
+        if self._share_caches and shared * (len(rows) - 1) >= SAVED:
+            state = self._start_behind(rows, shared)
+            if state is not None:
+                return state
+        return self._start(rows)
+
+    def _start(self, rows: Sequence[Sequence[int]]) -> HFState:
         longest = max(len(row) for row in rows)
-        mask = self._tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+        mask = self._left(rows, longest)
         ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
         # the padding before a row's first token is masked: its positions only have to be valid
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
@@ -145,6 +154,35 @@ class HFCausalModel:
         _silence_padding(answer.past_key_values, mask)
         # a copy, so that the logits of all the other tokens can go
         return HFState([list(row) for row in rows], answer.past_key_values, mask, self._sound(answer.logits[:, -1]))
+
+    def _start_behind(self, rows: Sequence[Sequence[int]], shared: int) -> HFState | None:
+        """What all rows begin with is read once. None for a model whose state cannot be taken apart."""
+        begun = self._run(input_ids=self._tensor([list(rows[0][:shared])]), use_cache=True, **self._last_alone)
+        layers = layers_of(begun.past_key_values)
+        if not layers:
+            return None
+        rests = [list(row[shared:]) for row in rows]
+        longest = max(map(len, rests))
+        padding = self._tensor([[longest - len(rest)] for rest in rests])
+        columns = self._tensor([list(range(longest))])
+        mask = self.torch.cat([padding.new_ones(len(rows), shared), (columns >= padding).long()], 1)
+        answer = self._run(
+            input_ids=self._tensor([[0] * (longest - len(rest)) + rest for rest in rests]),
+            attention_mask=mask,
+            position_ids=(shared + columns - padding).clamp(min=0),
+            past_key_values=repeated(layers, len(rows)),
+            use_cache=True,
+            **self._last_alone,
+        )
+        self.tokens_run += shared + sum(map(len, rests))
+        cache = padding_first(answer.past_key_values, padding, shared)
+        mask = self._left(rows, shared + longest)
+        _silence_padding(cache, mask)
+        return HFState([list(row) for row in rows], cache, mask, self._sound(answer.logits[:, -1]))
+
+    def _left(self, rows: Sequence[Sequence[int]], width: int) -> Any:
+        """The mask of rows that are padded on the left."""
+        return self._tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
 
     @_inference
     def extend(self, state: HFState, tokens: Sequence[int]) -> HFState:
@@ -274,6 +312,13 @@ class HFCausalModel:
 
     def _tensor(self, values: Any) -> Any:
         return self.torch.tensor(values, device=self.device)
+
+
+def common_beginning(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with; each keeps one token at least of its own."""
+    first, last = min(rows, key=list), max(rows, key=list)
+    most = min(map(len, rows)) - 1
+    return next((i for i in range(most) if first[i] != last[i]), max(0, most))
 
 
 def _layers(state: HFState) -> list[tuple[Any, Any]]:

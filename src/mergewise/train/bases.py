@@ -1,0 +1,172 @@
+"""What a predictor is trained from, as a sequence classifier with one label and its tokenizer.
+
+    cross-encoder:PATH   a folder of Hugging Face's form: a cross-encoder with one label, or an encoder, which gets a new head
+    minilm               the embedder that ships with the package, read out of its ONNX file, with a new head
+
+The weights of `minilm` are 7-bit integers times a scale, so the network starts where the shipped one is, up to the rounding of
+its activations. The file has one vector for the type of a token where BERT has two: both types start with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mergewise.errors import MissingExtra, UsageError
+from mergewise.models import minilm
+from mergewise.models.causal.loading import quietly, torch_module
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from mergewise.protocols import FloatArray
+
+HEADS = 12
+EXTRA = "train"
+_CROSS_ENCODER = "cross-encoder:"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A network of transformers and its tokenizer."""
+
+    spec: str
+    network: Any
+    tokenizer: Any
+
+
+def demand_packages() -> None:
+    """MissingExtra where a package that training takes is not installed: better before the labels than behind them."""
+    for package in ("torch", "transformers", "onnx"):
+        if find_spec(package) is None:
+            raise MissingExtra(package, EXTRA)
+
+
+def load_base(spec: str, seed: int) -> Base:
+    """UsageError for what cannot be trained, MissingExtra without torch. `seed` draws a new head."""
+    check_base(spec)
+    torch = torch_module()
+    torch.manual_seed(seed)
+    return _minilm() if spec == "minilm" else _folder(spec, spec.removeprefix(_CROSS_ENCODER))
+
+
+def check_base(spec: str) -> None:
+    """UsageError for a spec of no form that there is."""
+    if spec != "minilm" and (not spec.startswith(_CROSS_ENCODER) or spec == _CROSS_ENCODER):
+        raise UsageError(f"unknown base {spec!r}", "use cross-encoder:PATH or minilm")
+
+
+def _folder(spec: str, name: str) -> Base:
+    import transformers
+
+    hint = (
+        "give the folder of a cross-encoder as transformers saves it (config.json, model.safetensors, tokenizer.json)"
+    )
+    try:
+        config = transformers.AutoConfig.from_pretrained(name)
+        judges = any("SequenceClassification" in kind for kind in config.architectures or ())
+        if judges and config.num_labels != 1:
+            raise UsageError(f"{name} gives {config.num_labels} scores a pair", "train a cross-encoder with one label")
+        config.num_labels = 1
+        with quietly():
+            network = transformers.AutoModelForSequenceClassification.from_pretrained(name, config=config)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError, KeyError) as error:
+        raise UsageError(f"{name} cannot be trained: {str(error).splitlines()[0]}", hint) from None
+    return Base(spec, network, tokenizer)
+
+
+def _minilm() -> Base:
+    import transformers
+
+    weights = minilm_weights()
+    positions, width = weights["embeddings.position_embeddings.weight"].shape
+    layers = sum(name.endswith("intermediate.dense.weight") for name in weights)
+    config = transformers.BertConfig(
+        vocab_size=weights["embeddings.word_embeddings.weight"].shape[0],
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=HEADS,
+        intermediate_size=weights["encoder.layer.0.intermediate.dense.bias"].shape[0],
+        max_position_embeddings=positions,
+        num_labels=1,
+    )
+    network = transformers.BertForSequenceClassification(config)
+    torch = torch_module()
+    missing, unknown = network.bert.load_state_dict(
+        {name: torch.tensor(w) for name, w in weights.items()}, strict=False
+    )
+    assert not unknown and all(name.startswith("pooler") for name in missing)
+    marks = {"unk": "[UNK]", "sep": "[SEP]", "pad": "[PAD]", "cls": "[CLS]", "mask": "[MASK]"}
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(minilm.MODEL.with_name("tokenizer.json")),
+        model_max_length=positions,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        **{f"{name}_token": mark for name, mark in marks.items()},
+    )
+    return Base("minilm", network, tokenizer)
+
+
+def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
+    """The weights of the shipped embedder by the names that BERT has for them, as plain numbers.
+
+    The nodes of the file stand in the order in which `scripts/export_minilm.py` writes them: a matrix product for each linear
+    layer, of which query, key and value are one, and a normalisation behind the embeddings and each half of a layer.
+    """
+    try:
+        import onnx
+        from onnx import numpy_helper
+    except ImportError as error:
+        raise MissingExtra("onnx", EXTRA) from error
+    graph = onnx.load(str(path)).graph
+    values = {constant.name: numpy_helper.to_array(constant) for constant in graph.initializer}
+    makers = {output: node for node in graph.node for output in node.output}
+    products = [_linear(node, makers, values) for node in graph.node if node.op_type == "MatMulIntegerToFloat"]
+    norms = [[values[name] for name in node.input[1:]] for node in graph.node if node.op_type == "LayerNormalization"]
+    words, scales, positions = (values[name] for name in _embeddings(graph, values))
+    named = {
+        "embeddings.word_embeddings.weight": words.astype(np.float32) * scales,
+        "embeddings.position_embeddings.weight": positions,
+        "embeddings.token_type_embeddings.weight": np.zeros((2, positions.shape[1]), np.float32),
+        **_normalisation("embeddings.LayerNorm", norms[0]),
+    }
+    for layer in range(len(products) // 4):
+        prefix = f"encoder.layer.{layer}"
+        weight, bias = products[4 * layer]
+        for part, name in enumerate(("query", "key", "value")):
+            rows = slice(part * len(bias) // 3, (part + 1) * len(bias) // 3)
+            named |= _dense(f"{prefix}.attention.self.{name}", weight[rows], bias[rows])
+        for offset, name in enumerate(("attention.output.dense", "intermediate.dense", "output.dense"), 1):
+            named |= _dense(f"{prefix}.{name}", *products[4 * layer + offset])
+        named |= _normalisation(f"{prefix}.attention.output.LayerNorm", norms[1 + 2 * layer])
+        named |= _normalisation(f"{prefix}.output.LayerNorm", norms[2 + 2 * layer])
+    return {name: np.ascontiguousarray(value, np.float32) for name, value in named.items()}
+
+
+def _embeddings(graph: Any, values: Mapping[str, Any]) -> Iterator[str]:
+    """The names of the words, of their scales, and of the positions."""
+    yield from (node.input[0] for node in graph.node if node.op_type == "Gather")
+    yield from (node.input[0] for node in graph.node if node.op_type == "Slice" and node.input[0] in values)
+
+
+def _linear(
+    node: Any, makers: Mapping[str, Any], values: Mapping[str, npt.NDArray[Any]]
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Weight (outputs, inputs) and bias of a product of integers, with what its input is divided by taken into the weight."""
+    kernel = values[node.input[1]].astype(np.float32) * values[node.input[3]]
+    given = makers[makers[node.input[0]].input[0]]
+    factors = values.get(given.input[1]) if given.op_type == "Mul" else None
+    return (kernel if factors is None else kernel * factors[:, None]).T, values[node.input[6]]
+
+
+def _dense(name: str, weight: FloatArray, bias: FloatArray) -> dict[str, FloatArray]:
+    return {f"{name}.weight": weight, f"{name}.bias": bias}
+
+
+def _normalisation(name: str, pair: list[FloatArray]) -> dict[str, FloatArray]:
+    return {f"{name}.weight": pair[0], f"{name}.bias": pair[1]}

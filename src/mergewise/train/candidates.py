@@ -1,0 +1,94 @@
+"""The candidates of a question, Eq. 4 and 5 of AED-RAG: passages, their triplet sets, and a passage that the model writes.
+
+    T_i = Psi(d_i) = {(h_1, r_1, t_1), ..., (h_s, r_s, t_s)}        Eq. 4
+    U_mix = D_ret + T_ret + {d_gen}                                 Eq. 5
+
+A passage is what the strategy `aed` takes for one, so that the predictor is trained on what it will judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from mergewise.assemble.shared import units
+from mergewise.generate.ensemble import prompts
+from mergewise.generate.sources import Source
+from mergewise.prompting.quoting import code_for
+from mergewise.text.keys import heading_path
+from mergewise.types import Message, Span
+
+if TYPE_CHECKING:
+    from mergewise.protocols import IndexReader
+
+Kind: TypeAlias = Literal["passages", "triplets", "generated"]
+KINDS: tuple[Kind, ...] = ("passages", "triplets", "generated")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A candidate u. `score` is that of the search, `span` where it stands; of a triplet set both are its passage's."""
+
+    kind: Kind
+    title: str
+    headings: tuple[str, ...]
+    text: str
+    score: float
+    span: Span | None = None
+
+    @property
+    def read(self) -> str:
+        """What the utility predictor reads of it: the heading path and the text."""
+        return "\n".join(filter(None, [heading_path(self.title, self.headings), self.text]))
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A question with its gold answers, of a set."""
+
+    id: str
+    text: str
+    answers: tuple[str, ...]
+    set: str = ""
+
+
+def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[Unit]:
+    """D_ret: the k best passages, best first."""
+    return [_passage(found) for found in units.retrieve(question, reader, k, longest)]
+
+
+def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[Unit]:
+    """T_ret: the triplet sets of these passages, of those that have some. UsageError for an index without the view."""
+    retrieved = units.retrieve(question, reader, k, longest)
+    return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
+
+
+def _passage(found: units.Unit) -> Unit:
+    *_, last = found.candidate.fragments
+    text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
+    start, end, _ = last.visible
+    return Unit("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
+
+
+def _triplets(found: units.Unit) -> Unit:
+    assert found.triplets is not None
+    row = found.triplets
+    return Unit("triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end))
+
+
+def generated(background: str) -> Unit | None:
+    """d_gen, or None where the model knows nothing."""
+    return None if prompts.knows_nothing(background) else Unit("generated", "", (), background.strip(), 0.0)
+
+
+def asked_of(question: str, unit: Unit | None) -> list[Message]:
+    """The prompt in which the reader is given this unit, or none.
+
+    The code of the quotations depends on the question alone, so that the prompts of all its units begin alike.
+    """
+    code = code_for([question])
+    if unit is None:
+        return prompts.answer(question, [], code)
+    if unit.kind == "generated":
+        return prompts.answer_from_background(question, unit.text, code)
+    return prompts.answer(question, [Source(1, unit.title, unit.headings, unit.text, (), unit.score)], code)

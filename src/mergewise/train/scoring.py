@@ -1,0 +1,52 @@
+"""Utilities of candidates by a network that is being trained: S_phi(q, u), Eq. 6."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mergewise.train.bases import Base
+from mergewise.train.labels import LabelledQuestion
+
+PAIRS = 16  # that go through the network together: those of a length, so that little is padded
+
+
+def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> Any:
+    """One utility a text, with gradients where these are on: a tensor of shape (len(texts),)."""
+    import torch
+
+    encoded = base.tokenizer([question] * len(texts), list(texts), truncation="longest_first", max_length=tokens)
+    order = sorted(range(len(texts)), key=lambda i: len(encoded["input_ids"][i]))
+    parts = []
+    for first in range(0, len(order), PAIRS):
+        rows = order[first : first + PAIRS]
+        given = {name: _padded([encoded[name][i] for i in rows], fill) for name, fill in _inputs(base, encoded)}
+        parts.append(
+            base.network(**{name: torch.tensor(v, device=base.network.device) for name, v in given.items()}).logits
+        )
+    places = torch.empty(len(order), dtype=torch.long, device=base.network.device)
+    places[order] = torch.arange(len(order), device=base.network.device)
+    return torch.cat(parts)[places, 0]
+
+
+def _inputs(base: Base, encoded: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """What the network is given, with what fills its columns."""
+    fills = {"input_ids": base.tokenizer.pad_token_id or 0}
+    return [(name, fills.get(name, 0)) for name in base.tokenizer.model_input_names if name in encoded]
+
+
+def _padded(rows: Sequence[list[int]], fill: int) -> list[list[int]]:
+    longest = max(map(len, rows))
+    return [row + [fill] * (longest - len(row)) for row in rows]
+
+
+def judged(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> list[list[float]]:
+    """The utilities of all candidates of each question, without dropout."""
+    import torch
+
+    base.network.eval()
+    with torch.inference_mode():
+        return [
+            utilities(base, one.example.text, [labelled.unit.read for labelled in one.candidates], tokens).tolist()
+            for one in questions
+        ]

@@ -1,0 +1,254 @@
+"""A cross-encoder learns the reader's preferences from labels: Algorithm 1 of AED-RAG, lines 4 to 23, a step at a time.
+
+After every step the whole state is on the disk, and what a step draws depends on the seed and its number alone: a kill loses one
+step, and who goes on gets the same weights. Adam without weight decay; gradients are cut to length 1; the learning rate rises
+over the first share of the steps and falls to 0 at the last one that could be. After each epoch the held-out questions are
+judged; the weights of the epoch with the least KL there are the result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mergewise.errors import UsageError
+from mergewise.train.bases import Base, load_base
+from mergewise.train.distilling import chosen, gains, loss, teaches
+from mergewise.train.judging import judge
+from mergewise.train.labels import LabelledQuestion
+from mergewise.train.scoring import judged, utilities
+from mergewise.train.settings import TrainSettings
+
+LONGEST_GRADIENT = 1.0
+LEVELLED = 64  # questions by which the level of the utilities is found
+STATE, BEST = "state.pt", "best.pt"
+
+Told = Callable[[int, int, str], None]
+"""Called with the steps done, all steps, and what was found."""
+
+
+@dataclass(slots=True)
+class History:
+    """The loss of each step, and the held-out KL after each epoch; `untrained` is that of the beginning."""
+
+    losses: list[float] = field(default_factory=list)
+    held_out: list[float] = field(default_factory=list)
+    untrained: float | None = None
+
+    @property
+    def best(self) -> int | None:
+        """The epoch with the least held-out KL, from 0."""
+        return int(np.argmin(self.held_out)) if self.held_out else None
+
+    def ends(self, patience: int) -> bool:
+        """Whether so many epochs in a row brought nothing better."""
+        best = self.best
+        return patience > 0 and best is not None and len(self.held_out) - 1 - best >= patience
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Questions to learn from, and those that are kept for judging; `dropped` had nothing to teach."""
+
+    learnt: list[LabelledQuestion]
+    held_out: list[LabelledQuestion]
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """The network with the best weights. `before` are the utilities of held-out candidates by the untrained one."""
+
+    base: Base
+    history: History
+    split: Split
+    before: list[list[float]]
+    shift: float
+
+
+def split(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
+    """By the seed. The same question in several sets is on one side."""
+    able = [one for one in questions if teaches([labelled.cppl for labelled in one.candidates])]
+    texts = sorted({_folded(one) for one in able})
+    order = np.random.default_rng([settings.seed, 0]).permutation(len(texts))
+    kept = {texts[i] for i in order[: round(settings.held_out * len(texts))]}
+    learnt, held_out = ([one for one in able if (_folded(one) in kept) is side] for side in (False, True))
+    if not learnt:
+        raise UsageError("there is no question to learn from", "label more questions")
+    return Split(learnt, held_out, len(questions) - len(able))
+
+
+def train(
+    questions: Sequence[LabelledQuestion],
+    spec: str,
+    settings: TrainSettings,
+    folder: Path,
+    progress: Told | None = None,
+) -> Trained:
+    """`folder` keeps the state; what another training left there is refused."""
+    parted = split(questions, settings)
+    run = _Run(parted, load_base(spec, settings.seed), settings, folder)
+    run.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
+    while run.step < run.steps and not run.ended:
+        run.advance()
+        if progress is not None:
+            progress(run.step, run.steps, run.told())
+    return run.result()
+
+
+class _Run:
+    """A training on its way."""
+
+    def __init__(self, parted: Split, base: Base, settings: TrainSettings, folder: Path) -> None:
+        import torch
+
+        self.torch = torch
+        self.split = parted
+        self.base = base
+        self.settings = settings
+        self.folder = folder
+        self.history = History()
+        self.before: list[list[float]] = []
+        self.step = 0
+        self.epoch_steps = -(-len(parted.learnt) // settings.batch)
+        self.steps = settings.epochs * self.epoch_steps
+        base.network.to("cuda" if torch.cuda.is_available() else "cpu")
+        self.optimizer = torch.optim.AdamW(base.network.parameters(), lr=settings.rate, weight_decay=0.0)
+
+    @property
+    def ended(self) -> bool:
+        return self.step % self.epoch_steps == 0 and self.history.ends(self.settings.patience)
+
+    def told(self) -> str:
+        epoch = f"epoch {(self.step - 1) // self.epoch_steps + 1}, loss {self.history.losses[-1]:.4f}"
+        return epoch + (f", held out {self.history.held_out[-1]:.4f}" if self.history.held_out else "")
+
+    def begin(self, parameters: dict[str, Any]) -> None:
+        """Take up what stands in the folder, or judge the untrained network."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file, made_with = self.folder / STATE, json.dumps(parameters, sort_keys=True)
+        self.parameters = made_with
+        if not file.exists():
+            self.before = judged(self.base, self.split.held_out, self.settings.tokens)
+            self.history.untrained = self._kl(self.before) if self.before else None
+            return
+        state = self._load(file)
+        if state["parameters"] != made_with:
+            raise UsageError(
+                f"{self.folder} holds a training with other parameters or labels", "name another --out, or delete it"
+            )
+        self.base.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step, self.before = state["step"], state["before"]
+        self.history = History(**state["history"])
+
+    def advance(self) -> None:
+        """One step: Eq. 9 over a batch of questions, and at the end of an epoch what it brought."""
+        self._learn(self._batch())
+        self.step += 1
+        if self.step % self.epoch_steps == 0 and self.split.held_out:
+            self.history.held_out.append(self._kl(judged(self.base, self.split.held_out, self.settings.tokens)))
+            if self.history.best == len(self.history.held_out) - 1:
+                self._save(BEST, self.base.network.state_dict())
+        self._save(
+            STATE,
+            {
+                "parameters": self.parameters,
+                "network": self.base.network.state_dict(),
+                "optimizer": self.optimizer.state_dict(),
+                "step": self.step,
+                "before": self.before,
+                "history": asdict(self.history),
+            },
+        )
+
+    def result(self) -> Trained:
+        if self.settings.patience and (self.folder / BEST).exists():
+            self.base.network.load_state_dict(self._load(self.folder / BEST))
+        shift = self._levelled() if self.settings.level == "gain" else 0.0
+        return Trained(self.base, self.history, self.split, self.before, shift)
+
+    def _batch(self) -> list[LabelledQuestion]:
+        epoch, place = divmod(self.step, self.epoch_steps)
+        order = np.random.default_rng([self.settings.seed, 1, epoch]).permutation(len(self.split.learnt))
+        return [self.split.learnt[i] for i in order[place * self.settings.batch : (place + 1) * self.settings.batch]]
+
+    def _learn(self, batch: Sequence[LabelledQuestion]) -> None:
+        settings = self.settings
+        self.torch.manual_seed(settings.seed * 1_000_003 + self.step)  # dropout
+        draw = np.random.default_rng([settings.seed, 2, self.step])
+        for group in self.optimizer.param_groups:
+            group["lr"] = settings.rate * pace(self.step, self.steps, settings.warmup)
+        self.base.network.train()
+        self.optimizer.zero_grad()
+        total = 0.0
+        for question in batch:
+            cppl = [labelled.cppl for labelled in question.candidates]
+            shown = chosen(cppl, settings.best, settings.drawn, draw)
+            texts = [question.candidates[i].unit.read for i in shown]
+            scores = utilities(self.base, question.example.text, texts, settings.tokens)
+            own = loss([cppl[i] for i in shown], scores) / len(batch)
+            own.backward()
+            total += float(own.detach())
+        self.torch.nn.utils.clip_grad_norm_(self.base.network.parameters(), LONGEST_GRADIENT)
+        self.optimizer.step()
+        self.history.losses.append(total)
+
+    def _kl(self, values: Sequence[Sequence[float]]) -> float:
+        return judge(self.split.held_out, values).means()["kl"]
+
+    def _levelled(self) -> float:
+        """Put into the head's bias what brings the mean utility to the mean gain; what was added."""
+        questions = self.split.learnt[:LEVELLED]
+        found = judged(self.base, questions, self.settings.tokens)
+        wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in questions]
+        shift = float(np.mean(np.concatenate(wanted)) - np.mean(np.concatenate([np.array(row) for row in found])))
+        head = _head(self.base.network, self.torch)
+        with self.torch.no_grad():
+            head.bias += shift
+        return shift
+
+    def _save(self, name: str, state: Any) -> None:
+        part = self.folder / f".{name}.{os.getpid()}"
+        self.torch.save(state, part)
+        part.replace(self.folder / name)
+
+    def _load(self, file: Path) -> Any:
+        try:
+            return self.torch.load(file, weights_only=True, map_location=self.base.network.device)
+        except Exception as error:  # a damaged file brings errors of any kind
+            raise UsageError(f"{file} cannot be read: {error}", "delete the folder, and train again") from None
+
+
+def pace(step: int, steps: int, warmup: float) -> float:
+    """The share of the learning rate at this step: up in a line, then down in a line to 0 behind the last step."""
+    rising = round(warmup * steps)
+    if step < rising:
+        return (step + 1) / rising
+    return (steps - step) / max(1, steps - rising)
+
+
+def digest(questions: Sequence[LabelledQuestion]) -> str:
+    """What tells labels from others."""
+    told = [[one.example.text, [[c.unit.kind, c.unit.read, c.cppl] for c in one.candidates]] for one in questions]
+    return blake2b(json.dumps(told).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def _head(network: Any, torch: Any) -> Any:
+    heads = [
+        m for m in network.modules() if isinstance(m, torch.nn.Linear) and m.out_features == 1 and m.bias is not None
+    ]
+    if not heads:
+        raise UsageError("the base has no head with a bias, which could be levelled", "train with --level free")
+    return heads[-1]
+
+
+def _folded(question: LabelledQuestion) -> str:
+    return " ".join(question.example.text.lower().split())

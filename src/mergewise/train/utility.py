@@ -1,0 +1,190 @@
+"""From labels to a predictor in a folder: trained, judged on held-out questions, exported, with a card that says all of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from mergewise.errors import UsageError
+from mergewise.train import curve
+from mergewise.train.bases import check_base, demand_packages
+from mergewise.train.candidates import Kind
+from mergewise.train.exporting import export
+from mergewise.train.judging import Judged, interval, judge
+from mergewise.train.labels import LabelStore
+from mergewise.train.scoring import judged
+from mergewise.train.settings import TrainSettings
+from mergewise.train.trainer import Told, Trained, digest, train
+
+RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
+CHECKED = 8  # candidates by which the exported model is compared with the trained one
+MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "use of the first"}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `training.json` holds: parameters, how it went, and on held-out questions the means and differences."""
+
+    parameters: Mapping[str, Any]
+    questions: Mapping[str, int]
+    history: Mapping[str, Any]
+    held_out: Mapping[str, Mapping[str, float]]
+    differences: Mapping[str, Mapping[str, Sequence[float]]]
+    shift: float
+    apart: float
+
+
+def train_utility(
+    labels: LabelStore,
+    kinds: Sequence[Kind],
+    base: str,
+    settings: TrainSettings,
+    out: Path,
+    progress: Told | None = None,
+) -> Report:
+    """The predictor in `out`, which `cross-encoder:PATH` takes. Killed, the next call goes on where it was.
+
+    A folder that holds the predictor of the same labels and parameters is left as it is; UsageError where it holds another one.
+    """
+    check_base(base)
+    questions = labels.read(kinds)
+    if not questions:
+        raise UsageError(
+            f"{labels.folder} has no question with labels of {', '.join(kinds)}",
+            "label some first: QUESTIONS --chat hf:PATH",
+        )
+    parameters = {
+        "base": base,
+        "labels": digest(questions),
+        "made_with": {kind: {k: v for k, v in labels.manifest(kind).items() if k != "sets"} for kind in kinds},
+        **asdict(settings),
+    }
+    known = _known(out / RESULT)
+    if known is not None:
+        if known.parameters == json.loads(json.dumps(parameters)):
+            return known
+        raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
+    demand_packages()
+    trained = train(questions, base, settings, out / STATE, progress)
+    return _finished(trained, parameters, settings, out)
+
+
+def _finished(trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path) -> Report:
+    held_out = trained.split.held_out
+    found = _judged(trained, settings)
+    sample = trained.split.learnt[0]
+    texts = [one.unit.read for one in sample.candidates[:CHECKED]]
+    apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
+    report = Report(
+        parameters,
+        {"learnt": len(trained.split.learnt), "held_out": len(held_out), "dropped": trained.split.dropped},
+        asdict(trained.history),
+        {name: one.means() for name, one in found.items()},
+        {name: _differences(found["trained"], one) for name, one in found.items() if name != "trained"},
+        trained.shift,
+        apart,
+    )
+    title = f"{parameters['base']}, {len(trained.split.learnt)} questions, {len(held_out)} held out"
+    _replace(out / PICTURE, curve.svg(trained.history, title))
+    _replace(out / CARD, card(report))
+    _replace(out / RESULT, json.dumps(asdict(report), indent=1) + "\n")
+    for file in (out / STATE).iterdir():
+        file.unlink()
+    (out / STATE).rmdir()
+    return report
+
+
+def _judged(trained: Trained, settings: TrainSettings) -> dict[str, Judged]:
+    """The trained and the untrained network, and the scores of the search (those of generated passages are 0)."""
+    held_out = trained.split.held_out
+    if not held_out:
+        return {}
+    scores = [[labelled.unit.score for labelled in one.candidates] for one in held_out]
+    after = judged(trained.base, held_out, settings.tokens)
+    return {name: judge(held_out, values) for name, values in
+            (("trained", after), ("untrained", trained.before), ("search", scores))}  # fmt: skip
+
+
+def _differences(trained: Judged, other: Judged) -> dict[str, tuple[float, float, float]]:
+    """What the trained one has more than the other, with the interval, by measure."""
+    rho = [None if a is None or b is None else a - b for a, b in zip(trained.rho, other.rho, strict=True)]
+    return {
+        "kl": interval([a - b for a, b in zip(trained.kl, other.kl, strict=True)]),
+        "rho": interval(rho),
+        "first": interval([a - b for a, b in zip(trained.first, other.first, strict=True)]),
+    }
+
+
+def card(report: Report) -> str:
+    """The README of the folder."""
+    counts, history = report.questions, report.history
+    made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
+    epochs = len(history["held_out"])
+    chosen = (
+        f" The weights are those of epoch {_best(history)} of {epochs}."
+        if report.parameters["patience"] and epochs
+        else ""
+    )
+    return f"""\
+# A utility predictor
+
+It tells how much a text helps a reader to answer a question (AED-RAG, S of Eq. 6). Use it as
+`--reranker cross-encoder:` and this folder: it ranks passages, and the strategy `aed` weighs its streams by it.
+
+Trained on {counts["learnt"]} questions by `mergewise train utility`; {counts["held_out"]} others were held out, and
+{counts["dropped"]} had nothing to teach (all candidates alike).{chosen} To the bias of the head {report.shift:.4f} was
+added, so that a utility of 0 is that of no context. `model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
+
+![learning curve]({PICTURE})
+
+## Held-out questions
+
+{_table(report)}
+
+The use of a candidate is log(C_0 + 1) - log(C + 1), with C its contrastive perplexity and C_0 that of no context; that of
+the best candidate is {report.held_out.get("trained", {}).get("best", 0.0):.3f}. Intervals are of 95 %, over questions.
+
+## Parameters
+
+{made}
+"""
+
+
+def _table(report: Report) -> str:
+    if not report.held_out:
+        return "None were held out."
+    lines = ["| | " + " | ".join(MEASURES.values()) + " |", "| --- " * (len(MEASURES) + 1) + "|"]
+    for name, means in report.held_out.items():
+        values = ["-" if name == "search" and key == "kl" else f"{means[key]:.3f}" for key in MEASURES]
+        lines.append(f"| {name} | {' | '.join(values)} |")
+    for name, differences in report.differences.items():
+        values = [
+            "-" if name == "search" and key == "kl" else "{:+.3f} ({:+.3f} to {:+.3f})".format(*differences[key])
+            for key in MEASURES
+        ]
+        lines.append(f"| trained, more than {name} | {' | '.join(values)} |")
+    return "\n".join(lines)
+
+
+def _best(history: Mapping[str, Any]) -> int:
+    values: list[float] = history["held_out"]
+    return values.index(min(values)) + 1
+
+
+def _known(path: Path) -> Report | None:
+    if not path.exists():
+        return None
+    try:
+        return Report(**json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "name another --out") from None
+
+
+def _replace(path: Path, text: str) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)

@@ -1,0 +1,233 @@
+"""A predictor is trained: from labels to a folder that ranks better, killed and taken up, with torch on a tiny network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.train.towns import MANY, many_index, reader
+
+from mergewise.errors import UsageError
+from mergewise.models import load_reranker, minilm
+from mergewise.models.minilm import MiniLM
+from mergewise.models.utilities import RerankerUtilities
+from mergewise.train.distilling import divergence, gains, loss, teacher
+from mergewise.train.labels import LabelSettings, LabelStore, label
+from mergewise.train.settings import TrainSettings
+from mergewise.train.sources import source_of
+
+torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
+pytest.importorskip("transformers", reason="the extra `hf` is not installed")
+pytest.importorskip("onnx", reason="the extra `train` is not installed")
+
+from mergewise.train import trainer  # noqa: E402
+from mergewise.train.bases import load_base  # noqa: E402
+from mergewise.train.scoring import judged, utilities  # noqa: E402
+from mergewise.train.trainer import train  # noqa: E402
+from mergewise.train.utility import train_utility  # noqa: E402
+
+KINDS = ["passages", "generated"]
+SETTINGS = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3, patience=0)
+SHORT = replace(SETTINGS, epochs=2, held_out=0.2)
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> LabelStore:
+    """Those of a reader that believes who is said to have founded a town."""
+    folder = tmp_path_factory.mktemp("labels")
+    index, examples = many_index(folder / "index")
+    store = LabelStore(folder / "labels")
+    label(store, [source_of(index, examples)], reader(MANY), LabelSettings(passages=8, triplets=0))
+    return store
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cross-encoder of one layer that nobody trained, with the vocabulary that ships, as transformers saves it."""
+    import transformers
+
+    folder = tmp_path_factory.mktemp("base")
+    torch.manual_seed(5)
+    config = transformers.BertConfig(
+        vocab_size=30522, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64, num_labels=1,
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(minilm.MODEL.with_name("tokenizer.json")), pad_token="[PAD]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )  # fmt: skip
+    words.save_pretrained(folder)
+    return f"cross-encoder:{folder}"
+
+
+def test_a_trained_predictor_ranks_what_it_has_not_seen(labels: LabelStore, base: str, tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    report = train_utility(labels, KINDS, base, SETTINGS, tmp_path, lambda *args: told.append(args))
+    assert report.questions == {"learnt": 21, "held_out": 9, "dropped": 0}
+    trained, untrained = (report.held_out[name] for name in ("trained", "untrained"))
+    assert report.held_out.keys() == report.differences.keys() | {"trained"} == {"trained", "untrained", "search"}
+    assert trained["rho"] > 0.8 > untrained["rho"] + 0.3
+    assert trained["first"] > trained["best"] - 0.1  # the first is the best one, or nearly
+    assert untrained["first"] < trained["best"] - 0.5
+    assert trained["kl"] < 0.5 * untrained["kl"]
+    assert report.differences["untrained"]["kl"][2] < 0 < report.differences["untrained"]["first"][1]
+    assert [done for done, _, _ in told] == list(range(1, 31)) and "held out" in told[-1][2]
+
+    predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
+    assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
+    asked = trainer.split(labels.read(KINDS), SETTINGS).held_out[0]
+    texts = [candidate.unit.read for candidate in asked.candidates]
+    found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
+    assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])
+    assert max(found) > 0  # over no context, by the level
+    long = " ".join(["rain"] * 500)  # its tokenizer's settings say where a pair is cut
+    assert len(predictor.score(asked.example.text, [long])) == 1
+
+    card = (tmp_path / "README.md").read_text("utf-8")
+    assert "21 questions" in card and f"{trained['rho']:.3f}" in card and (tmp_path / "curve.svg").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "README.md", "config.json", "curve.svg", "model.onnx", "model.safetensors", "tokenizer.json",
+        "tokenizer_config.json", "training.json",
+    ]  # fmt: skip
+    before = (tmp_path / "model.onnx").stat().st_mtime_ns
+    assert train_utility(labels, KINDS, base, SETTINGS, tmp_path) == report  # nothing is left to do
+    assert (tmp_path / "model.onnx").stat().st_mtime_ns == before
+    with pytest.raises(UsageError, match="other labels or parameters"):
+        train_utility(labels, KINDS, base, SHORT, tmp_path)
+
+
+def weights(trained: trainer.Trained) -> dict[str, Any]:
+    return {name: value.clone() for name, value in trained.base.network.state_dict().items()}
+
+
+def test_a_kill_loses_a_step_and_changes_nothing(
+    labels: LabelStore, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = labels.read(KINDS)
+    whole = train(questions, base, SHORT, tmp_path / "whole")
+
+    def kill_at(step: int) -> Any:
+        def progress(done: int, total: int, item: str) -> None:
+            if done == step:
+                raise KeyboardInterrupt
+
+        return progress
+
+    broken = tmp_path / "broken"
+    for step in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            train(questions, base, SHORT, broken, kill_at(step))
+    saved = torch.save
+
+    def half(state: Any, path: Path) -> None:
+        saved(state, path)
+        path.write_bytes(path.read_bytes()[:1000])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch, "save", half)  # the state is written when the kill comes
+    with pytest.raises(KeyboardInterrupt):
+        train(questions, base, SHORT, broken)
+    monkeypatch.undo()
+    steps: list[int] = []
+    resumed = train(questions, base, SHORT, broken, lambda done, total, item: steps.append(done))
+    assert steps == [4, 5, 6]
+    assert resumed.history == whole.history and resumed.before == whole.before and resumed.shift == whole.shift
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(resumed)[name]), name
+    with pytest.raises(UsageError, match="other parameters or labels"):
+        train(questions, base, replace(SHORT, seed=1), broken)
+    (broken / "state.pt").write_bytes(b"nothing")
+    with pytest.raises(UsageError, match="cannot be read"):
+        train(questions, base, SHORT, broken)
+
+
+def test_the_first_loss_is_equation_9(labels: LabelStore, base: str, tmp_path: Path) -> None:
+    """Of the untrained network without dropout, worked out from its utilities in float64."""
+    questions = labels.read(KINDS)
+    settings = replace(SHORT, batch=100, epochs=1, best=3, held_out=0.0, level="free")
+    network = load_base(base, 0)
+    folder = tmp_path / "plain"
+    network.network.config.hidden_dropout_prob = network.network.config.attention_probs_dropout_prob = 0.0
+    network.network.save_pretrained(folder)
+    network.tokenizer.save_pretrained(folder)
+    trained = train(questions, f"cross-encoder:{folder}", settings, tmp_path / "state")
+    expected = []
+    for one, values in zip(questions, judged(load_base(f"cross-encoder:{folder}", 0), questions, 48), strict=True):
+        cppl = [candidate.cppl for candidate in one.candidates]
+        best = sorted(sorted(range(len(cppl)), key=lambda i: cppl[i])[:3])
+        expected.append(divergence([cppl[i] for i in best], [values[i] for i in best]))
+    assert trained.history.losses == pytest.approx([np.mean(expected)], rel=1e-4)
+    assert trained.history.held_out == [] and trained.shift == 0.0
+
+
+def test_the_level_moves_utilities_and_nothing_else(labels: LabelStore, base: str, tmp_path: Path) -> None:
+    questions = labels.read(KINDS)
+    settings = replace(SHORT, epochs=1)
+    free = train(questions, base, replace(settings, level="free"), tmp_path / "free")
+    gain = train(questions, base, settings, tmp_path / "gain")
+    moved, still = (np.concatenate(judged(one.base, one.split.learnt, 48)) for one in (gain, free))
+    np.testing.assert_allclose(moved - still, gain.shift, atol=1e-5)
+    wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in gain.split.learnt]
+    assert moved.mean() == pytest.approx(np.concatenate(wanted).mean(), abs=1e-4)
+    assert gain.history == free.history
+
+
+def test_the_loss_in_torch_is_the_one_on_arrays() -> None:
+    draw = np.random.default_rng(0)
+    for n in (1, 2, 41):
+        cppl, values = 1 + draw.exponential(50, n), torch.tensor(draw.normal(0, 5, n), requires_grad=True)
+        found = loss(list(cppl), values)
+        assert float(found.detach()) == pytest.approx(divergence(list(cppl), values.tolist()), abs=1e-12)
+        found.backward()
+        gradient = values.detach().softmax(-1).numpy() - teacher(list(cppl))
+        np.testing.assert_allclose(values.grad.numpy(), gradient, atol=1e-12)
+        assert float(values.grad.sum()) == pytest.approx(0, abs=1e-12)  # none along the level
+
+
+def test_utilities_are_those_of_each_pair_alone(base: str) -> None:
+    network = load_base(base, 0)
+    network.network.eval()
+    texts = ["A river.", "It rains in town on most days of the winter, and on some of the summer.", "Cheese", "x"] * 6
+    with torch.inference_mode():
+        found = utilities(network, "Who?", texts, 32).tolist()
+        for text, value in list(zip(texts, found, strict=True))[:4]:
+            encoded = network.tokenizer("Who?", text, truncation=True, max_length=32, return_tensors="pt")
+            assert value == pytest.approx(float(network.network(**encoded).logits[0, 0]), abs=1e-5)
+
+
+def test_minilm_is_read_out_of_its_file() -> None:
+    texts = [str(text) for text in np.load(Path(__file__).parents[1] / "models/minilm_reference.npz")["texts"]]
+    base = load_base("minilm", 0)
+    encoded = base.tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
+    with torch.inference_mode():
+        vectors = base.network.bert.eval()(**encoded).last_hidden_state
+    mask = encoded["attention_mask"][..., None]
+    means = torch.nn.functional.normalize((vectors * mask).sum(1) / mask.sum(1)).numpy()
+    assert (
+        (means * MiniLM().embed_documents(texts)).sum(1) > 0.995
+    ).all()  # the activations of the file are 8-bit integers
+    again, other = load_base("minilm", 0), load_base("minilm", 1)
+    assert torch.equal(base.network.classifier.weight, again.network.classifier.weight)
+    assert not torch.equal(base.network.classifier.weight, other.network.classifier.weight)
+
+
+def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path, labels: LabelStore) -> None:
+    for spec in ("none", "cross-encoder:", "http://x"):
+        with pytest.raises(UsageError, match="unknown base"):
+            load_base(spec, 0)
+    with pytest.raises(UsageError, match="cannot be trained"):
+        load_base(f"cross-encoder:{tmp_path}", 0)
+    shutil.copytree(base.partition(":")[2], tmp_path / "two")
+    config = json.loads((tmp_path / "two/config.json").read_text())
+    config |= {"id2label": {"0": "a", "1": "b"}, "label2id": {"a": 0, "b": 1}}
+    (tmp_path / "two/config.json").write_text(json.dumps(config))
+    with pytest.raises(UsageError, match="2 scores a pair"):
+        load_base(f"cross-encoder:{tmp_path / 'two'}", 0)
+    with pytest.raises(UsageError, match="no question with labels"):
+        train_utility(LabelStore(tmp_path / "none"), KINDS, base, SHORT, tmp_path / "out")

@@ -1,0 +1,77 @@
+"""Eq. 7 to 9 against the formulas written down, sum by sum; the choice of candidates; the filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import exp, fsum, log
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.train.distilling import CERTAIN, chosen, divergence, gains, student, teacher, teaches
+
+PERPLEXITIES = st.lists(st.floats(1, 1e9), min_size=1, max_size=41)
+PAIRS = st.lists(st.tuples(st.floats(1, 1e6), st.floats(-30, 30)), min_size=1, max_size=41)
+
+
+def shares(values: Sequence[float]) -> list[float]:
+    return [exp(value) / fsum(exp(other) for other in values) for value in values]
+
+
+@given(PERPLEXITIES)
+def test_the_teacher_is_equation_7(cppl: list[float]) -> None:
+    expected = shares([-log(c + 1) for c in cppl])
+    np.testing.assert_allclose(teacher(cppl), expected, rtol=1e-9)
+    assert teacher(cppl).argmax() == int(np.argmin(cppl)) or len(set(cppl)) < len(cppl)
+
+
+@given(PAIRS)
+def test_student_and_loss_are_equations_8_and_9(pairs: list[tuple[float, float]]) -> None:
+    cppl, utilities = zip(*pairs, strict=True)
+    np.testing.assert_allclose(student(utilities), shares(utilities), rtol=1e-9)
+    wanted, own = shares([-log(c + 1) for c in cppl]), shares(utilities)
+    expected = fsum(p * log(p / q) for p, q in zip(wanted, own, strict=True))
+    assert divergence(cppl, utilities) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert divergence(cppl, utilities) >= -1e-12
+
+
+@given(PAIRS, st.floats(-10, 10))
+def test_the_loss_leaves_the_level_free(pairs: list[tuple[float, float]], level: float) -> None:
+    cppl, utilities = zip(*pairs, strict=True)
+    moved = [value + level for value in utilities]
+    assert divergence(cppl, moved) == pytest.approx(divergence(cppl, utilities), abs=1e-9)
+
+
+@given(PERPLEXITIES, st.floats(1, 1e6))
+def test_gains_are_utilities_without_loss(cppl: list[float], alone: float) -> None:
+    """The level that we take is one of those for which the student is the teacher; no use is no context's."""
+    assert divergence(cppl, gains(cppl, alone)) == pytest.approx(0, abs=1e-9)
+    assert gains([alone], alone)[0] == 0
+    assert all((use > 0) == (c < alone) for use, c in zip(gains(cppl, alone), cppl, strict=True) if abs(use) > 1e-9)
+
+
+def test_the_filter() -> None:
+    assert not teaches([1.0, 1.0, CERTAIN - 5e-11])
+    assert teaches([1.0, 1.0 + 3e-10])
+    assert not teaches([5.0]) and not teaches([])
+
+
+@given(PERPLEXITIES, st.integers(1, 40), st.integers(0, 40), st.integers(0, 5))
+def test_a_step_shows_the_best_and_some_drawn(cppl: list[float], best: int, drawn: int, seed: int) -> None:
+    found = chosen(cppl, best, drawn, np.random.default_rng(seed))
+    assert found == sorted(set(found)) and len(found) == min(len(cppl), best + drawn)
+    left_out = [cppl[i] for i in range(len(cppl)) if i not in found]
+    assert not drawn or not left_out or sorted(cppl)[0] in [cppl[i] for i in found]
+    if not drawn and left_out:
+        assert max(cppl[i] for i in found) <= min(left_out)
+    assert found == chosen(cppl, best, drawn, np.random.default_rng(seed))
+
+
+def test_of_41_candidates_32_are_shown_and_gainrag_draws_15() -> None:
+    cppl = list(np.random.default_rng(0).permutation(41) + 1.0)
+    assert sorted(cppl[i] for i in chosen(cppl, 32, 0, np.random.default_rng(0))) == list(range(1, 33))
+    drawings = [chosen(cppl, 1, 15, np.random.default_rng(seed)) for seed in range(40)]
+    assert all(len(one) == 16 and cppl.index(1.0) in one for one in drawings)
+    assert len({tuple(one) for one in drawings}) == 40 and set().union(*drawings) == set(range(41))

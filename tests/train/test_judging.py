@@ -1,0 +1,106 @@
+"""Rank correlation, the use of the first, intervals; the picture and the card."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.errors import UsageError
+from mergewise.train.candidates import Example, Unit
+from mergewise.train.curve import svg
+from mergewise.train.distilling import divergence
+from mergewise.train.judging import interval, judge, ranks, spearman
+from mergewise.train.labels import Labelled, LabelledQuestion
+from mergewise.train.settings import PRESETS, TrainSettings
+from mergewise.train.trainer import History, pace, split
+
+VALUES = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)
+
+
+def question(*cppl: float, text: str = "Who?", alone: float = 3.0, name: str = "a") -> LabelledQuestion:
+    units = tuple(Labelled(Unit("passages", "", (), f"text {i}", 0.5), value) for i, value in enumerate(cppl))
+    return LabelledQuestion(Example(name, text, ("x",), name), units, alone)
+
+
+@given(VALUES)
+def test_equal_values_share_their_mean_rank(values: list[float]) -> None:
+    expected = [
+        sum(other < value for other in values) + (sum(other == value for other in values) - 1) / 2 for value in values
+    ]
+    np.testing.assert_allclose(ranks(np.array(values)), expected)
+
+
+@given(st.permutations(range(9)))
+def test_without_ties_rho_is_the_textbook_formula(order: list[int]) -> None:
+    n = len(order)
+    squares = sum((i - rank) ** 2 for i, rank in enumerate(order))
+    assert spearman(list(range(n)), order) == pytest.approx(1 - 6 * squares / (n * (n * n - 1)))
+
+
+def test_rho_of_what_is_all_the_same_is_not_known() -> None:
+    assert spearman([1, 1, 1], [1, 2, 3]) is None and spearman([1], [2]) is None
+
+
+def test_a_ranking_is_judged_by_what_it_puts_first() -> None:
+    asked = [question(7.0, 1.0, 3.0), question(1.0, 7.0)]
+    found = judge(asked, [[0.0, 2.0, 1.0], [0.0, 1.0]])
+    assert found.first == pytest.approx((np.log(4 / 2), np.log(4 / 8)))
+    assert found.best == pytest.approx((np.log(2), np.log(2)))
+    assert found.rho == pytest.approx((1.0, -1.0))
+    assert found.kl[0] == divergence([7.0, 1.0, 3.0], [0.0, 2.0, 1.0])
+    assert found.means()["rho"] == pytest.approx(0.0)
+
+
+def test_an_interval_holds_the_mean_and_grows_with_the_spread() -> None:
+    mean, low, high = interval([1.0, None, 3.0, 2.0] * 10)
+    assert mean == 2.0 and low < 2.0 < high
+    wider = interval([-10.0, 14.0] * 15)
+    assert wider[2] - wider[1] > high - low
+    assert interval([None]) == (0.0, 0.0, 0.0)
+
+
+def test_the_pace_rises_and_falls() -> None:
+    paces = [pace(step, 20, 0.1) for step in range(20)]
+    assert paces[:3] == [0.5, 1.0, 1.0] and paces == sorted(paces[:2]) + sorted(paces[2:], reverse=True)
+    assert 0 < paces[-1] < 0.1 and pace(0, 1, 0.1) == 1.0
+
+
+def test_a_split_is_by_seed_keeps_questions_together_and_drops_what_teaches_nothing() -> None:
+    asked = [question(1.0, 2.0 + i, text=f"Q{i % 10}", name=str(i // 10)) for i in range(20)] + [question(1.0, 1.0)]
+    one, again = split(asked, TrainSettings()), split(asked, TrainSettings())
+    assert one == again and one.dropped == 1 and len(one.held_out) == 4 and len(one.learnt) == 16
+    assert not {q.example.text for q in one.learnt} & {q.example.text for q in one.held_out}
+    assert split(asked, TrainSettings(seed=1)) != one
+    assert split(asked, TrainSettings(held_out=0)).held_out == []
+    with pytest.raises(UsageError, match="no question to learn from"):
+        split([question(1.0, 1.0)], TrainSettings())
+
+
+def test_presets_are_the_papers() -> None:
+    aed, gainrag = PRESETS["aed"], PRESETS["gainrag"]
+    assert (aed.best, aed.drawn, aed.batch, aed.rate, aed.warmup) == (32, 0, 8, 6e-5, 0.1)
+    assert (gainrag.best, gainrag.drawn, gainrag.epochs) == (1, 15, 2)
+    with pytest.raises(UsageError, match="level"):
+        TrainSettings(level="other")  # type: ignore[arg-type]
+
+
+def test_an_early_stop() -> None:
+    assert not History(held_out=[3.0, 1.0, 2.0]).ends(2) and History(held_out=[3.0, 1.0, 2.0, 2.0]).ends(2)
+    assert not History(held_out=[3.0, 4.0, 5.0]).ends(0) and not History().ends(2)
+    assert History(held_out=[3.0, 1.0, 2.0]).best == 1
+
+
+def test_the_curve_is_a_picture_of_both_lines() -> None:
+    drawn = svg(History([0.5, 0.4, 0.3, 0.2], [0.4, 0.3], 0.6), "minilm <1>")
+    root = ElementTree.fromstring(drawn)
+    lines = [line for line in root.iter("{http://www.w3.org/2000/svg}polyline") if line.get("stroke-width") == "2"]
+    points = [[tuple(map(float, p.split(","))) for p in (line.get("points") or "").split()] for line in lines]
+    assert [len(line) for line in points] == [4, 3]
+    heights = [y for _, y in points[1]]
+    assert heights == sorted(heights)  # what falls is drawn lower
+    assert "minilm <1>" in [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    ElementTree.fromstring(svg(History(), "nothing yet"))

@@ -1,0 +1,200 @@
+"""Labels: the candidates of a question, what each is worth, and what a kill leaves of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from tests.train.towns import EXAMPLES, reader, towns_index
+
+import mergewise as mw
+from mergewise.assemble.shared import units
+from mergewise.errors import UsageError
+from mergewise.models.cppl import cppl
+from mergewise.train.candidates import Example, Unit, asked_of, passages_of, triplets_of
+from mergewise.train.labels import LabelSettings, LabelStore, Source, label
+from mergewise.train.sources import source_of
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
+    return towns_index(tmp_path_factory.mktemp("towns") / "index")
+
+
+@pytest.fixture
+def source(index: mw.Index) -> Source:
+    return source_of(index, EXAMPLES)
+
+
+SETTINGS = LabelSettings(passages=3, triplets=3)
+
+
+def test_every_candidate_has_its_perplexity(tmp_path: Path, source: Source) -> None:
+    told: list[tuple[int, int, str]] = []
+    model, store = reader(), LabelStore(tmp_path)
+    assert label(store, [source], model, SETTINGS, lambda *args: told.append(args)) == len(EXAMPLES)
+    assert [done for done, _, _ in told] == list(range(1, len(EXAMPLES) + 1))
+    found = {one.example: one.candidates for one in store.read(["passages", "triplets", "generated"])}
+    for one in store.read(["passages"]):  # without a context the contrast is the model itself
+        question = model.prompt(asked_of(one.example.text, None))
+        assert one.alone == pytest.approx(cppl(model, question, [question], one.example.answers, alpha=0.5)[0])
+    assert found.keys() == set(EXAMPLES)
+    for example, candidates in found.items():
+        kinds = [one.unit.kind for one in candidates]
+        assert set(kinds) == {"passages", "triplets"} | ({"generated"} if example.id != "Corley" else set())
+        question = model.prompt(asked_of(example.text, None))
+        for one in candidates:
+            context = model.prompt(asked_of(example.text, one.unit))
+            assert one.cppl == pytest.approx(cppl(model, question, [context], example.answers)[0])
+        best = min(candidates, key=lambda one: one.cppl)
+        assert best.unit.span is not None and best.unit.span.doc_id == example.id
+        assert best.unit.read.startswith(example.id) and best.cppl < 1.1 < max(one.cppl for one in candidates)
+    (generated,) = [one.unit for one in found[EXAMPLES[0]] if one.unit.kind == "generated"]
+    assert generated == Unit("generated", "", (), "x", 0.0)
+
+
+def test_a_kill_loses_what_was_being_measured(tmp_path: Path, source: Source) -> None:
+    whole, broken = LabelStore(tmp_path / "whole"), LabelStore(tmp_path / "broken")
+    label(whole, [source], reader(), SETTINGS)
+
+    def interrupt(done: int, total: int, item: str) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        label(broken, [source], reader(), SETTINGS, interrupt)
+    assert len(broken.read(["passages", "triplets", "generated"])) == 2
+    assert label(broken, [source], reader(), SETTINGS) == len(EXAMPLES) - 2
+    assert broken.read(["passages", "triplets", "generated"]) == whole.read(["passages", "triplets", "generated"])
+    idle = reader()
+    assert label(broken, [source], idle, SETTINGS) == 0 and idle.tokens_run == 0
+
+
+def test_half_a_file_is_no_label(tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LabelStore(tmp_path)
+    written = pq.write_table
+
+    def killed(table: object, path: Path) -> None:
+        written(table, path)
+        path.write_bytes(path.read_bytes()[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pq, "write_table", killed)
+    with pytest.raises(KeyboardInterrupt):
+        label(store, [source], reader(), SETTINGS)
+    monkeypatch.undo()
+    assert store.read(["generated"]) == []
+    assert label(store, [source], reader(), SETTINGS) == len(EXAMPLES)
+
+
+def test_kinds_can_be_added_later(tmp_path: Path, source: Source) -> None:
+    store = LabelStore(tmp_path)
+    label(store, [source], reader(), LabelSettings(passages=3, triplets=0, generated=False))
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("*.parquet")}
+    assert len(times) == len(EXAMPLES) and not (tmp_path / "triplets").exists()
+    label(store, [source], reader(), SETTINGS)
+    assert times == {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("*.parquet")}
+    assert len(store.read(["passages", "triplets", "generated"])) == len(EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        (LabelSettings(passages=2, triplets=3), "count 3, not 2"),
+        (LabelSettings(passages=3, triplets=3, alpha=1), "alpha 0.5, not 1"),
+        (LabelSettings(passages=3, triplets=3, longest=7), "longest 256, not 7"),
+    ],
+)
+def test_labels_of_other_parameters_are_refused(
+    tmp_path: Path, source: Source, changed: LabelSettings, told: str
+) -> None:
+    store = LabelStore(tmp_path)
+    label(store, [source], reader(), SETTINGS)
+    with pytest.raises(UsageError, match=told):
+        label(store, [source], reader(), changed)
+
+
+def test_labels_of_another_index_or_reader_are_refused(tmp_path: Path, source: Source) -> None:
+    store = LabelStore(tmp_path)
+    label(store, [source], reader(), SETTINGS)
+    grown = Source(source.examples, source.reader, {"passages": {**source.facts["passages"], "documents": 7}})
+    with pytest.raises(UsageError, match="documents of towns 6, not 7"):
+        label(store, [grown], reader(), LabelSettings(passages=3, triplets=0))
+    other = reader()
+    other.spec = "other"
+    with pytest.raises(UsageError, match="chat scripted, not other"):
+        label(store, [source], other, SETTINGS)
+    more = Source([Example("x", "Who founded Arden?", ("Brix",), "second")], source.reader, source.facts)
+    assert label(store, [source, more], reader(), SETTINGS) == 1  # another set joins
+
+
+def test_sets_take_turns(tmp_path: Path, source: Source) -> None:
+    second = Source([Example(e.id, e.text, e.answers, "second") for e in EXAMPLES[:2]], source.reader, source.facts)
+    told: list[str] = []
+    settings = LabelSettings(passages=1, triplets=0, generated=False)
+    label(LabelStore(tmp_path), [source, second], reader(), settings, lambda done, total, item: told.append(item))
+    order = [EXAMPLES[0], EXAMPLES[0], EXAMPLES[1], EXAMPLES[1], *EXAMPLES[2:]]
+    assert told == [example.text for example in order]
+
+
+def test_what_does_not_fit_is_left_out(tmp_path: Path, source: Source, index: mw.Index) -> None:
+    model = reader()
+    long = mw.open(tmp_path / "long", embedder="none")
+    streets = " and ".join(f"street {n}" for n in range(60))
+    texts = {"a": "Arden: founded by Brix.", "b": f"Arden has {streets}."}
+    long.add([mw.Document(id=name, title="Arden", text=text) for name, text in texts.items()])
+    prompts = [len(model.prompt(asked_of(EXAMPLES[0].text, None)))]
+    small = reader(window=prompts[0] + 500)
+    store = LabelStore(tmp_path / "labels")
+    label(store, [source_of(long, EXAMPLES[:1])], small, LabelSettings(triplets=0, generated=False))
+    (one,) = store.read(["passages"])
+    assert [labelled.unit.text for labelled in one.candidates] == ["Arden: founded by Brix."]
+
+
+@pytest.mark.parametrize("answers", [[], ["", " "]])
+def test_questions_without_answers_cannot_be_labelled(tmp_path: Path, source: Source, answers: Sequence[str]) -> None:
+    asked = Source([Example("1", "Who?", tuple(answers))], source.reader, source.facts)
+    with pytest.raises(UsageError, match="no question has an answer"):
+        label(LabelStore(tmp_path), [asked], reader(), SETTINGS)
+
+
+def test_an_index_without_triplets_is_told(tmp_path: Path) -> None:
+    index = mw.open(tmp_path / "index", embedder="none")
+    index.add([mw.Document(id="a", title="Arden", text="Arden was founded by Brix.")])
+    with pytest.raises(UsageError, match="triplet"):
+        label(LabelStore(tmp_path / "labels"), [source_of(index, EXAMPLES[:1])], reader(), SETTINGS)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path, source: Source) -> None:
+    store = LabelStore(tmp_path)
+    label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
+    path = next((tmp_path / "passages").glob("*.parquet"))
+    path.write_bytes(b"nothing")
+    with pytest.raises(UsageError, match=path.stem):
+        store.read(["passages"])
+    (tmp_path / "passages/_manifest.json").write_text("[]")
+    with pytest.raises(UsageError, match="manifest"):
+        label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
+
+
+def test_the_rows_can_be_read_by_others(tmp_path: Path, source: Source) -> None:
+    store = LabelStore(tmp_path)
+    label(store, [source], reader(), SETTINGS)
+    table = pq.read_table(tmp_path / "passages")
+    assert {"question", "kind", "text", "cppl", "doc", "start", "end"} <= set(table.column_names)
+    assert table.num_rows == sum(len(one.candidates) for one in store.read(["passages"]))
+    assert (np.array(table["cppl"]) >= 1).all()
+    assert json.loads((tmp_path / "passages/_manifest.json").read_text())["chat"] == "scripted"
+
+
+def test_a_unit_is_what_the_strategy_judges(index: mw.Index, source: Source) -> None:
+    """The predictor is trained on the very texts that it will be asked about."""
+    asked = EXAMPLES[0].text
+    retrieved = units.retrieve(asked, source.reader, 3)
+    assert [one.read for one in passages_of(asked, source.reader, 3, 256)] == [unit.text for unit in retrieved]
+    sets = [unit.text for unit in units.map_triplets(retrieved, source.reader)]
+    assert sets and [one.read for one in triplets_of(asked, source.reader, 3, 256)] == sets
