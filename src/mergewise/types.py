@@ -351,13 +351,16 @@ class Stream:
 class Ensemble:
     """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
 
-    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`.
+    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`. With `together` above 0 nothing is decoded apart:
+    so many of the passages and the background, the most useful of them, are read in one prompt. `beta` is that of Eq. 11.
     """
 
     streams: tuple[Stream, ...]
     memory: bool = True
     temperature: float = 0.0
     seed: int = 0
+    together: int = 0
+    beta: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mergewise.assemble import Models, assemble, preferred_mode
-from mergewise.assemble.aed import utility
+from mergewise.assemble.shared.streams import utility
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document

@@ -24,6 +24,7 @@ from typing import Annotated
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared.streams import utility
 from mergewise.assemble.shared.units import SEARCHED, Unit, retrieve
 from mergewise.index.triplets.passages import LONGEST
 from mergewise.protocols import IndexReader
@@ -40,6 +41,9 @@ class AED:
     beta: Annotated[float, Range(0, 1000), "what the next passage adds to the utility of those before it"] = 0.5
     longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = LONGEST
     memory: Annotated[bool, "whether what the model knows itself is a stream of its own"] = True
+    ensemble: Annotated[
+        bool, "whether streams are decoded together; if not, the m most useful are read in one prompt"
+    ] = True
     temperature: Annotated[float, Range(0, 10), "0 takes the best token, above it tokens are drawn"] = 0.0
     seed: Annotated[int, Range(0, 2**32), "what tokens are drawn by"] = 0
 
@@ -63,13 +67,11 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     context = pack(question, [one.candidate for one in top], budget, models, "score", trace)
     stream = _stream(top, context.passages, parameters.beta)
     told = Step("streams", "no triplets in this index: their weight is shared among the other streams")
-    ensemble = Ensemble((stream,), parameters.memory, parameters.temperature, parameters.seed)
+    together = 0 if parameters.ensemble else parameters.m
+    ensemble = Ensemble(
+        (stream,), parameters.memory, parameters.temperature, parameters.seed, together, parameters.beta
+    )
     return replace(context, ensemble=ensemble, trace=(*context.trace, told))
-
-
-def utility(scores: Sequence[float], beta: float) -> float:
-    """U of Eq. 11; the scores are best first."""
-    return sum(beta**j * score for j, score in enumerate(scores))
 
 
 def _judged(question: str, retrieved: Sequence[Unit], models: Models, trace: list[Step]) -> list[_Judged]:

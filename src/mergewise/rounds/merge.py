@@ -15,6 +15,7 @@ from itertools import zip_longest
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, Fragment
+from mergewise.assemble.shared.streams import with_streams_of
 from mergewise.errors import UsageError
 from mergewise.types import Context, Passage, Step
 
@@ -25,7 +26,8 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
     step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
     merged = pack(old.question, ranked, old.budget, models, "document", [*old.trace, step])
-    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage)
+    merged = replace(merged, strategy=old.strategy, usage=old.usage + new.usage)
+    return with_streams_of(merged, [old, new])
 
 
 def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Candidate]:

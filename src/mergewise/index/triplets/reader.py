@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from mergewise.index.triplets.records import EXTRACTION, TRIPLET, Extraction, TripletSet
 from mergewise.index.tree.tables import LEAF
+from mergewise.index.triplets.records import EXTRACTION, TRIPLET, Extraction, TripletSet
 from mergewise.protocols import RowReader
 from mergewise.text.sections import shared_path
 
