@@ -1,7 +1,7 @@
 """The methods that AED-RAG is compared with (Tables 1 and 2, Figure 3), each as a strategy, a mode, and what judges its passages.
 
-All answer by the same prompt (Table 6), and by the same model. A passage is a leaf of some 128 tokens for all of them; the paper's
-have 100 words. `retrieved` are what the index's own search brings, where the paper has Contriever.
+All answer by the same prompt (Table 6), and by the same model. A passage is a leaf of some 128 tokens for all of them; the
+paper's have 100 words. It retrieves by Contriever, we by the index's own search.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ _TABLE_1 = (
         "recomp",
         "short",
         "none",
-        "RECOMP: the two sentences of five passages that are most like the question, or none (Xu et al. 2023; the paper trains an "
-        "encoder to choose them)",
+        "RECOMP: the two sentences of five passages that are most like the question, or none (Xu et al. 2023; the paper trains "
+        "an encoder to choose them)",
     ),
     Method(
         "recomp-abstractive",
@@ -78,7 +78,9 @@ _TABLE_1 = (
         "REPLUG: five passages apart, their probabilities added up, weighed by the search (Shi et al. 2024)",
     ),
     Method("reranker-1", _reranked(1), "aed", "reranker", "a reranker: the best of five passages (Xiao et al. 2024)"),
-    Method("reranker-5", _reranked(5), "aed", "reranker", "a reranker: the best five of ten passages (Xiao et al. 2024)"),
+    Method(
+        "reranker-5", _reranked(5), "aed", "reranker", "a reranker: the best five of ten passages (Xiao et al. 2024)"
+    ),
     Method(
         "reranker-sentences",
         "sentence(by=utility, among=24, n=12)",

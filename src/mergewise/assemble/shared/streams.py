@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from mergewise.types import Context, Passage, Stream
@@ -36,12 +36,13 @@ def _stream(name: str, merged: Context, given: Sequence[Context], beta: float) -
 
 def _left(name: str, merged: Context, given: Sequence[Context]) -> Iterator[tuple[float, list[int]]]:
     """The utility of each candidate of which something is left, and the numbers of the passages that have it."""
+    written = {passage.text for context in given for passage in context.passages if not passage.verbatim}
     for context in given:
         for stream in context.ensemble.streams if context.ensemble else ():
             if stream.name == name:
                 for place, score in enumerate(stream.utilities):
                     own = [context.passages[number - 1] for number in _passages(stream, place)]
-                    numbers = [number for number, one in enumerate(merged.passages, 1) if _overlaps(one, own)]
+                    numbers = [n for n, one in enumerate(merged.passages, 1) if _shows(one, own, written)]
                     if numbers:
                         yield score, numbers
 
@@ -51,5 +52,8 @@ def _passages(stream: Stream, place: int) -> Sequence[int]:
     return stream.passages[place : place + 1] if len(stream.passages) == len(stream.utilities) else stream.passages
 
 
-def _overlaps(passage: Passage, own: Sequence[Passage]) -> bool:
-    return any(span.overlaps(other) for span in passage.spans for one in own for other in one.spans)
+def _shows(passage: Passage, own: Sequence[Passage], written: Collection[str]) -> bool:
+    """Whether it has something of these passages; what was written, such as a set of triplets, is itself or gone."""
+    if not passage.verbatim and passage.text in written:
+        return any(passage.text == one.text for one in own)
+    return any(span.overlaps(other) for span in passage.spans for one in own if one.verbatim for other in one.spans)

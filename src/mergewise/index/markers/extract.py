@@ -26,6 +26,7 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.index.markers.settings import MarkerSettings
+from mergewise.index.writing.paragraphs import blunted, named, shown_paragraphs
 from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.prompting.records import Fields
@@ -141,7 +142,6 @@ How many:
 Answer with JSON alone, in this form, with every double quote inside a text written as \\":
 {{"markers": [{{"value": "...", "key": "...?", "paragraphs": [0]}}, ...]}}
 {examples}"""
-_TAG = re.compile(r"\[(?=\s*paragraph\b)", re.IGNORECASE)
 
 
 def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mapping[str, Any]] = ()) -> list[Message]:
@@ -155,35 +155,18 @@ def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mappin
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),
         examples=_shown_examples(examples),
     )
-    shown = "\n\n".join(f"[Paragraph {n}]\n{_blunted(source.of(n))}" for n in request.shown)
+    shown = shown_paragraphs(request)
     code = code_for([shown, source.title])
     least = max(1, ceil(source.tokens(request.asked) / settings.segment))
-    about = f"Write at least {least} markers for {_named(request.asked)} of this document."
+    about = f"Write at least {least} markers for {named(request.asked)} of this document."
     if request.asked != request.shown:
         about += " The other paragraphs are there to be understood with them."
     if request.again:
         about += f" This is attempt {request.attempt}."
     if request.rejected:
         about += f" Markers of earlier answers could not be used: {', '.join(request.rejected)}."
-    named = [quoted("title", _blunted(source.title), code)] if source.title.strip() else []
-    return turn(rules, [warning(code, "text"), *named, quoted("document", shown, code), about])
-
-
-def _blunted(text: str) -> str:
-    """The text without what could be taken for a tag of ours."""
-    return _TAG.sub("(", text)
-
-
-def _named(numbers: Sequence[int]) -> str:
-    """Numbers of paragraphs, runs as "3 to 7"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    said = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in runs)
-    return f"paragraph {said}" if len(numbers) == 1 else f"paragraphs {said}"
+    titled = [quoted("title", blunted(source.title), code)] if source.title.strip() else []
+    return turn(rules, [warning(code, "text"), *titled, quoted("document", shown, code), about])
 
 
 # -- examples

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mergewise.index.triplets.build import build
+from mergewise.index.triplets.build import build, estimate, unfinished
 from mergewise.index.triplets.check import problems
 from mergewise.index.triplets.reader import TripletReader
 from mergewise.index.triplets.records import Extraction, Triplet, TripletSet, tables
 from mergewise.index.triplets.settings import TripletSettings
-from mergewise.store.views import View
+from mergewise.store.views import View, Writing
 
 __all__ = ["VIEW", "Extraction", "Triplet", "TripletReader", "TripletSet", "TripletSettings"]
 
@@ -19,4 +19,5 @@ VIEW = View(
     problems=problems,
     reader=TripletReader,
     with_chat={"made": "model"},
+    writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
 )

@@ -11,10 +11,9 @@ from mergewise.types import Leaf
 _IS = re.compile(r"\b(is|was|are|were)\s+(.{2,200}?)[.;]?\s*\Z", re.DOTALL)
 
 
-def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf], most: int) -> list[Triplet]:
+def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Triplet]:
     """The triplets of one passage, in the order of its sentences."""
-    found = [one for leaf in leaves for start, end, _ in leaf.sentences for one in _of(text, title, start, end)]
-    return found[:most]
+    return [one for leaf in leaves for start, end, _ in leaf.sentences for one in _of(text, title, start, end)]
 
 
 def _of(text: str, title: str, start: int, end: int) -> Iterator[Triplet]:
