@@ -613,10 +613,33 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerMeans:
+    """What answers were worth and what they cost, on average over the `questions`, of which `failed` got none.
+
+    `seconds` are those of a question, `answer_seconds` those of them after its context stood. Intervals are of 95 percent.
+    """
+
+    mode: str
+    questions: int
+    failed: int
+    em: float
+    f1: float
+    relaxed_em: float
+    accuracy: float
+    input_tokens: float
+    output_tokens: float
+    seconds: float
+    answer_seconds: float
+    em_interval: tuple[float, float]
+    f1_interval: tuple[float, float]
+    relaxed_em_interval: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationRow:
     """One strategy at one budget on one question set: means over the questions; `query_ms` is the median.
 
-    `evidence` and `all` are None where no question has marked evidence.
+    `evidence` and `all` are None where no question has marked evidence, and `answers` where no answers were asked for.
     """
 
     dataset: str
@@ -628,3 +651,4 @@ class EvaluationRow:
     density: float
     tokens: float
     query_ms: float
+    answers: AnswerMeans | None = None

@@ -22,32 +22,43 @@ BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`strategy` is a spec, `mode` a name in `generate.MODES` or None: what the strategy prefers."""
+    """`strategy` is a spec, `mode` a name in `generate.MODES` or None: what the strategy prefers. `views` are what it needs
+    beyond those of its strategy.
+    """
 
     name: str
     strategy: str
     mode: str | None = None
     judge: Judge = "given"
     about: str = ""
+    views: tuple[str, ...] = ()
 
 
-def _select(
+def _selected(
+    name: str,
+    about: str,
     k: int = 10,
     m: int = 2,
     *,
+    judge: Judge = "utility",
     memory: bool = True,
     triplets: bool = True,
     ensemble: bool = True,
     beta: float = 0.5,
-) -> str:
+) -> Method:
+    """A choice of the strategy `aed`."""
     given = {"memory": memory, "triplets": triplets, "ensemble": ensemble}
-    flags = {name: str(value).lower() for name, value in given.items()}
-    return _SELECT.format(k=k, m=m, beta=f"{beta:g}", **flags)
+    flags = {flag: str(value).lower() for flag, value in given.items()}
+    strategy = _SELECT.format(k=k, m=m, beta=f"{beta:g}", **flags)
+    return Method(name, strategy, "aed", judge, about, ("triplet",) if triplets else ())
 
 
-def _reranked(n: int, *, memory: bool = False, triplets: bool = False) -> str:
+def _reranked(
+    name: str, about: str, n: int, judge: Judge = "utility", memory: bool = False, triplets: bool = False
+) -> Method:
     """The n most useful of ten passages in one prompt; of five where one is kept, as in Table 1."""
-    return _select(5 if n == 1 else 10, n, memory=memory, triplets=triplets, ensemble=False)
+    k = 5 if n == 1 else 10
+    return _selected(name, about, k, n, judge=judge, memory=memory, triplets=triplets, ensemble=False)
 
 
 _TABLE_1 = (
@@ -77,10 +88,8 @@ _TABLE_1 = (
         "none",
         "REPLUG: five passages apart, their probabilities added up, weighed by the search (Shi et al. 2024)",
     ),
-    Method("reranker-1", _reranked(1), "aed", "reranker", "a reranker: the best of five passages (Xiao et al. 2024)"),
-    Method(
-        "reranker-5", _reranked(5), "aed", "reranker", "a reranker: the best five of ten passages (Xiao et al. 2024)"
-    ),
+    _reranked("reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker"),
+    _reranked("reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker"),
     Method(
         "reranker-sentences",
         "sentence(by=utility, among=24, n=12)",
@@ -88,46 +97,35 @@ _TABLE_1 = (
         "reranker",
         "a reranker over sentences: the best twelve of 24 (Table 7), shown in the order of their documents",
     ),
-    Method(
+    _reranked(
         "gainrag-1",
-        _reranked(1, memory=True),
-        "aed",
-        "utility",
         "GainRAG: the most useful of five passages and one that the model writes (Jiang et al. 2025)",
+        1,
+        memory=True,
     ),
-    Method(
+    _reranked(
         "gainrag-5",
-        _reranked(5, memory=True),
-        "aed",
-        "utility",
         "GainRAG: the five most useful of ten passages and one that the model writes (Jiang et al. 2025)",
+        5,
+        memory=True,
     ),
-    Method("aed-1", _select(5, 1), "aed", "utility", "AED-RAG with m = 1, of five passages"),
-    Method("aed-2", _select(), "aed", "utility", "AED-RAG with m = 2, of ten passages"),
+    _selected("aed-1", "AED-RAG with m = 1, of five passages", 5, 1),
+    _selected("aed-2", "AED-RAG with m = 2, of ten passages"),
 )
 
 _TABLE_2 = (
-    Method("aed-no-triplets", _select(triplets=False), "aed", "utility", "w/o AED (triplets): no stream of triplets"),
-    Method("aed-no-memory", _select(memory=False), "aed", "utility", "w/o AED (ssp): no stream of the model's own"),
-    Method(
+    _selected("aed-no-triplets", "w/o AED (triplets): no stream of triplets", triplets=False),
+    _selected("aed-no-memory", "w/o AED (ssp): no stream of the model's own", memory=False),
+    _reranked(
         "aed-no-ensemble",
-        _reranked(5, triplets=True),
-        "aed",
-        "utility",
         "w/o AED (full): the five most useful of ten in one prompt, each as passage or as triplets, whichever is more useful",
+        5,
+        triplets=True,
     ),
-    Method(
-        "aed-passages",
-        _reranked(5),
-        "aed",
-        "utility",
-        "w/o AED (full) & triplets: the five most useful passages of ten in one prompt",
-    ),
+    _reranked("aed-passages", "w/o AED (full) & triplets: the five most useful passages of ten in one prompt", 5),
 )
 
-_FIGURE_3 = tuple(
-    Method(f"beta-{beta:g}", _select(beta=beta), "aed", "utility", f"AED-RAG with beta = {beta:g}") for beta in BETAS
-)
+_FIGURE_3 = tuple(_selected(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=beta) for beta in BETAS)
 
 GROUPS: Mapping[str, tuple[Method, ...]] = {"table-1": _TABLE_1, "table-2": _TABLE_2, "beta": _FIGURE_3}
 METHODS: Mapping[str, Method] = {method.name: method for group in GROUPS.values() for method in group}
