@@ -46,7 +46,7 @@ BUDGET = 4096  # no method comes near
 STANDARD = "rag-5"
 FIRST = "gainrag-1"  # writes the backgrounds of a batch, which others then find
 SOURCES = ("passage", "triplets", "memory")
-PASSAGES = 5  # whose sources are compared
+PASSAGES, LONGEST = 5, 160  # whose sources are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def least_of_each(index: Index, question: Question) -> dict[str, float]:
     assert index.causal is not None and index.chat is not None
     means = index.means()
     reader = HybridReader(means.store, means.embedder, None, means.settings)
-    passages = retrieve(question.text, reader, PASSAGES, 1)
+    passages = retrieve(question.text, reader, PASSAGES, LONGEST)
     units = [*passages, *map_triplets(passages, reader)]
     kinds = ["passage" if unit.kind == "passage" else "triplets" for unit in units]
     code = code_for([question.text, *(unit.text for unit in units)])

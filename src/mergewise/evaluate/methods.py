@@ -1,7 +1,7 @@
 """The methods that AED-RAG is compared with (Tables 1 and 2, Figure 3), each as a strategy, a mode, and what judges its passages.
 
-All answer by the same prompt (Table 6), and by the same model. A passage is a leaf of some 128 tokens for all of them; the
-paper's have 100 words. It retrieves by Contriever, we by the index's own search.
+All answer by the same prompt (Table 6), and by the same model. A passage is a section of at most 160 tokens, or a leaf, for all
+of them; the paper's have 100 words. It retrieves by Contriever, we by the index's own search.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Judge = Literal["given", "none", "reranker", "utility"]
 """What judges: the reranker that reranks every search ("given", as with any strategy), nothing but the search, or, for selection
 alone, the reranker or the trained utility predictor."""
 
-_SELECT = "aed(k={k}, m={m}, longest=1, memory={memory}, triplets={triplets}, ensemble={ensemble}, beta={beta})"
+_SELECT = "aed(k={k}, m={m}, longest=160, memory={memory}, triplets={triplets}, ensemble={ensemble}, beta={beta})"
 BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 
@@ -63,19 +63,19 @@ def _reranked(
 
 _TABLE_1 = (
     Method("naive", "topk", "naive", "none", "the model alone, without a context"),
-    Method("rag-1", "topk(k=1, order=score)", "short", "none", "standard RAG: the best passage"),
-    Method("rag-5", "topk(k=5, order=score)", "short", "none", "standard RAG: the five best passages"),
+    Method("rag-1", "topk(k=1, order=score, longest=160)", "short", "none", "standard RAG: the best passage"),
+    Method("rag-5", "topk(k=5, order=score, longest=160)", "short", "none", "standard RAG: the five best passages"),
     Method(
         "recomp-extractive",
-        "recomp",
+        "recomp(k=10)",
         "short",
         "none",
-        "RECOMP: the two sentences of five passages that are most like the question, or none (Xu et al. 2023; the paper trains "
+        "RECOMP: the two sentences of ten leaves that are most like the question, or none (Xu et al. 2023; the paper trains "
         "an encoder to choose them)",
     ),
     Method(
         "recomp-abstractive",
-        "topk(k=5, order=score)",
+        "topk(k=5, order=score, longest=160)",
         "recomp",
         "none",
         "RECOMP: a summary of five passages, or none (Xu et al. 2023; the paper trains a model to write it, here the one that "
@@ -83,7 +83,7 @@ _TABLE_1 = (
     ),
     Method(
         "replug",
-        "topk(k=5, order=score)",
+        "topk(k=5, order=score, longest=160)",
         "replug",
         "none",
         "REPLUG: five passages apart, their probabilities added up, weighed by the search (Shi et al. 2024)",
