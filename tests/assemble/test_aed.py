@@ -9,7 +9,7 @@ from mergewise.assemble import Models, assemble, preferred_mode
 from mergewise.assemble.shared.streams import utility
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document
+from mergewise.types import Context, Document, Ensemble
 from tests.support import ScriptedReader, memory_store
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
@@ -102,3 +102,10 @@ def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
 
 def test_nothing_found() -> None:
     assert ask(scores={}).passages == ()
+
+
+def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
+    found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
+    assert found.ensemble is not None and (found.ensemble.together, found.ensemble.beta) == (3, 0.25)
+    assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
+    assert ask().ensemble == Ensemble(ask().ensemble.streams)  # type: ignore[union-attr]
