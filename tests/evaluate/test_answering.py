@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
 
 import mergewise
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
 from mergewise.evaluate.methods import METHODS, Method, methods_of
-from mergewise.evaluate.tasks import Question, Task
 from mergewise.jsonable import row_json
 from mergewise.models.causal_chat import CausalChat
-from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.types import Document, Message
 
-TOWNS = ("Arden", "Brook", "Corin", "Delos")
-DOCUMENTS = tuple(
-    Document(f"{town}.md", f"# {town}\n\nThe tower of {town} was built by Mason {town}y. It is old.", town)
-    for town in TOWNS
-)
-QUESTIONS = tuple(
-    Question(str(i), f"Who built the tower of {town}?", (f"Mason {town}y",), None) for i, town in enumerate(TOWNS)
-)
-TASK = Task("towns", DOCUMENTS, QUESTIONS)
-ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 SHORT = Method("short", "topk(k=1)", "short")
-
-
-class Reader(ScriptedCausal):
-    """Names the mason whom the prompt tells of, and knows by itself that of Arden."""
-
-    def __init__(self) -> None:
-        super().__init__(ALPHABET, self.rule, end="\n", window=8000, spec="reader")
-
-    @staticmethod
-    def rule(text: str) -> Mapping[str, float]:
-        question = text.rindex("Question: ")
-        end = text.index("?", question) + 1
-        prompt, said = text[:end], text[end:]
-        town = prompt.rsplit(" ", 1)[1][:-1]
-        whole = f"Mason {town}y\n" if f"Mason {town}y" in prompt or town == "Arden" else "N/A\n"
-        return {whole[len(said)]: 1e6} if len(said) < len(whole) else {"\n": 1e6}
 
 
 @pytest.fixture
