@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from mergewise.index.chunks import FixedSettings, PICSettings, SemanticSettings
 from mergewise.index.markers import MarkerSettings
 from mergewise.index.slices import SliceSettings
 from mergewise.index.tree.tables import KEY
+from mergewise.index.triplets import Triplet, TripletSettings
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import RowReader, Store
 from mergewise.store.lance import LanceStore
@@ -94,11 +95,20 @@ DOCUMENTS = [TALE, CATS, DOGS]
 
 @dataclass(frozen=True)
 class Case:
-    """A view with its settings, the tables of it that are searched, and the column of vectors of each."""
+    """A view with its settings, the tables of it that are searched, and the column of vectors of each.
+
+    `table` is one of its tables, with values of rows that no document has; the last one that is searched if not said.
+    """
 
     view: View
     settings: Any
     searched: tuple[tuple[str, str], ...]
+    wrong: Mapping[str, Any] = field(default_factory=lambda: {"text": "Not there."})
+    own_table: str = ""
+
+    @property
+    def table(self) -> str:
+        return self.own_table or self.searched[-1][0]
 
 
 CASES = {
@@ -106,7 +116,14 @@ CASES = {
     "fixed": Case(VIEWS["fixed"], FixedSettings(size=12), (("fixed", "vector"),)),
     "semantic": Case(VIEWS["semantic"], SemanticSettings(percentile=50, most=12), (("semantic", "vector"),)),
     "pic": Case(VIEWS["pic"], PICSettings(sentences=2), (("pic", "vector"),)),
-    "marker": Case(VIEWS["marker"], MarkerSettings(segment=16), (("marker", "vector"),)),
+    "marker": Case(VIEWS["marker"], MarkerSettings(segment=16), (("marker", "vector"),), {"value": "Not there."}),
+    "triplet": Case(
+        VIEWS["triplet"],
+        TripletSettings(longest=30),
+        (),  # it is no search that leads to triplets
+        {"triplets": (Triplet("Cats", "are", "not there", 0, 5),)},
+        "triplet",
+    ),
     "headline": Case(OWN, HeadlineSettings(), (("headline", "vector"),)),
 }
 
@@ -198,8 +215,8 @@ def test_replacing_and_removing_take_the_rows_along(kind: str, case: Case, tmp_p
     assert store.write(changed) == AddReport(0, 1)
     assert store.check() == []
     assert all(found == {"tale"} for found in found_in(store, case, "tale of owls"))
-    table = case.searched[0][0]
-    assert store.reader().text_search("barked", 5, None, table) == []
+    for table, _ in case.searched[:1]:
+        assert store.reader().text_search("barked", 5, None, table) == []
     store.remove([d.id for d in DOCUMENTS])
     assert store.check() == []
     assert set(store.reader().row_counts().values()) == {0}
@@ -290,10 +307,9 @@ def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("mergewise.engine.load_embedder", lambda spec: EMBEDDER)
     index = mergewise.open(tmp_path, embedder="hash", settings={"leaf": SMALL, case.view.name: case.settings})
     index.add(DOCUMENTS)
-    table, _ = case.searched[-1]
-    broken = {"marker": "value"}.get(table, "text")
+    table = case.table
     (rows,) = made(case, [CATS])
-    damage = tuple(replace(row, **{broken: "Not there."}) for row in rows[table])
+    damage = tuple(replace(row, **case.wrong) for row in rows[table])
     rows = replace(rows, digest="", tables={**rows.tables, table: Rows(damage, rows.tables[table].columns)})
     index.store.write([rows], force=True)
     assert {problem.doc_id for problem in index.check()} == {"cats"}

@@ -22,6 +22,7 @@ from mergewise.cli.options import (
 from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import working
+from mergewise.cli.triplets import say_triplets
 from mergewise.cli.watching import follow
 from mergewise.errors import UsageError
 from mergewise.jsonable import info_json, problem_json, report_json
@@ -49,7 +50,7 @@ def index(
     ] = None,
     chat: Annotated[
         str,
-        typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries and markers: extractive, or openai:MODEL."),
+        typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries, markers and triplets: extractive, or openai:MODEL."),
     ] = CHAT,
     sync: Annotated[
         bool, typer.Option("--sync", help="Documents whose files are gone from these folders leave the index.")
@@ -215,6 +216,9 @@ def info(
     markers: Annotated[
         bool, typer.Option("--markers", help="How markers came to be: coverage, attempts, support, lengths.")
     ] = False,
+    triplets: Annotated[
+        bool, typer.Option("--triplets", help="How triplets came to be: who made them, how many, what was not taken.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """What an index holds."""
@@ -223,6 +227,9 @@ def info(
     opened = mergewise.open(index_dir, create=False)
     if markers:
         say_markers(opened, as_json)
+        return
+    if triplets:
+        say_triplets(opened, as_json)
         return
     counts = opened.store.reader().row_counts()
     views = {name: rows for name, rows in counts.items() if name != "documents"}

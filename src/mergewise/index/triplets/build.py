@@ -97,8 +97,10 @@ def _of_rules(
     document: DocumentRows, leaves: Sequence[Leaf], settings: TripletSettings
 ) -> tuple[Made, Sequence[Triplet]]:
     made = triplets_by_rules(document.document.text, document.document.title, leaves)
-    fresh = {folded(triplet): triplet for triplet in reversed(made)}
-    return "rules", sorted(fresh.values(), key=lambda triplet: triplet.start)[: settings.most]
+    fresh: dict[tuple[str, ...], Triplet] = {}
+    for triplet in made:
+        fresh.setdefault(folded(triplet), triplet)
+    return "rules", list(fresh.values())[: settings.most]
 
 
 def _rows(

@@ -161,7 +161,7 @@ def _sentence(source: Source, number: int, head: str, relation: str, tail: str) 
     """Where the sentence of this passage stands that holds most of the triplet, or why there is none.
 
     It holds the head or the tail; the other one may stand elsewhere in the passage, or in its title and headings, since a
-    sentence says "he" or "the film".
+    sentence says "he" or "the film". Where both stand above the passage, it holds both.
     """
     segment = source.segments[number]
     sentences = [(_words(source.text[s.start : s.end]), s) for s in segment.sentences]
@@ -172,7 +172,9 @@ def _sentence(source: Source, number: int, head: str, relation: str, tail: str) 
         if not _holds(everything, part):
             return f"{name} not in the text"
     best = max(sentences, key=lambda one: _score(one[0], parts), default=None)
-    if best is None or not (_holds(best[0], parts[0]) or _holds(best[0], parts[2])):
+    own = [part for part in (parts[0], parts[2]) if not _holds(above, part)]
+    enough = any if own else all
+    if best is None or not enough(_holds(best[0], part) for part in own or (parts[0], parts[2])):
         return "no sentence"
     return best[1].start, best[1].end
 

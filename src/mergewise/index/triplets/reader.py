@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from mergewise.index.tree.tables import LEAF
 from mergewise.index.triplets.records import EXTRACTION, TRIPLET, Extraction, TripletSet
+from mergewise.index.triplets.report import Report, report_of
 from mergewise.protocols import RowReader
 from mergewise.text.sections import shared_path
 
@@ -51,12 +52,21 @@ class TripletReader:
             return None
         return _united(rows, leaves, (bounds[leaves.start].start, bounds[leaves.stop - 1].end))
 
+    def all(self) -> list[TripletSet]:
+        """The triplet sets of all passages, in the order of their ids."""
+        ids = self._rows.whole(TRIPLET.name, ["id"])["id"].to_pylist()
+        return list(self._rows.rows(TRIPLET.name, TripletSet, sorted(ids)).values())
+
     # -- reports
 
     def extractions(self) -> list[Extraction]:
         """How the triplets of each document came to be."""
         ids = self._rows.whole(EXTRACTION.name, ["id"])["id"].to_pylist()
         return list(self._rows.rows(EXTRACTION.name, Extraction, ids).values())
+
+    def report(self) -> Report:
+        """How many triplets there are, who made them, and what was not taken, over all documents."""
+        return report_of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
 
 
 class Places:
