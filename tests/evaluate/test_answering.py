@@ -133,6 +133,13 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
     assert row.answers is not None and (row.answers.failed, row.answers.em, failures) == (0, 1.0, {})
 
 
+def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
+    with pytest.raises(UsageError, match="wants vectors"):
+        list(evaluate_answers(Answering(index, TASK, Asking(24)), [METHODS["recomp-extractive"]], [300], QUESTIONS))
+    with pytest.raises(UsageError, match="no questions"):
+        list(evaluate_answers(Answering(index, TASK, Asking(24)), [SHORT], [300], ()))
+
+
 def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
     betas = methods_of("beta-0,beta-0.5,beta-50")
     answering = Answering(index, TASK, Asking(24, together=2), {})

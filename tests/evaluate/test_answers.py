@@ -58,6 +58,7 @@ def test_scores_worked_out_by_hand() -> None:
     assert score_answer("no", ["the"]) == AnswerScore(
         0, 0, 0, 0
     )  # a gold answer of articles alone is contained in nothing
+    assert score_answer("", []) == AnswerScore(1, 1, 1, 1) and score_answer("Paris", []) == AnswerScore(0, 0, 0, 0)
     assert normalise_answer(" The  Cat-Dog,\nan ox ") == "catdog ox"
 
 

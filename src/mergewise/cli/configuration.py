@@ -27,9 +27,10 @@ HARMLESS = {
     "embedder": {"minilm", "none"},
     "reranker": {"none"},
     "scorer": {"lm"},
+    "utility": {"none"},
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
-_INSIDE = {"cache", "index_dir", "tokenizer"}
+_INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
 _FOR_PEOPLE = {"bench", "docs", "html", "paths", "to_json", "wanted"}
 """What is said on the command line alone: files that are written over, what is removed, what is read."""
 TRUST = "trust"

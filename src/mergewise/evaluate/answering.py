@@ -223,10 +223,17 @@ def evaluate_answers(
     questions: Sequence[Question],
     progress: Progress | None = None,
 ) -> Iterator[tuple[EvaluationRow, Mapping[str, Exception]]]:
-    """A row for each method and budget, as soon as it is known, and the questions that failed."""
+    """A row for each method and budget, as soon as it is known, and the questions that failed.
+
+    Raises UsageError where there are no questions, and the error of the first question where all of a method's failed.
+    """
+    if not questions:
+        raise UsageError(f"{answering.task.name} has no questions to be answered", "use --half all")
     asked = [answering.answered(method, budget) for method in methods for budget in budgets]
     for one in asked:
         answering.complete([one], questions, progress)
+        if len(one.failures) == len(questions):
+            raise next(iter(one.failures.values()))
         yield one.row(questions), one.failures
 
 

@@ -41,9 +41,9 @@ def prediction_of(answer: Answer) -> str:
 
 
 def score_answer(said: str, golds: Sequence[str]) -> AnswerScore:
-    """Each metric's best over the gold answers. Raises ValueError where there are none."""
+    """Each metric's best over the gold answers. Where there are none, no answer is the right one."""
     normalised = normalise_answer(said)
-    known = [normalise_answer(gold) for gold in golds]
+    known = [normalise_answer(gold) for gold in golds or ("",)]
 
     def best(metric: Callable[[str, str], float]) -> float:
         return max(metric(normalised, gold) for gold in known)
