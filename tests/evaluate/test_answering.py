@@ -151,8 +151,8 @@ def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
     assert len(backgrounds) == 2  # one a question, not one a method
     streams = [text for text in reader_of(index).started if "hundred words" not in text]
     assert len(streams) == len(set(streams))  # and no prompt is read twice
-    weights = [one.kept[QUESTIONS[1]].weights["passages"] for one in asked]
-    assert len(set(weights)) > 1
+    weights = [one.kept[QUESTIONS[0]].weights["memory"] for one in asked]
+    assert weights == sorted(weights, reverse=True) and weights[0] > weights[-1]  # beta takes from the memory
 
 
 def test_what_a_method_needs_is_said(tmp_path: Path) -> None:
