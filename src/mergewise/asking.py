@@ -16,7 +16,16 @@ from mergewise.history import Turn, standing_alone
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
 from mergewise.models.utilities import utilities_of
-from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, StoreReader, TokenCounter
+from mergewise.protocols import (
+    CausalModel,
+    ChatModel,
+    Embedder,
+    NLLScorer,
+    Reranker,
+    StoreReader,
+    TokenCounter,
+    UtilityPredictor,
+)
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, shown, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
@@ -53,7 +62,10 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a question is answered with: one state of an index, and models."""
+    """What a question is answered with: one state of an index, and models.
+
+    `judge`, if given, says how useful texts are instead of the reranker, and searches are left as they are.
+    """
 
     store: StoreReader
     tokens: TokenCounter
@@ -63,6 +75,11 @@ class Means:
     reranker: Reranker | None
     scorer: NLLScorer | None
     causal: CausalModel[Any] | None = None
+    judge: Reranker | None = None
+
+    @property
+    def predictor(self) -> UtilityPredictor:
+        return utilities_of(self.reranker if self.judge is None else self.judge, self.embedder)
 
 
 def context(question: str, search: Search, means: Means) -> Context:
@@ -110,7 +127,7 @@ def prepared(
         means.causal,
         max_tokens=max_tokens,
         show=show,
-        predictor=utilities_of(means.reranker, means.embedder),
+        predictor=means.predictor,
     )
 
 
@@ -168,7 +185,7 @@ def _assembled(question: str, search: Search, means: Means) -> Context:
         reranker,
         means.scorer,
         means.tokens is count_tokens,
-        utilities_of(means.reranker, means.embedder),
+        means.predictor,
     )
     budget, parameters = search.budget, search.parameters
     if budget == "auto":

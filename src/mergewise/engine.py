@@ -451,7 +451,7 @@ class Index:
         from mergewise.rounds import rounds_or_hops
 
         search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
-        return asking.context(question, search, self._means())
+        return asking.context(question, search, self.means())
 
     def ask(
         self,
@@ -485,7 +485,7 @@ class Index:
 
         search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
         chosen = self._mode(mode, strategy)
-        return asking.answer(question, search, self._means(), chosen, max_tokens, show)
+        return asking.answer(question, search, self.means(), chosen, max_tokens, show)
 
     def ask_many(
         self,
@@ -513,7 +513,7 @@ class Index:
         chosen, ready = self._mode(mode, strategy), self._with_vectors_of(asked)
         if generate.MODES[chosen].answer_all is not None:
             search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, None), then)
-            means = ready._means()
+            means = ready.means()
             prepare = partial(asking.prepared, search=search, means=means, mode=chosen, max_tokens=max_tokens)
             return asking.answer_together(each(prepare, asked, concurrency), chosen)
         ask = partial(
@@ -551,7 +551,8 @@ class Index:
         preferred = assemble.preferred_mode(strategy) if mode is None else ""
         return generate.mode_for(text_or_none("the mode is", mode), self.chat, self.causal, preferred)
 
-    def _means(self) -> Means:
+    def means(self) -> Means:
+        """What questions are answered with now: the state of the index that stands, and the models."""
         from mergewise.asking import Means
 
         models = (self.embedder, self.chat, self.reranker, self.scorer, self.causal)

@@ -177,4 +177,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 
 def row_json(row: EvaluationRow) -> dict[str, Any]:
-    return asdict(row)
+    """Flat; the keys of answers are there where answers were asked for."""
+    values = asdict(row)
+    answers = values.pop("answers")
+    return values if answers is None else {**values, **answers}

@@ -351,13 +351,16 @@ class Stream:
 class Ensemble:
     """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
 
-    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`.
+    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`. With `together` above 0 nothing is decoded apart:
+    so many of the passages and the background, the most useful of them, are read in one prompt. `beta` is that of Eq. 11.
     """
 
     streams: tuple[Stream, ...]
     memory: bool = True
     temperature: float = 0.0
     seed: int = 0
+    together: int = 0
+    beta: float = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -610,10 +613,33 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerMeans:
+    """What answers were worth and what they cost, on average over the `questions`, of which `failed` got none.
+
+    `seconds` are those of a question, `answer_seconds` those of them after its context stood. Intervals are of 95 percent.
+    """
+
+    mode: str
+    questions: int
+    failed: int
+    em: float
+    f1: float
+    relaxed_em: float
+    accuracy: float
+    input_tokens: float
+    output_tokens: float
+    seconds: float
+    answer_seconds: float
+    em_interval: tuple[float, float]
+    f1_interval: tuple[float, float]
+    relaxed_em_interval: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class EvaluationRow:
     """One strategy at one budget on one question set: means over the questions; `query_ms` is the median.
 
-    `evidence` and `all` are None where no question has marked evidence.
+    `evidence` and `all` are None where no question has marked evidence, and `answers` where no answers were asked for.
     """
 
     dataset: str
@@ -625,3 +651,4 @@ class EvaluationRow:
     density: float
     tokens: float
     query_ms: float
+    answers: AnswerMeans | None = None

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from mergewise.assemble import Models, assemble, preferred_mode
-from mergewise.assemble.aed import utility
+from mergewise.assemble.shared.streams import utility
 from mergewise.errors import UsageError
 from mergewise.index.triplets import TripletSettings
 from mergewise.jsonable import step_json
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document
+from mergewise.types import Context, Document, Ensemble
 from tests.support import ScriptedReader, memory_store
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
@@ -106,6 +106,13 @@ def test_nothing_found() -> None:
     assert ask(scores={}).passages == ()
 
 
+def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
+    found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
+    assert found.ensemble is not None and (found.ensemble.together, found.ensemble.beta) == (3, 0.25)
+    assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
+    assert ask().ensemble == Ensemble(ask().ensemble.streams)  # type: ignore[union-attr]
+
+
 # -- triplet sets
 
 SETS = memory_store(
@@ -184,3 +191,13 @@ def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget(
     for budget in (60, 100, 150):
         found = ask_of_sets(budget=budget, count=jumpy)
         assert found.tokens == (jumpy([found.text])[0] if found.text else 0) <= budget
+
+
+def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
+    both = ask_of_sets("aed(longest=40, m=3, ensemble=false)", budget=2000)
+    assert both.ensemble is not None and both.ensemble.together == 3
+    assert [passage.verbatim for passage in both.passages] == [False] * 3  # each of them is worth more than its passage
+    assert len({passage.headings for passage in both.passages}) == 3
+    alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)
+    assert [passage.headings[-1] for passage in alone.passages] == ["Delos", "Brook", "Arden"]
+    assert all(passage.verbatim for passage in alone.passages)

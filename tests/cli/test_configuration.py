@@ -231,6 +231,8 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
         'index = "/tmp/elsewhere"',
         '[ask]\nhtml = "page.html"',
         '[eval]\nto-json = "rows.json"',
+        '[eval]\nkeep = "../elsewhere"',
+        '[eval]\nutility = "cross-encoder:somebody/model"',
         '[remove]\nwanted = ["*"]',
         '[index]\npaths = ["/"]',
         "[index]\napart = false",

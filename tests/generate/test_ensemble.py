@@ -16,6 +16,7 @@ from mergewise.generate.ensemble.prompts import knows_nothing
 from mergewise.generate.ensemble.weighing import weights_of
 from mergewise.generate.sources import base_sources
 from mergewise.jsonable import answer_json
+from mergewise.models.decoding import Decoded
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Ensemble, Message, Passage, Reply, Span, Stream, Usage
@@ -210,8 +211,26 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         assert [one.found for one in together] == [True, True, True, False]
         assert {one.mode for one in together} == {mode}
     batched = speaker(told)
-    answer_all("aed", [replace(one, causal=batched) for one in requests[:3]])
+    contexts = [replace(requests[0].context, question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
+    answer_all("aed", [replace(requests[0], causal=batched, context=context) for context in contexts])
     assert [kind(prompt) for prompt in batched.started[:3]] == ["background"] * 3
+
+
+def test_what_is_the_same_is_written_and_read_once() -> None:
+    causal = speaker(told)
+    weights = [Ensemble((replace(PASSAGES, utility=utility), OTHERS)) for utility in (9.0, -9.0)]
+    kept: dict[str, Decoded] = {}
+    requests = [request(causal, ensemble, backgrounds=kept) for ensemble in weights]
+    first, second = answer_all("aed", requests)
+    assert [kind(prompt) for prompt in causal.started] == ["background", "sources", "sources", "memory"]
+    assert first.streams is not None and second.streams is not None
+    assert first.streams.weights["passages"] > 0.99 > 0.01 > second.streams.weights["passages"]
+    alone = [answer("aed", replace(one, backgrounds=None)) for one in requests]
+    assert [first, second] == alone  # also in what was spent
+    assert kept[QUESTION].text == "I remember Rome."
+    causal.started.clear()
+    assert answer("aed", requests[0]) == first
+    assert "background" not in map(kind, causal.started)
 
 
 def test_replug_reads_each_passage_by_itself() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from mergewise.assemble import aed, auto_merge, chunked, longrag, macrag, mergerag, mrag, sentence, topk, weave
 from mergewise.assemble.shared.budget import Models
+from mergewise.assemble.shared.streams import with_streams_of
 from mergewise.assemble.specs import assignments, split_spec, split_specs, with_new_names, with_parameters
 from mergewise.assemble.weave import evidence_in
 from mergewise.errors import UsageError
@@ -88,6 +89,11 @@ STRATEGIES: dict[str, Strategy] = {
         "the best chunks that were grouped around a summary (PIC) until the budget is full",
         views=("pic",),
     ),
+    "recomp": Strategy(
+        sentence.assemble,
+        sentence.Sentences(k=5, by="cosine", n=2, least=0.2),
+        "the sentences of few leaves that are most like the question, or none (RECOMP, extractive)",
+    ),
     "semantic": Strategy(
         partial(chunked.assemble, "semantic"),
         chunked.Chunked(),
@@ -124,7 +130,7 @@ def merge_context(then: str, context: Context, budget: int, models: Models) -> C
     """Merge what another strategy selected, by the strategy of the spec `then`, which must be able to."""
     merge, parameters = _merging(then)
     merged = merge(context, budget, models, parameters)
-    return replace(merged, strategy=f"{context.strategy} then {then}")
+    return with_streams_of(replace(merged, strategy=f"{context.strategy} then {then}"), [context])
 
 
 def room_for(then: str, budget: int) -> int:

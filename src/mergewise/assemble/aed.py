@@ -14,6 +14,10 @@ that does not fit keeps its first triplets.
 The streams themselves are decoded by the mode `aed` (`generate/ensemble`). A strategy reads what an index holds, so the model's
 own background joins there.
 
+With `ensemble=false` nothing is fused: the m most useful of all are read in one prompt, of a passage and its triplets the more
+useful one. That is the paper's "w/o AED (full)", and without triplets an ordinary reranker; with the background among the
+candidates it is GainRAG (Jiang et al. 2025).
+
 Note on Eq. 11: the loss of Eq. 9 leaves S_phi free up to a constant, but Eq. 11 is not. A constant c adds c (1 + beta + ...)
 to the utility of m passages and c to that of one, and with logits below zero a second passage takes from the utility. We follow
 the equation.
@@ -28,6 +32,7 @@ from math import exp
 from typing import Annotated
 
 from mergewise.assemble.shared.budget import Models, pack
+from mergewise.assemble.shared.streams import utility
 from mergewise.assemble.shared.triplet_passages import TripletNote, cost_of, fitting, passage_of, rendered
 from mergewise.assemble.shared.units import SEARCHED, VIEW, Unit, map_triplets, retrieve
 from mergewise.index.triplets import TripletSet
@@ -48,6 +53,9 @@ class AED:
     longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = LONGEST
     triplets: Annotated[bool, "whether triplet sets are a stream, in an index that has them"] = True
     memory: Annotated[bool, "whether what the model knows itself is a stream of its own"] = True
+    ensemble: Annotated[
+        bool, "whether streams are decoded together; if not, the m most useful are read in one prompt"
+    ] = True
     temperature: Annotated[float, Range(0, 10), "0 takes the best token, above it tokens are drawn"] = 0.0
     seed: Annotated[int, Range(0, 2**32), "what tokens are drawn by"] = 0
 
@@ -69,6 +77,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     retrieved = retrieve(question, reader, parameters.k, parameters.longest, trace)
     wanted = parameters.triplets and reader.has(VIEW)
     judged = _judged(question, [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())], models, trace)
+    if not parameters.ensemble:
+        judged = _most_useful(judged)[: parameters.m]
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
     room = max(budget - sum(_cost(one, models) for one in sets), int(PASSAGES_SHARE * budget))
     candidates = [replace(one.unit.candidate, score=one.score) for one in passages]
@@ -81,14 +91,16 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     else:
         reason = "no triplets in this index" if parameters.triplets else "no triplets are wanted"
         told = f"{reason}: their weight is shared among the other streams"
-    ensemble = Ensemble(tuple(streams), parameters.memory, parameters.temperature, parameters.seed)
+    ensemble = Ensemble(
+        tuple(streams),
+        parameters.memory,
+        parameters.temperature,
+        parameters.seed,
+        0 if parameters.ensemble else parameters.m,
+        parameters.beta,
+    )
     trace = [*context.trace, Step("streams", told)]
     return replace(context, budget=budget, ensemble=ensemble, trace=tuple(trace))
-
-
-def utility(scores: Sequence[float], beta: float) -> float:
-    """U of Eq. 11; the scores are best first."""
-    return sum(beta**j * score for j, score in enumerate(scores))
 
 
 def _judged(question: str, units: Sequence[Unit], models: Models, trace: list[Step]) -> list[_Judged]:
@@ -104,6 +116,14 @@ def _judged(question: str, units: Sequence[Unit], models: Models, trace: list[St
 
 def _top(judged: Sequence[_Judged], kind: str, m: int) -> list[_Judged]:
     return sorted((one for one in judged if one.unit.kind == kind), key=lambda one: -one.utility)[:m]
+
+
+def _most_useful(judged: Sequence[_Judged]) -> list[_Judged]:
+    """Of each passage the passage or its triplets, whichever is more useful; the best first."""
+    best: dict[range, _Judged] = {}
+    for one in judged:
+        best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
+    return sorted(best.values(), key=lambda one: -one.utility)
 
 
 def _share(utility: float) -> float:

@@ -1,27 +1,40 @@
 """The baseline for `weave`: single sentences by score, until the budget is full.
 
 A sentence's score is the sum of its leaf's score, its cosine with the question, and the share of the question's terms that it
-holds: no hops, no aspects, no fitted weights.
+holds: no hops, no aspects, no fitted weights. With `by` other scores rank them:
+
+    cosine     of the sentence's vector with the question's, which makes the strategy `recomp`, RECOMP's extractive compressor
+               (Xu et al. 2023): the sentences of a few leaves that are most like the question, and none at all where the best of
+               them is not like it (`least`, its selective augmentation). The paper trains an encoder for it; this is the index's.
+    utility    S_phi of AED-RAG, of the first `among` by the sum: a reranker over sentences (its appendix F)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate
+from mergewise.assemble.shared.sentences import SentenceInLeaf
 from mergewise.assemble.weave.evidence import Asked, Candidates
+from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.ranges import ROWS, check_fields
+from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
+from mergewise.text.keys import heading_path
 from mergewise.types import Context, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Sentences:
     k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
+    by: Literal["search", "cosine", "utility"] = "search"
+    among: Annotated[int, Range(1, MOST_ROWS), "sentences whose utility is predicted"] = 24
+    n: Annotated[int, Range(0, MOST_ROWS), "most sentences that are taken; 0: as many as the budget holds"] = 0
+    least: Annotated[float, Range(-1000, 1000), "score below which no sentence is taken"] = -1000.0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -31,15 +44,46 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     leaves = dict(reader.rank(question, parameters.k))
     candidates = Candidates(Asked.of(question, reader.question_vector(question)), leaves)
     candidates.add(reader.sentences(list(leaves)).values())
-    order = np.argsort(-_scores(candidates), kind="stable").tolist() if candidates.sentences else []
+    trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]
+    order = _order(candidates, models, parameters, trace)
     candidates.add(reader.sentences(candidates.missing(order)).values())
     ranked = [
         Candidate(tuple(candidates.sentences[j].fragment for j in needed), 1 / (1 + rank))
         for rank, i in enumerate(order)
         if (needed := candidates.needed(i, previous=False)) is not None
     ]
-    trace = [Step("search", f"{len(leaves)} leaves, {len(ranked)} sentences")]
-    return pack(question, ranked, budget, models, "document", trace)
+    return pack(question, ranked[: parameters.n or None], budget, models, "document", trace)
+
+
+def _order(candidates: Candidates, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
+    """The candidates that may be taken, best first."""
+    if not candidates.sentences:
+        return []
+    if parameters.by == "cosine" and candidates.asked.vector is None:
+        raise UsageError("by=cosine wants vectors, and this index has none", "index with an embedder, or use by=search")
+    scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    if parameters.by == "utility" and models.predictor is not None:
+        order = order[: parameters.among]
+        texts = [_shown(candidates.sentences[i]) for i in order]
+        utilities = models.predictor.utilities(candidates.asked.text, texts)
+        trace.append(Step("utility", f"{len(order)} sentences by {models.predictor.spec}"))
+        scores = np.full(len(scores), -np.inf, np.float32)
+        scores[order] = utilities
+        order.sort(key=lambda i: -scores[i])
+    return _enough(order, scores, parameters.least, trace)
+
+
+def _enough(order: Sequence[int], scores: FloatArray, least: float, trace: list[Step]) -> list[int]:
+    kept = [i for i in order if scores[i] >= least]
+    if len(kept) < len(order):
+        best = f", the best has {scores[order[0]]:.3f}"
+        trace.append(Step("skip", f"{len(order) - len(kept)} sentences of a score below {least:g}{best}"))
+    return kept
+
+
+def _shown(sentence: SentenceInLeaf) -> str:
+    return "\n".join(filter(None, [heading_path(sentence.leaf.title, sentence.leaf.headings), sentence.text]))
 
 
 def _scores(candidates: Candidates) -> FloatArray:

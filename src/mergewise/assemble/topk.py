@@ -1,7 +1,7 @@
 """The baseline that everything is measured against: the k best leaves, until the budget is full.
 
 `order="score"` shows them best first; `order="document"` is DOS RAG (document's original structure): the same leaves
-in the order of their documents, each heading line once.
+in the order of their documents, each heading line once. With `longest` a leaf stands for its passage, as in `aed`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, fragment_of
 from mergewise.assemble.shared.leads import Leads
 from mergewise.assemble.shared.render import Order
+from mergewise.assemble.shared.units import SEARCHED, retrieve
 from mergewise.protocols import IndexReader
-from mergewise.ranges import ROWS, check_fields
+from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.types import Context, Step
 
 
@@ -22,12 +23,19 @@ from mergewise.types import Context, Step
 class TopK:
     k: Annotated[int, ROWS, "leaves that are looked at; the budget usually ends the selection first"] = 100
     order: Order = "document"
+    longest: Annotated[
+        int, Range(0, 10_000), "tokens of a section up to which it is taken whole, and k are such passages"
+    ] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
+    if parameters.longest:
+        trace: list[Step] = []
+        units = retrieve(question, reader, min(parameters.k, MOST_ROWS // SEARCHED), parameters.longest, trace)
+        return pack(question, [unit.candidate for unit in units], budget, models, parameters.order, trace)
     hits = [hit for hit in reader.search(question, parameters.k) if hit.row.sentences]  # others hold mark-up alone
     leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
     candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]

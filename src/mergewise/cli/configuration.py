@@ -28,9 +28,10 @@ HARMLESS = {
     "embedder": {"minilm", "none"},
     "reranker": {"none"},
     "scorer": {"lm"},
+    "utility": {"none"},
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
-_INSIDE = {"cache", "index_dir", "tokenizer"}
+_INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
 _FOR_PEOPLE = {"bench", "docs", "html", "labels_dir", "out", "paths", "questions", "to_json", "wanted", "without"}
 """What is said on the command line alone: files that are written over, what is removed, what is read."""
 TRUST = "trust"

@@ -121,7 +121,8 @@ ModeOption = Annotated[
         "-m",
         envvar="MERGEWISE_MODE",
         help="How to answer: extractive, or by a chat model r&b (the default with one), "
-        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, aed-best, closed-book, or by a causal model aed, replug.",
+        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, aed-best, short, recomp, naive, closed-book, or by a causal model "
+        "aed, replug.",
     ),
 ]
 RoundsOption = Annotated[

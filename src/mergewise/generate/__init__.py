@@ -36,15 +36,36 @@ MODES: dict[str, Mode] = {
     "fil": _longrag("the passages that pass a filter", "base", filters=True),
     "full-e&f": _longrag("filtered passages, and an extract of the documents", "base", extracts="long", filters=True),
     "full-ext": _longrag("the passages, and an extract of the documents", "base", extracts="long"),
+    "naive": Mode(
+        ensemble.answer_short,
+        "what the model knows, in a few words",
+        needs="chat",
+        reads_context=False,
+        answer_all=ensemble.short_all,
+    ),
     "r&b": _longrag("the passages", "base"),
     "r&b-e&f": _longrag("filtered passages, and an extract of the passages", "base", extracts="base", filters=True),
     "r&b-ext": _longrag("the passages, and an extract of the passages", "base", extracts="base"),
     "r&l": _longrag("the documents of the passages", "long"),
+    "recomp": Mode(
+        ensemble.answer_from_summary,
+        "a summary of the passages, which may be empty, in a few words",
+        needs="chat",
+        alone=True,
+        answer_all=ensemble.summary_all,
+    ),
     "replug": Mode(
         ensemble.answer_by_replug,
         "each passage by itself, probabilities added up",
         needs="causal",
         answer_all=ensemble.replug_all,
+    ),
+    "short": Mode(
+        ensemble.answer_short,
+        "the passages, in a few words; without any what the model knows",
+        needs="chat",
+        alone=True,
+        answer_all=ensemble.short_all,
     ),
 }
 _MODELS: dict[Needs, tuple[str, str]] = {
@@ -104,7 +125,7 @@ def answer_all(name: str, requests: Sequence[Request]) -> list[Answer]:
 
 
 def _lacks_passages(mode: Mode, request: Request) -> bool:
-    return mode.reads_context and not request.context.passages
+    return mode.reads_context and not mode.alone and not request.context.passages
 
 
 def _nothing(name: str, request: Request) -> Answer:

@@ -162,7 +162,7 @@ def _batches(answers: Sequence[_Answer], rows: int) -> Iterator[list[_Answer]]:
 def _decode(
     model: CausalModel[Any], batch: list[_Answer], mixture: bool, temperature: float, show: ShowPiece | None
 ) -> None:
-    state = model.start([prompt for answer in batch for prompt in answer.prompts])
+    state = _started(model, [tuple(prompt) for answer in batch for prompt in answer.prompts])
     while True:
         if Work.current().cancelled:
             raise CancelledError
@@ -188,6 +188,13 @@ def _decode(
             state = model.select(state, [row for place in going for row in rows[place]])
         batch, tokens = [batch[i] for i in going], [choice.tokens[i] for i in going]
         state = model.extend(state, [t for a, t in zip(batch, tokens, strict=True) for _ in a.prompts])
+
+
+def _started(model: CausalModel[Any], prompts: Sequence[tuple[int, ...]]) -> Any:
+    """A row for each prompt; a prompt that comes several times is read once."""
+    places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
+    state = model.start(list(places))
+    return state if len(places) == len(prompts) else model.select(state, [places[prompt] for prompt in prompts])
 
 
 def _blend(batch: Sequence[_Answer], mixture: bool, temperature: float) -> Blend:

@@ -4,7 +4,9 @@ Scores of different questions cannot be compared, but ranks can: pieces of the o
 each context's best first, while they fit. A stretch of text that both hold is taken once. The n-th piece taken gets the score
 1 / n, so that the next round has the pieces in the same order.
 
-Only verbatim passages can be merged on spans. A strategy whose passages a model wrote cannot be used in several rounds.
+Only verbatim passages can be merged on spans. Sets of triplets, which stand beside the passages that they were taken from, are
+kept whole, each once, in what they may have of the budget. A strategy whose passages a model wrote cannot be used in several
+rounds.
 """
 
 from __future__ import annotations
@@ -15,8 +17,12 @@ from itertools import zip_longest
 
 from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate, Fragment
+from mergewise.assemble.shared.render import SEPARATOR, render
+from mergewise.assemble.shared.streams import with_streams_of
 from mergewise.errors import UsageError
 from mergewise.types import Context, Passage, Step
+
+SETS_SHARE = 0.4  # of the budget, which sets of triplets may fill
 
 
 def merge(old: Context, new: Context, models: Models) -> Context:
@@ -24,8 +30,42 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     pieces = in_turn(_pieces(old), _pieces(new))
     ranked = [replace(piece, score=1 / turn) for turn, piece in enumerate(pieces, 1)]
     step = Step("round", new.question, tuple(span for passage in new.passages for span in passage.spans))
-    merged = pack(old.question, ranked, old.budget, models, "document", [*old.trace, step])
-    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage)
+    sets = _beside(old, new, models)
+    room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
+    merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
+    merged = _with(merged, sets, old.budget, models)
+    return with_streams_of(replace(merged, strategy=old.strategy, usage=old.usage + new.usage), [old, new])
+
+
+def _beside(old: Context, new: Context, models: Models) -> list[Passage]:
+    """The sets of triplets of both, the best first, in turn, as far as `SETS_SHARE` of the budget holds them."""
+    both = [[p for p in context.passages if _is_beside(p, context)] for context in (old, new)]
+    turns = (one for pair in zip_longest(*both) for one in pair if one is not None)
+    kept: dict[str, Passage] = {}
+    left = SETS_SHARE * old.budget
+    for one in turns:
+        cost = models.count_tokens([render([one]) + SEPARATOR])[0]
+        if one.text not in kept and cost <= left:
+            kept[one.text], left = one, left - cost
+    return list(kept.values())
+
+
+def _with(context: Context, sets: list[Passage], budget: int, models: Models) -> Context:
+    """The context with these sets behind its passages; the last ones go while it is over the budget once rendered."""
+    passages, text, tokens = context.passages, context.text, context.tokens
+    while sets:
+        text = render([*passages, *sets])
+        tokens = models.count_tokens([text])[0]
+        if tokens <= budget:
+            break
+        sets = sets[:-1]
+    else:
+        text, tokens = context.text, context.tokens
+    return replace(context, budget=budget, passages=(*passages, *sets), text=text, tokens=tokens)
+
+
+def _is_beside(passage: Passage, context: Context) -> bool:
+    return context.ensemble is not None and not passage.verbatim
 
 
 def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Candidate]:
@@ -35,7 +75,7 @@ def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Cand
 
 def _pieces(context: Context) -> list[Candidate]:
     """The stretches of the context, those of the best passage first."""
-    ranked = sorted(context.passages, key=lambda p: -p.score)
+    ranked = sorted((p for p in context.passages if not _is_beside(p, context)), key=lambda p: -p.score)
     return [Candidate((fragment,), p.score) for p in ranked for fragment in _fragments(p, context.strategy)]
 
 

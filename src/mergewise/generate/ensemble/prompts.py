@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mergewise.generate.prompts import shown
+from mergewise.generate.prompts import NOTHING, shown
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quoted, turn, warning
 from mergewise.types import Message
@@ -28,6 +28,16 @@ _BACKGROUND = """\
 Write what one should know to answer the question below: about a hundred words of background, and nothing beside them.
 Where you do not know, or are not sure, write N/A and nothing else."""
 
+_SUMMARY = """\
+Sum up, in one or two sentences, what the texts say that helps to answer the question at the end. Do not answer it.
+Where nothing in them helps, write {nothing} and nothing else.
+
+{data}"""
+
+SUMMARY_TOKENS = 80
+"""What a summary may take."""
+
+_NONE = re.compile(rf"[\W_]*{NOTHING}\b[\W_]*\Z")
 _NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
 
 
@@ -37,6 +47,29 @@ def answer(question: str, sources: Sequence[Source], code: str) -> list[Message]
 
 def answer_from_background(question: str, background: str, code: str) -> list[Message]:
     return _asking(question, [quoted("background", background, code)], code)
+
+
+def answer_from_all(question: str, texts: Sequence[Source | str], code: str) -> list[Message]:
+    """From passages and backgrounds, in this order."""
+    return _asking(
+        question,
+        [quoted("background", text, code) if isinstance(text, str) else shown(text, code) for text in texts],
+        code,
+    )
+
+
+def answer_from_summary(question: str, summary: str, code: str) -> list[Message]:
+    return _asking(question, [quoted("summary", summary, code)], code)
+
+
+def summary(question: str, sources: Sequence[Source], code: str) -> list[Message]:
+    system = _SUMMARY.format(nothing=NOTHING, data=warning(code))
+    return turn(system, [*(shown(source, code) for source in sources), f"Question: {question}"])
+
+
+def says_nothing(summary: str) -> bool:
+    """Whether a summary says that nothing helps, or is empty."""
+    return not summary.strip() or _NONE.match(summary) is not None
 
 
 def _asking(question: str, texts: Sequence[str], code: str) -> list[Message]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mergewise.generate.ensemble import prompts
@@ -11,6 +11,8 @@ from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Ensemble, Message, Step, Stream
+
+TOGETHER = "together"
 
 Measure = Callable[[Sequence[Message]], int]
 """Tokens of a prompt."""
@@ -51,6 +53,9 @@ class Question:
         request = self.request
         code = code_for([self.text, request.context.text, background or ""])
         numbered = {source.number: source for source in base_sources(request.context, request.document)}
+        if self.ensemble.together:
+            self._read_together(list(numbered.values()), background, code, room, measure)
+            return
         for stream in self.ensemble.streams:
             sources = [numbered[number] for number in stream.passages]
             self._add(stream, fitting(self.text, sources, code, room, measure), len(sources), code)
@@ -69,15 +74,48 @@ class Question:
         self.readings.append(Reading(stream.name, prompts.answer(self.text, sources, code), tuple(sources)))
         self.utilities[stream.name] = stream.utility
 
-    def _remember(self, background: str, code: str) -> None:
-        """The self-sufficiency passage, with its utility (Eq. 12). A stream that says N/A has no weight."""
+    def _read_together(
+        self, sources: Sequence[Source], background: str | None, code: str, room: int, measure: Measure
+    ) -> None:
+        """One prompt of the most useful passages, with the background among them where it is one of these (GainRAG)."""
+        worth = dict(self._worth())
+        best = sorted(sources, key=lambda source: -worth.get(source.number, source.score))
+        ranked: list[Source | str] = [*best]
+        utility = None if background is None else self._utility(background)
+        if background is not None and utility is not None:
+            ranked.insert(sum(worth.get(source.number, source.score) >= utility for source in best), background)
+        kept = ranked[: self.ensemble.together]
+        while len(kept) > 1 and measure(prompts.answer_from_all(self.text, kept, code)) > room:
+            kept.pop()
+        if len(kept) < min(len(ranked), self.ensemble.together):
+            self.steps.append(Step("skip", "not all of the most useful passages fit into the window"))
+        shown = tuple(source for source in kept if isinstance(source, Source))
+        self.readings.append(Reading(TOGETHER, prompts.answer_from_all(self.text, kept, code), shown))
+        self.weights[TOGETHER] = 1.0
+        self.utilities[TOGETHER] = max((u for u in (*worth.values(), utility) if u is not None), default=0.0)
+
+    def _worth(self) -> Iterator[tuple[int, float]]:
+        """The utility of each passage; those of a candidate of several passages share its own."""
+        for stream in self.ensemble.streams:
+            for place, number in enumerate(stream.passages):
+                yield number, stream.utilities[min(place, len(stream.utilities) - 1)]
+
+    def _utility(self, background: str) -> float | None:
+        """S_phi(q, d_ss), Eq. 12; None where the model knows nothing."""
         if prompts.knows_nothing(background):
-            self.weights[MEMORY] = 0.0
             self.steps.append(Step("background", "N/A: the model knows nothing, and its stream has no weight"))
-            return
+            return None
         assert self.request.predictor is not None
         (utility,) = self.request.predictor.utilities(self.text, [background])
         self.steps.append(Step("background", " ".join(background.split()), score=utility))
+        return utility
+
+    def _remember(self, background: str, code: str) -> None:
+        """The self-sufficiency passage, with its utility. A stream that says N/A has no weight."""
+        utility = self._utility(background)
+        if utility is None:
+            self.weights[MEMORY] = 0.0
+            return
         self.readings.append(Reading(MEMORY, prompts.answer_from_background(self.text, background, code)))
         self.utilities[MEMORY] = utility
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import exp, fsum
 
 from mergewise.types import Context, Ensemble, Stream
 
-BETA = 0.5
 MEMORY = "memory"
 
 
@@ -23,5 +23,6 @@ def ensemble_of(context: Context, utilities: Sequence[float]) -> Ensemble:
     """A context that another strategy made, as one stream of all its passages; `utilities` are theirs (Eq. 10 and 11)."""
     ranked = sorted(range(len(context.passages)), key=lambda i: -utilities[i])
     best = tuple(utilities[i] for i in ranked)
-    total = sum(BETA**j * score for j, score in enumerate(best))
-    return Ensemble((Stream("passages", tuple(i + 1 for i in ranked), best, total),))
+    ensemble = Ensemble(())
+    total = sum(ensemble.beta**j * score for j, score in enumerate(best))
+    return replace(ensemble, streams=(Stream("passages", tuple(i + 1 for i in ranked), best, total),))

@@ -1,0 +1,262 @@
+"""Methods answer the questions of a set: in batches, timed, kept, scored.
+
+A batch is `together` questions. Their contexts are found one after the other; then a mode that decodes many questions at once
+answers them in one go, and any other mode several at the same time. Seconds of a batch are shared among its questions: for the
+seconds of one question alone ask one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
+from hashlib import blake2b
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any, TypeAlias
+
+from mergewise import assemble, generate
+from mergewise.asking import Means, Search, answer_together, prepared
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
+from mergewise.evaluate.intervals import bootstrap, wilson
+from mergewise.evaluate.kept import Given, Kept
+from mergewise.evaluate.methods import Method
+from mergewise.evaluate.metrics import mean, mean_of_known, score_context
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.models.decoding import Decoded
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import Reranker
+from mergewise.twins import each
+from mergewise.types import Answer, AnswerMeans, EvaluationRow
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """How answers are asked for. `reranker` and `utility` are what methods are judged by (`methods.Judge`); where one of them is
+    None, the index's own reranker is, or what stands in for one. `directory` is where answers are kept.
+    """
+
+    max_tokens: int
+    together: int = 1
+    reranker: Reranker | None = None
+    utility: Reranker | None = None
+    directory: Path | None = None
+
+
+@dataclass(slots=True)
+class Answered:
+    """The answers of one method at one budget: what there is of them, and why a question has none."""
+
+    task: Task
+    method: Method
+    budget: int
+    kept: Kept
+    mode: str
+    failures: dict[str, Exception] = field(default_factory=dict)
+
+    def missing(self, questions: Sequence[Question]) -> list[Question]:
+        return [question for question in questions if question not in self.kept]
+
+    def scores(self, questions: Sequence[Question]) -> list[AnswerScore]:
+        """A question that failed has no answer, and scores what no answer does."""
+        said = (self.kept[question].prediction if question in self.kept else "" for question in questions)
+        return [score_answer(one, question.answers) for one, question in zip(said, questions, strict=True)]
+
+    def row(self, questions: Sequence[Question]) -> EvaluationRow:
+        """Means over the questions; costs and contexts are those of the questions that did not fail."""
+        scores = self.scores(questions)
+        given = [self.kept[question] for question in questions if question in self.kept]
+        em, f1 = mean([score.em for score in scores]), [score.f1 for score in scores]
+        relaxed = mean([score.relaxed_em for score in scores])
+        return EvaluationRow(
+            dataset=self.task.name,
+            strategy=self.method.name,
+            budget=self.budget,
+            answer=mean([one.context_answer for one in given]),
+            evidence=mean_of_known([one.context_evidence for one in given]),
+            all=mean_of_known([one.context_all for one in given]),
+            density=mean([one.context_density for one in given]),
+            tokens=mean([float(one.context_tokens) for one in given]),
+            query_ms=1000 * median([one.seconds - one.answer_seconds for one in given]) if given else 0.0,
+            answers=AnswerMeans(
+                mode=self.mode,
+                questions=len(questions),
+                failed=len(questions) - len(given),
+                em=em,
+                f1=mean(f1),
+                relaxed_em=relaxed,
+                accuracy=mean([score.accuracy for score in scores]),
+                input_tokens=mean([float(one.input_tokens) for one in given]),
+                output_tokens=mean([float(one.output_tokens) for one in given]),
+                seconds=mean([one.seconds for one in given]),
+                answer_seconds=mean([one.answer_seconds for one in given]),
+                em_interval=wilson(em, len(questions)),
+                f1_interval=bootstrap(f1),
+                relaxed_em_interval=wilson(relaxed, len(questions)),
+            ),
+        )
+
+
+class Answering:
+    """One index and its questions. What the causal model wrote by itself is kept in `backgrounds`, if that is given: then it
+    is written once for all methods, and the seconds of those that come later are too few.
+    """
+
+    def __init__(
+        self, index: Index, task: Task, asking: Asking, backgrounds: MutableMapping[str, Decoded] | None = None
+    ) -> None:
+        self.index = index
+        self.task = task
+        self.asking = asking
+        self._backgrounds = backgrounds
+        self._state = cache(self._state_of_index)
+
+    def answered(self, method: Method, budget: int) -> Answered:
+        """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
+        preferred = assemble.preferred_mode(method.strategy) if method.mode is None else ""
+        mode = generate.mode_for(method.mode, self.index.chat, self.index.causal, preferred)
+        strategy, _ = assemble.resolve(method.strategy)
+        for view in (*strategy.views, *method.views):
+            if view not in self.index.manifest.views:
+                raise UsageError(f"this index has no {view} view", f"index with --views leaf,{view}")
+        run = self._run(method, mode, budget)
+        return Answered(self.task, method, budget, Kept(self.asking.directory, run), mode)
+
+    def complete(
+        self, asked: Sequence[Answered], questions: Sequence[Question], progress: Progress | None = None
+    ) -> None:
+        """Answer what is missing. Methods of one mode are answered in the same batches.
+
+        A question that fails has its error in `failures`; it is not kept, so that the next call asks it again.
+        """
+        missing = [(one, question) for question in questions for one in asked if question not in one.kept]
+        done, total = len(questions) * len(asked) - len(missing), len(questions) * len(asked)
+        for mode in dict.fromkeys(one.mode for one in asked):
+            left = [(one, question) for one, question in missing if one.mode == mode]
+            size = self.asking.together * sum(one.mode == mode for one in asked)
+            for first in range(0, len(left), size):
+                batch = left[first : first + size]
+                self._answer(mode, batch)
+                done += len(batch)
+                if progress is not None:
+                    progress(done, total, f"{self.task.name} {batch[-1][0].method.name}")
+
+    def _answer(self, mode: str, batch: Sequence[tuple[Answered, Question]]) -> None:
+        requests, found = [], []
+        for one, question in batch:
+            started = perf_counter()
+            requests.append(self._request(one, question))
+            found.append(perf_counter() - started)
+        ready = perf_counter()
+        answers = self._answers(mode, requests)
+        share = (perf_counter() - ready) / len(batch)
+        for (one, question), request, answer, seconds in zip(batch, requests, answers, found, strict=True):
+            if isinstance(answer, Exception):
+                one.failures[question.id] = answer
+                continue
+            assert isinstance(request, generate.Request)
+            one.failures.pop(question.id, None)
+            one.kept.add(question, _given(question, answer, seconds + share, share, len(batch)))
+
+    def _request(self, one: Answered, question: Question) -> generate.Request | Exception:
+        search = Search(one.method.strategy, one.budget, None, None, 1, None)
+        means = self._means(one.method)
+        try:
+            request = prepared(question.text, search, means, one.mode, self.asking.max_tokens)
+        except Exception as error:
+            return error
+        return replace(request, backgrounds=self._backgrounds)
+
+    def _answers(self, mode: str, requests: Sequence[generate.Request | Exception]) -> list[Answer | Exception]:
+        if generate.MODES[mode].answer_all is not None:
+            return answer_together(requests, mode)
+        places = {str(place): request for place, request in enumerate(requests) if not isinstance(request, Exception)}
+        given = dict(zip(places, each(partial(_one, mode, places), list(places), self.asking.together), strict=True))
+        return [
+            request if isinstance(request, Exception) else given[str(place)] for place, request in enumerate(requests)
+        ]
+
+    def _means(self, method: Method) -> Means:
+        means = self.index.means()
+        if method.judge == "given":
+            return means
+        judge = {"none": None, "reranker": self.asking.reranker, "utility": self.asking.utility}[method.judge]
+        own = means.reranker if method.judge != "none" else None
+        return replace(means, reranker=None, judge=judge or own)
+
+    def _run(self, method: Method, mode: str, budget: int) -> Mapping[str, Any]:
+        """All that an answer depends on but its question."""
+        means = self._means(method)
+        causal, chat = self.index.causal, self.index.chat
+        return {
+            "dataset": self.task.name,
+            "strategy": method.strategy,
+            "mode": mode,
+            "budget": budget,
+            "max_tokens": self.asking.max_tokens,
+            "chat": None if chat is None else chat.identity,
+            "causal": None if causal is None else causal.spec,
+            "reranker": None if means.reranker is None else means.reranker.spec,
+            "judge": means.predictor.spec,
+            "search": asdict(self.index.search_settings),
+            **self._state(),
+        }
+
+    def _state_of_index(self) -> Mapping[str, Any]:
+        digest = blake2b(digest_size=8)
+        for known in sorted(self.index.store.reader().known(), key=lambda known: known.id):
+            digest.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))
+        manifest = self.index.manifest
+        views = {name: dict(state.settings) for name, state in manifest.views.items()}
+        return {"embedder": manifest.embedder, "views": views, "documents": digest.hexdigest()}
+
+
+def evaluate_answers(
+    answering: Answering,
+    methods: Sequence[Method],
+    budgets: Sequence[int],
+    questions: Sequence[Question],
+    progress: Progress | None = None,
+) -> Iterator[tuple[EvaluationRow, Mapping[str, Exception]]]:
+    """A row for each method and budget, as soon as it is known, and the questions that failed.
+
+    Raises UsageError where there are no questions, and the error of the first question where all of a method's failed.
+    """
+    if not questions:
+        raise UsageError(f"{answering.task.name} has no questions to be answered", "use --half all")
+    asked = [answering.answered(method, budget) for method in methods for budget in budgets]
+    for one in asked:
+        answering.complete([one], questions, progress)
+        if len(one.failures) == len(questions):
+            raise next(iter(one.failures.values()))
+        yield one.row(questions), one.failures
+
+
+def _one(mode: str, requests: Mapping[str, generate.Request], place: str) -> Answer:
+    return generate.answer(mode, requests[place])
+
+
+def _given(question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int) -> Given:
+    context = answer.context
+    score = score_context(question, context.text, context.tokens, count_tokens)
+    return Given(
+        prediction=prediction_of(answer),
+        found=answer.found,
+        input_tokens=answer.usage.input_tokens,
+        output_tokens=answer.usage.output_tokens,
+        calls=answer.usage.calls,
+        seconds=round(seconds, 4),
+        answer_seconds=round(answer_seconds, 4),
+        together=together,
+        context_tokens=context.tokens,
+        context_answer=score.answer,
+        context_evidence=score.evidence,
+        context_all=score.all,
+        context_density=score.density,
+        weights={} if answer.streams is None else dict(answer.streams.weights),
+    )

@@ -1,0 +1,112 @@
+"""Answers kept on disk while they are made: a file of JSON lines for everything that an answer depends on but its question.
+
+The first line says what that is, each further line is an answer. A line is written in one go and brought to the disk; one that
+was cut off by a kill is dropped when the file is opened again, so that at most the questions under way are asked anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.tasks import Question
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one method answered to one question, and what that cost.
+
+    `seconds` are those of the whole, `answer_seconds` those after the context stood; of `together` answers that were made in one
+    batch, their share. `prediction` is the answer without marks. `context_*` are the metrics of its context. `weights` are those
+    of its streams.
+    """
+
+    prediction: str
+    found: bool
+    input_tokens: int
+    output_tokens: int
+    calls: int
+    seconds: float
+    answer_seconds: float
+    together: int
+    context_tokens: int
+    context_answer: float
+    context_evidence: float | None
+    context_all: float | None
+    context_density: float
+    weights: Mapping[str, float]
+
+
+class Kept:
+    """The answers of one run, by question. Without a directory they are kept for as long as this object is."""
+
+    def __init__(self, directory: Path | None, run: Mapping[str, Any]) -> None:
+        self._known: dict[str, Given] = {}
+        self._path = None if directory is None else directory / _name(run)
+        if self._path is not None:
+            try:
+                self._open(self._path, dict(run))
+            except (OSError, ValueError, TypeError, KeyError) as error:
+                raise UsageError(
+                    f"{self._path} does not hold answers that can be gone on with: {error}",
+                    "delete it, or name another folder",
+                ) from None
+
+    def __getitem__(self, question: Question) -> Given:
+        return self._known[_key(question)]
+
+    def __contains__(self, question: Question) -> bool:
+        return _key(question) in self._known
+
+    def add(self, question: Question, given: Given) -> None:
+        self._known[_key(question)] = given
+        if self._path is not None:
+            line = {"key": _key(question), "id": question.id, "question": question.text, **asdict(given)}
+            _append(self._path, line)
+
+    def _open(self, path: Path, run: dict[str, Any]) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        data = path.read_bytes() if path.exists() else b""
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            with path.open("r+b") as file:
+                file.truncate(len(whole))
+        lines = [json.loads(line) for line in whole.splitlines()]
+        if not lines:
+            _append(path, {"run": run})
+            return
+        if lines[0]["run"] != json.loads(json.dumps(run)):
+            raise ValueError("it was made with other settings")
+        for line in lines[1:]:
+            self._known.setdefault(line["key"], Given(**{name: line[name] for name in Given.__slots__}))
+
+
+def _append(path: Path, line: Mapping[str, Any]) -> None:
+    """One line, written in one go, so that a second process that does the same cannot tear it."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(handle, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _key(question: Question) -> str:
+    return _hash([question.id, question.text])
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    """Readable, and different for different settings."""
+    parts = (re.sub(r"[^\w.=-]+", "-", str(run.get(part) or "")).strip("-") for part in ("dataset", "strategy", "mode"))
+    return f"{'.'.join(part[:80] for part in parts if part)}.{_hash(run)}.jsonl"
+
+
+def _hash(value: object) -> str:
+    return blake2b(json.dumps(value, sort_keys=True).encode("utf-8", "replace"), digest_size=6).hexdigest()

@@ -1,0 +1,89 @@
+"""Streams of contexts that are merged, by hand, and through rounds and `then`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mergewise.assemble import Models, assemble, merge_context
+from mergewise.assemble.shared.streams import with_streams_of
+from mergewise.models.tokens import count_tokens
+from mergewise.rounds.merge import merge
+from mergewise.types import Context, Ensemble, Passage, Span, Stream
+from tests.assemble.test_aed import FOUND, STORE, WORTH, Worth
+from tests.support import ScriptedReader
+
+
+def passage(start: int, end: int, text: str = "", verbatim: bool = True) -> Passage:
+    return Passage(text or "x" * (end - start), 1.0, (Span("d", start, end),), verbatim)
+
+
+def context(*passages: Passage, ensemble: Ensemble | None = None) -> Context:
+    return Context("q", "aed", 100, "", 0, passages, ensemble=ensemble)
+
+
+FIRST = context(
+    passage(0, 10), passage(20, 30), passage(0, 5, "(a; b; c)", False),
+    ensemble=Ensemble(
+        (Stream("passages", (2, 1), (3.0, 1.0), 3.5), Stream("triplets", (3,), (2.0,), 2.0)),
+        memory=False, temperature=0.5, seed=7, together=3, beta=0.25,
+    ),
+)  # fmt: skip
+SECOND = context(passage(40, 50), ensemble=Ensemble((Stream("passages", (1,), (2.0,), 2.0),)))
+
+
+def test_streams_follow_their_passages() -> None:
+    merged = context(passage(0, 30), passage(40, 50), passage(0, 5, "(a; b; c)", False))
+    found = with_streams_of(merged, [FIRST, SECOND]).ensemble
+    assert found is not None
+    passages, triplets = found.streams
+    assert (passages.passages, passages.utilities) == ((1, 2), (3.0, 2.0, 1.0))
+    assert passages.utility == 3.0 + 0.25 * 2.0 + 0.25**2 * 1.0
+    assert (triplets.name, triplets.passages, triplets.utilities) == ("triplets", (3,), (2.0,))
+    assert replace(found, streams=()) == Ensemble((), False, 0.5, 7, 3, 0.25)
+
+
+def test_what_is_gone_has_no_stream() -> None:
+    found = with_streams_of(context(passage(0, 10)), [FIRST]).ensemble
+    assert found is not None
+    (stream,) = found.streams  # the triplets' sentence stands in the passage, but they themselves are gone
+    assert (stream.name, stream.passages, stream.utilities, stream.utility) == ("passages", (1,), (1.0,), 1.0)
+    assert with_streams_of(context(), [FIRST]).ensemble == replace(FIRST.ensemble, streams=())  # type: ignore[type-var]
+    plain = context(passage(0, 10))
+    assert with_streams_of(plain, [context(), context()]) is plain
+
+
+def asked(question: str, **worth: float) -> Context:
+    reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
+    models = Models(count_tokens, predictor=Worth(**{**WORTH, **worth}))
+    return assemble("aed(longest=40, m=1, memory=false)", question, reader, 300, models)
+
+
+def test_rounds_and_then_keep_the_ensemble() -> None:
+    old, new = asked("Which tower?"), asked("Which mason?", Arden=9.0)
+    models = Models(count_tokens)
+    merged = merge(old, new, models)
+    assert merged.ensemble is not None and not merged.ensemble.memory
+    (stream,) = merged.ensemble.streams
+    assert stream.utilities == (9.0, 4.0) and stream.utility == 9.0 + 0.5 * 4.0
+    headings = [merged.passages[number - 1].headings[-1] for number in stream.passages]
+    assert headings == ["Arden", "Delos"]
+    fused = merge_context("mergerag-sym", old, 300, models)
+    assert fused.ensemble is not None and fused.ensemble.streams[0].utilities == (4.0,)
+    assert fused.ensemble.streams[0].passages
+
+
+def test_triplet_sets_go_from_round_to_round() -> None:
+    facts = [Passage(f"(tower {i}; built in; {1500 + i})", 0.5, (Span("towns.md", 9, 20),), False) for i in range(12)]
+    found = asked("Which tower?")
+    assert found.ensemble is not None
+    streams = (*found.ensemble.streams, Stream("triplets", tuple(range(2, 14)), (1.0,) * 12, 2.0))
+    old = replace(found, passages=(*found.passages, *facts), ensemble=Ensemble(streams))
+    models = Models(count_tokens)
+    merged = merge(old, old, models)
+    sets = [passage.text for passage in merged.passages if not passage.verbatim]
+    assert len(sets) == len(set(sets)) and 2 < len(sets) < 12  # each once, in their share of the budget
+    assert merged.tokens == count_tokens([merged.text])[0] <= merged.budget == 300
+    assert all(text in merged.text for text in sets) and any(passage.verbatim for passage in merged.passages)
+    assert merged.ensemble is not None
+    (triplets,) = (stream for stream in merged.ensemble.streams if stream.name == "triplets")
+    assert {merged.passages[number - 1].text for number in triplets.passages} == set(sets)

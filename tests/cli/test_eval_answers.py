@@ -1,0 +1,108 @@
+"""`eval --answers` as a person types it, with a causal model that follows a rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.evaluate.towns import QUESTIONS, Reader, saved_task
+from typer.testing import CliRunner
+
+import mergewise.models
+from mergewise.cli.main import app
+from mergewise.errors import UsageError
+from mergewise.models.causal_chat import CausalChat
+
+
+@pytest.fixture
+def reader(monkeypatch: pytest.MonkeyPatch) -> Reader:
+    """What `--chat hf:reader` loads."""
+    model = Reader()
+    monkeypatch.setitem(mergewise.models.CHATS, "hf:PATH", lambda name, window: CausalChat(model, window))
+    return model
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, ["eval", *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def lines_of(out: str) -> list[str]:
+    return [line for line in out.splitlines() if line.startswith("towns")]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = json.loads(path.read_text())
+    return rows
+
+
+def test_methods_are_answered_kept_and_shown(tmp_path: Path, reader: Reader) -> None:
+    bench, rows = str(saved_task(tmp_path / "towns")), tmp_path / "rows.json"
+    given = [bench, "--answers", "--chat", "hf:reader", "--embedder", "none", "--json", str(rows)]
+    out = run(*given, "--methods", "naive,rag-1,aed-2", "--together", "2", "--max-tokens", "30")
+    assert [line.split()[:3] for line in lines_of(out)] == [
+        ["towns", "naive", "4096"], ["towns", "rag-1", "4096"], ["towns", "aed-2", "4096"],
+    ]  # fmt: skip
+    naive, rag, aed = rows_of(rows)
+    assert {"em", "f1", "relaxed_em", "accuracy", "input_tokens", "output_tokens", "seconds"} <= naive.keys()
+    assert {
+        "dataset",
+        "strategy",
+        "budget",
+        "answer",
+        "evidence",
+        "all",
+        "density",
+        "tokens",
+        "query_ms",
+    } <= naive.keys()
+    assert (naive["em"], rag["em"], aed["em"]) == (0.25, 1.0, 1.0)
+    assert naive["evidence"] == 0.0 and rag["evidence"] == 1.0
+    assert len(list((tmp_path / "rows.answers").iterdir())) == 3
+    reader.started.clear()
+    again = run(*given, "--methods", "naive,rag-1,aed-2", "--max-tokens", "30")
+    assert reader.started == [] and lines_of(again) == lines_of(out)  # also the seconds
+
+
+def test_any_strategy_in_any_mode(tmp_path: Path, reader: Reader) -> None:
+    bench, rows = str(saved_task(tmp_path / "towns")), tmp_path / "rows.json"
+    given = [bench, "--answers", "--embedder", "none", "--json", str(rows), "--keep", str(tmp_path / "kept")]
+    run(*given, "--chat", "hf:reader", "-s", "topk,sentence", "--mode", "short", "-b", "60", "-n", "2")
+    assert [(row["strategy"], row["mode"], row["budget"], row["questions"]) for row in rows_of(rows)] == [
+        ("topk", "short", 60, 2), ("sentence", "short", 60, 2),
+    ]  # fmt: skip
+    assert len(list((tmp_path / "kept").iterdir())) == 2 and not (tmp_path / "rows.answers").exists()
+    run(*given, "-s", "topk", "-b", "60")
+    (row,) = rows_of(rows)
+    assert (row["mode"], row["output_tokens"], row["accuracy"]) == ("extractive", 0.0, 1.0)
+
+
+def test_questions_of_ones_own(tmp_path: Path, reader: Reader) -> None:
+    bench = saved_task(tmp_path / "towns")
+    index = tmp_path / "indexes"
+    said = run(
+        str(bench), "--answers", "--methods", "aed-1", "--chat", "hf:reader", "-e", "none", "--index", str(index)
+    )
+    assert "The answers are not kept" in said
+    table = tmp_path / "own.csv"
+    table.write_text("question,answer\n" + "".join(f"{q.text},{q.answers[0]}\n" for q in QUESTIONS))
+    rows = tmp_path / "rows.json"
+    run(str(table), "-i", str(index / "towns"), "-a", "--methods", "aed-1", "--chat", "hf:reader", "--json", str(rows))
+    (row,) = rows_of(rows)
+    assert (row["dataset"], row["em"], row["evidence"]) == ("own", 1.0, None)
+
+
+def test_what_does_not_go_together(tmp_path: Path, reader: Reader) -> None:
+    bench = str(saved_task(tmp_path / "towns"))
+    for words, reason in (
+        (("--methods", "naive"), "goes with --answers"),
+        (("--mode", "short"), "--mode goes with --answers"),
+        (("-a", "--methods", "naive", "--mode", "short"), "methods have their modes"),
+        (("-a", "--methods", "nothing"), "unknown method"),
+        (("-a", "--mode", "short", "-s", "topk"), "needs a chat model"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            run(bench, "-e", "none", *words)

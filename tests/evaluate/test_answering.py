@@ -1,0 +1,187 @@
+"""Methods answer a small set by a causal model that follows a rule: scored, kept, resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
+
+import mergewise
+from mergewise.engine import Index
+from mergewise.errors import ModelError, UsageError
+from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
+from mergewise.evaluate.methods import METHODS, Method, methods_of
+from mergewise.jsonable import row_json
+from mergewise.models.causal_chat import CausalChat
+from mergewise.types import Document, Message
+
+SHORT = Method("short", "topk(k=1)", "short")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Index:
+    opened = mergewise.open(tmp_path / "index", views=("leaf", "triplet"), embedder="none", chat=CausalChat(Reader()))
+    opened.add(DOCUMENTS)
+    return opened
+
+
+def reader_of(index: Index) -> Reader:
+    assert isinstance(index.causal, Reader)
+    return index.causal
+
+
+def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
+    answering = Answering(index, TASK, Asking(24))
+    (naive, _), (short, failures) = evaluate_answers(answering, [METHODS["naive"], SHORT], [300], QUESTIONS)
+    assert failures == {}
+    row = row_json(short)
+    assert (row["em"], row["f1"], row["relaxed_em"], row["accuracy"], row["failed"]) == (1, 1, 1, 1, 0)
+    assert (row["strategy"], row["mode"], row["questions"], row["answer"]) == ("short", "short", 4, 1.0)
+    assert row["output_tokens"] == len("Mason Ardeny") and row["input_tokens"] > 100
+    assert row["seconds"] >= row["answer_seconds"] > 0 and row["tokens"] > 0
+    assert row["em_interval"][1] == 1.0 and 0.5 < row["em_interval"][0] < 0.52  # Wilson's of four of four
+    row = row_json(naive)
+    assert (row["em"], row["f1"], row["tokens"], row["answer"]) == (0.25, 0.25, 0.0, 0.0)
+    assert row["input_tokens"] < row_json(short)["input_tokens"]
+
+
+def test_every_method_answers(index: Index) -> None:
+    answering = Answering(index, TASK, Asking(24, together=4))
+    methods = [one for one in METHODS.values() if one.name != "recomp-extractive"]  # it wants vectors
+    for row, failures in evaluate_answers(answering, methods, [2000], QUESTIONS):
+        assert failures == {} and row.answers is not None
+        # passages that do not tell outvote the one that does in REPLUG, which weighs them much alike
+        assert row.answers.em == (0.25 if row.strategy in ("naive", "replug") else 1.0), row.strategy
+
+
+def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Path) -> None:
+    asking = Asking(24, directory=tmp_path / "kept")
+    first = Answering(index, TASK, asking)
+    first.complete([first.answered(SHORT, 300)], QUESTIONS[:3])
+    (file,) = (tmp_path / "kept").iterdir()
+    head, *lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert (head["run"]["strategy"], head["run"]["causal"], head["run"]["budget"]) == ("topk(k=1)", "reader", 300)
+    assert [(line["id"], line["prediction"]) for line in lines] == [(str(i), f"Mason {TOWNS[i]}y") for i in range(3)]
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])  # a kill while the third was written
+    reader_of(index).started.clear()
+    again = Answering(index, TASK, asking)
+    answered = again.answered(SHORT, 300)
+    assert [question.id for question in answered.missing(QUESTIONS)] == ["2", "3"]
+    again.complete([answered], QUESTIONS)
+    assert len(reader_of(index).started) == 2
+    kept = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line.get("id") for line in kept] == [None, "0", "1", "2", "3"]
+    reader_of(index).started.clear()
+    (row, _), *_ = evaluate_answers(Answering(index, TASK, asking), [SHORT], [300], QUESTIONS)
+    assert row.answers is not None and row.answers.em == 1.0 and reader_of(index).started == []
+
+
+def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
+    directory = tmp_path / "kept"
+
+    def files(asking: Asking, method: Method = SHORT, budget: int = 300) -> int:
+        answering = Answering(index, TASK, asking)
+        answering.complete([answering.answered(method, budget)], QUESTIONS[:1])
+        return len(list(directory.iterdir()))
+
+    asking = Asking(24, directory=directory)
+    assert files(asking) == 1
+    assert files(replace(asking, together=3)) == 1  # how many at a time changes no answer
+    assert files(asking, budget=301) == 2
+    assert files(replace(asking, max_tokens=25)) == 3
+    assert files(asking, replace(SHORT, mode="naive")) == 4
+    assert files(asking, replace(SHORT, strategy="topk(k=2)")) == 5
+    assert files(asking, replace(SHORT, name="another name")) == 5
+    index.add(Document("more.md", "More of it.", "More"))
+    assert files(asking) == 6  # other documents, other answers
+
+
+def test_a_file_of_something_else_is_refused(index: Index, tmp_path: Path) -> None:
+    asking = Asking(24, directory=tmp_path / "kept")
+    answering = Answering(index, TASK, asking)
+    answering.complete([answering.answered(SHORT, 300)], QUESTIONS[:1])
+    (file,) = (tmp_path / "kept").iterdir()
+    for broken in ('{"run": {"dataset": "other"}}\n', "no json\n", file.read_text() + '{"key": 1}\n'):
+        file.write_text(broken)
+        with pytest.raises(UsageError, match="does not hold answers"):
+            answering.answered(SHORT, 300)
+
+
+def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
+    index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = Asking(24, directory=tmp_path / "kept", together=4)
+    answering = Answering(index, TASK, asking)
+    prompt = Reader.prompt
+
+    def broken(self: Reader, messages: Sequence[Message]) -> list[int]:
+        if "Corin" in messages[-1].text:
+            raise ModelError("it broke", "mend it")
+        return prompt(self, messages)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reader, "prompt", broken)
+        ((row, failures),) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+    assert row.answers is not None and (row.answers.failed, row.answers.em) == (1, 0.75)
+    assert list(failures) == ["2"] and "it broke" in str(failures["2"])
+    ((row, failures),) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+    assert row.answers is not None and (row.answers.failed, row.answers.em, failures) == (0, 1.0, {})
+
+
+def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
+    with pytest.raises(UsageError, match="wants vectors"):
+        list(evaluate_answers(Answering(index, TASK, Asking(24)), [METHODS["recomp-extractive"]], [300], QUESTIONS))
+    with pytest.raises(UsageError, match="no questions"):
+        list(evaluate_answers(Answering(index, TASK, Asking(24)), [SHORT], [300], ()))
+
+
+def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
+    betas = methods_of("beta-0,beta-0.5,beta-50")
+    answering = Answering(index, TASK, Asking(24, together=2), {})
+    asked = [answering.answered(method, 2000) for method in betas]
+    done: list[tuple[int, int]] = []
+    answering.complete(asked, QUESTIONS[:2], lambda now, total, _: done.append((now, total)))
+    assert done == [(6, 6)]
+    backgrounds = [text for text in reader_of(index).started if "hundred words" in text]
+    assert len(backgrounds) == 2  # one a question, not one a method
+    streams = [text for text in reader_of(index).started if "hundred words" not in text]
+    assert len(streams) == len(set(streams))  # and no prompt is read twice
+    weights = [one.kept[QUESTIONS[0]].weights["memory"] for one in asked]
+    assert weights == sorted(weights, reverse=True) and weights[0] > weights[-1]  # beta takes from the memory
+
+
+def test_what_a_method_needs_is_said(tmp_path: Path) -> None:
+    opened = mergewise.open(tmp_path / "plain", embedder="none", chat=CausalChat(Reader()))
+    opened.add(DOCUMENTS)
+    with pytest.raises(UsageError, match="no triplet view"):
+        Answering(opened, TASK, Asking(24)).answered(METHODS["aed-2"], 300)
+    without = mergewise.open(tmp_path / "plain", embedder="none")
+    with pytest.raises(UsageError, match="needs a causal model"):
+        Answering(without, TASK, Asking(24)).answered(METHODS["replug"], 300)
+    with pytest.raises(UsageError, match="unknown strategy"):
+        Answering(opened, TASK, Asking(24)).answered(Method("x", "nope", "short"), 300)
+
+
+def test_judges(index: Index) -> None:
+    class Fixed:
+        def __init__(self, spec: str) -> None:
+            self.spec = spec
+
+        def score(self, question: str, texts: list[str]) -> list[float]:
+            return [0.5] * len(texts)
+
+    ours, theirs = Fixed("trained"), Fixed("given")
+    index.reranker = theirs  # type: ignore[assignment]
+    answering = Answering(index, TASK, Asking(24, reranker=theirs, utility=ours))  # type: ignore[arg-type]
+    runs = {name: answering._run(METHODS[name], "aed", 9) for name in ("rag-5", "reranker-5", "aed-2")}
+    assert {name: (run["reranker"], run["judge"]) for name, run in runs.items()} == {
+        "rag-5": (None, "shares of the question's terms"),
+        "reranker-5": (None, "given"),
+        "aed-2": (None, "trained"),
+    }
+    assert answering._run(SHORT, "short", 9)["reranker"] == "given"

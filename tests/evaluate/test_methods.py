@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from mergewise.assemble import resolve
+from mergewise.errors import UsageError
+from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
+from mergewise.generate import MODES
+
+
+def parameters(name: str) -> dict[str, Any]:
+    return asdict(resolve(METHODS[name].strategy)[1])
+
+
+def changed(name: str, other: str = "aed-2") -> dict[str, Any]:
+    ours, theirs = parameters(name), parameters(other)
+    return {key: value for key, value in ours.items() if theirs[key] != value}
+
+
+def test_every_method_can_be_asked_and_says_what_it_is() -> None:
+    for method in METHODS.values():
+        assert resolve(method.strategy) and method.mode in MODES and method.about
+        assert method.views == (("triplet",) if "triplets=true" in method.strategy else ())
+
+
+def test_ablations_change_one_thing_each() -> None:
+    assert changed("aed-no-triplets") == {"triplets": False}
+    assert changed("aed-no-memory") == {"memory": False}
+    assert changed("aed-no-ensemble") == {"ensemble": False, "memory": False, "m": 5}
+    assert changed("aed-passages", "aed-no-ensemble") == {"triplets": False}
+    assert changed("gainrag-5", "aed-passages") == {"memory": True}
+    assert changed("aed-1") == {"m": 1, "k": 5}
+    assert changed("beta-0.5") == {} and changed("beta-50") == {"beta": 50.0}
+    assert METHODS["reranker-5"].strategy == METHODS["aed-passages"].strategy  # by another judge
+    assert (METHODS["reranker-5"].judge, METHODS["aed-passages"].judge) == ("reranker", "utility")
+
+
+def test_names_and_groups() -> None:
+    assert [one.name for one in methods_of("rag-5, table-2,rag-5")] == ["rag-5", *(m.name for m in GROUPS["table-2"])]
+    assert len(GROUPS["table-1"]) == 13 and len(GROUPS["table-2"]) == 4
+    with pytest.raises(UsageError, match="unknown method 'rag-7'"):
+        methods_of("rag-7")
+    with pytest.raises(UsageError, match="no method is named"):
+        methods_of(" , ")

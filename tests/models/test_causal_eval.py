@@ -1,0 +1,36 @@
+"""`eval --answers` with a tiny random model from a folder: in batches as one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.causal_models import saved
+from tests.evaluate.towns import saved_task
+from typer.testing import CliRunner
+
+from mergewise.cli.main import app
+
+pytest.importorskip("torch", reason="the extra `hf` is not installed")
+pytest.importorskip("transformers", reason="the extra `hf` is not installed")
+
+METHODS = "naive,recomp-abstractive,replug,aed-2,aed-no-memory"
+
+
+def test_methods_answer_in_batches_as_they_do_one_by_one(tmp_path: Path) -> None:
+    bench = saved_task(tmp_path / "towns")
+    saved(tmp_path / "model", seed=8, max_position_embeddings=2048)
+    answers = []
+    for together in ("1", "2"):
+        folder = tmp_path / together
+        words = ["eval", str(bench), "-a", "--methods", METHODS, "--chat", f"hf:{tmp_path / 'model'}", "-e", "none"]
+        words += ["-n", "2", "--max-tokens", "4", "--together", together, "--json", str(tmp_path / "rows.json")]
+        done = CliRunner().invoke(app, [*words, "--keep", str(folder)], catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        rows = json.loads((tmp_path / "rows.json").read_text())
+        assert [row["strategy"] for row in rows] == METHODS.split(",")
+        assert all(row["failed"] == 0 and row["output_tokens"] > 0 and row["seconds"] > 0 for row in rows)
+        lines = [line for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()[1:]]
+        answers.append([json.loads(line)["prediction"] for line in lines])
+    assert answers[0] == answers[1] and len(answers[0]) == 2 * len(METHODS.split(","))
