@@ -124,6 +124,11 @@ def card(report: Report) -> str:
     counts, history = report.questions, report.history
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
     epochs = len(history["held_out"])
+    levelled = (
+        f" To the bias of the head {report.shift:+.4f} was added, so that 0 is the use of no context."
+        if report.shift
+        else ""
+    )
     chosen = (
         f" The weights are those of epoch {_best(history)} of {epochs}."
         if report.parameters["patience"] and epochs
@@ -136,8 +141,8 @@ It tells how much a text helps a reader to answer a question (AED-RAG, S of Eq. 
 `--reranker cross-encoder:` and this folder: it ranks passages, and the strategy `aed` weighs its streams by it.
 
 Trained on {counts["learnt"]} questions by `mergewise train utility`; {counts["held_out"]} others were held out, and
-{counts["dropped"]} had nothing to teach (all candidates alike).{chosen} To the bias of the head {report.shift:.4f} was
-added, so that a utility of 0 is that of no context. `model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
+{counts["dropped"]} had nothing to teach (all candidates alike).{chosen}{levelled}
+`model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
 
 ![learning curve]({PICTURE})
 
