@@ -109,14 +109,14 @@ def _judged(trained: Trained, settings: TrainSettings) -> dict[str, Judged]:
             (("trained", after), ("untrained", trained.before), ("search", scores))}  # fmt: skip
 
 
-def _differences(trained: Judged, other: Judged) -> dict[str, tuple[float, float, float]]:
+def _differences(trained: Judged, other: Judged) -> dict[str, list[float]]:
     """What the trained one has more than the other, with the interval, by measure."""
-    rho = [None if a is None or b is None else a - b for a, b in zip(trained.rho, other.rho, strict=True)]
-    return {
-        "kl": interval([a - b for a, b in zip(trained.kl, other.kl, strict=True)]),
-        "rho": interval(rho),
-        "first": interval([a - b for a, b in zip(trained.first, other.first, strict=True)]),
-    }
+    pairs = {"kl": (trained.kl, other.kl), "rho": (trained.rho, other.rho), "first": (trained.first, other.first)}
+    return {name: list(interval(_less(own, its))) for name, (own, its) in pairs.items()}
+
+
+def _less(own: Sequence[float | None], its: Sequence[float | None]) -> list[float | None]:
+    return [None if a is None or b is None else a - b for a, b in zip(own, its, strict=True)]
 
 
 def card(report: Report) -> str:
