@@ -8,6 +8,8 @@ import pytest
 from mergewise.assemble import Models, assemble, preferred_mode
 from mergewise.assemble.aed import utility
 from mergewise.errors import UsageError
+from mergewise.index.triplets import TripletSettings
+from mergewise.jsonable import step_json
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document
 from tests.support import ScriptedReader, memory_store
@@ -102,3 +104,83 @@ def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
 
 def test_nothing_found() -> None:
     assert ask(scores={}).passages == ()
+
+
+# -- triplet sets
+
+SETS = memory_store(
+    [Document("towns.md", TEXT, "Towns"), Document("long.md", "Nothing here is short. " * 60, "Long")],
+    triplet=TripletSettings(longest=40),
+)
+
+
+class WorthOfKinds(Worth):
+    """What is told of triplets is worth more than what is told of passages, by the town."""
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        return [
+            value + (10 if " | " in text else 0)
+            for text, value in zip(texts, super().utilities(question, texts), strict=True)
+        ]
+
+
+def ask_of_sets(spec: str = "aed(longest=40)", budget: int = 300, count: Any = count_tokens) -> Context:
+    reader = ScriptedReader(SETS, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
+    return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=WorthOfKinds(**WORTH)))
+
+
+def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
+    found = ask_of_sets()
+    assert found.ensemble is not None
+    passages, sets = found.ensemble.streams
+    assert (passages.name, passages.passages, passages.utilities) == ("passages", (1, 2), (4.0, 3.0))
+    assert (sets.name, sets.passages, sets.utilities) == ("triplets", (3, 4), (14.0, 13.0))
+    assert sets.utility == 14.0 + 0.5 * 13.0
+    assert found.tokens == count_tokens([found.text])[0] <= 300
+    told = [step for step in found.trace if step.action == "triplets"]
+    assert [step.score for step in told] == [14.0, 13.0] and "made by rules" in told[0].reason
+    assert step_json(told[0])["triplets"]["made"] == "rules"  # type: ignore[index]
+
+
+def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
+    found = ask_of_sets()
+    shown = found.passages[2]
+    assert not shown.verbatim and shown.headings == ("Delos",)
+    assert "Delos | has | tower" in shown.text and "(written, not quoted)" in found.text
+    sentences = [TEXT[span.start : span.end] for span in shown.spans]
+    assert sentences == ["Delos has a tower.", "The mason of Delos came late."]
+    (note,) = [step.note for step in found.trace if step.action == "triplets"][:1]
+    assert note is not None
+    for one in note.as_dict()["triplets"]:  # type: ignore[attr-defined]
+        assert TEXT[one["span"]["start"] : one["span"]["end"]] in sentences
+
+
+def test_without_triplets_the_streams_are_those_of_before() -> None:
+    bare, left_out = ask(), ask_of_sets("aed(longest=40, triplets=false)")
+    assert bare.ensemble is not None and left_out.ensemble is not None
+    assert [stream.name for stream in left_out.ensemble.streams] == ["passages"]
+    assert left_out.passages == bare.passages and "no triplets are wanted" in left_out.trace[-1].reason
+
+
+@pytest.mark.parametrize("budget", [*range(0, 60, 3), 80, 120])
+def test_sets_keep_their_first_triplets_within_the_budget(budget: int) -> None:
+    found, whole = ask_of_sets(budget=budget), ask_of_sets()
+    assert found.tokens == (count_tokens([found.text])[0] if found.text else 0) <= budget
+    assert found.ensemble is not None
+    numbers = [number for stream in found.ensemble.streams for number in stream.passages]
+    assert sorted(numbers) == list(range(1, len(found.passages) + 1))
+    texts = {passage.headings: passage.text for passage in whole.passages if not passage.verbatim}
+    for passage in found.passages:
+        assert passage.verbatim or texts[passage.headings].startswith(passage.text)
+    assert found.budget == budget
+
+
+def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget() -> None:
+    def jumpy(texts: Sequence[str]) -> list[int]:
+        return [
+            tokens * (2 if text.count("\n") > 3 else 1) for text, tokens in zip(texts, count_tokens(texts), strict=True)
+        ]
+
+    for budget in (60, 100, 150):
+        found = ask_of_sets(budget=budget, count=jumpy)
+        assert found.tokens == (jumpy([found.text])[0] if found.text else 0) <= budget

@@ -69,6 +69,17 @@ def context(ensemble: Ensemble | None) -> Context:
     return Context(QUESTION, "aed", 200, "\n\n".join(p.text for p in passages), 40, passages, ensemble=ensemble)
 
 
+def of_triplets() -> Context:
+    """A context whose second passage is a triplet set: written, with the sentence that its triplet came from."""
+    whole = context(
+        Ensemble((Stream("passages", (1,), (0.5,), 0.5), Stream("triplets", (2,), (1.5,), 1.5)), memory=False)
+    )
+    lamps = Passage(WORK, 0.4, (Span("lamps", 0, len(WORK)),), title="Lamps")
+    sentence = Span("people", 12, 12 + len(BIRTH))
+    triplets = Passage("Ada Brix | born in | Delft", 0.9, (sentence,), False, "People")
+    return replace(whole, passages=(lamps, triplets))
+
+
 PASSAGES = Stream("passages", (1,), (1.5,), 1.5)
 OTHERS = Stream("triplets", (2,), (0.5,), 0.5)
 
@@ -83,6 +94,16 @@ def request(causal: ScriptedCausal | None, ensemble: Ensemble | None = BOTH, **o
 
 def told(prompt: str) -> str:
     return {"background": "I remember Rome.", "memory": "Rome", "sources": "Delft"}[kind(prompt)]
+
+
+def test_a_stream_of_triplets_is_read_as_written_and_cited_by_its_sentence() -> None:
+    causal = speaker(told)
+    found = answer("aed", replace(request(causal), context=of_triplets()))
+    assert found.text == "Delft [2]"
+    assert [(c.number, c.text, c.span) for c in found.citations] == [(2, BIRTH, Span("people", 12, 12 + len(BIRTH)))]
+    first, second = causal.started
+    assert WORK in first and "Ada Brix | born in | Delft" in second and BIRTH not in second
+    assert found.streams is not None and set(found.streams.weights) == {"passages", "triplets"}
 
 
 def test_three_streams_are_weighed_and_decoded_together() -> None:

@@ -136,7 +136,8 @@ def test_a_passage_without_a_name_has_its_own_subjects() -> None:
 
 pieces = st.sampled_from(
     ["Ada ", "Brix", " and ", ", ", "is a ", "was ", "born in ", "directed by ", "the ", "of ", "(", ")", "1 May 1900", " – ",
-     "\n", "| ", ": ", "who ", ". ", "daughter of ", "starring ", "猫", "是", "\"", "*", "ed ", "her ", "his father", "; ", "in 1990 ", "A.", "-"]
+     "\n", "| ", ": ", "who ", ". ", "daughter of ", "starring ", "猫", "是", "\"", "*",
+     "ed ", "her ", "his father", "; ", "in 1990 ", "A.", "-"]
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from mergewise.assemble.mergerag import MergeNode, MergeNote
     from mergewise.assemble.mrag import MarkerNote
+    from mergewise.assemble.shared.triplet_passages import TripletNote
 
 LEFT_OUT = ("left", "skip", "drop")  # actions that took nothing
 SHOWN_LEFT = 5
@@ -27,6 +28,7 @@ def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[
     """Print every step, but of what was left out only the first few, which are the best; with `places` texts are quoted."""
     from mergewise.assemble.mergerag import MergeNote
     from mergewise.assemble.mrag import MarkerNote
+    from mergewise.assemble.shared.triplet_passages import TripletNote
 
     steps = assembled.trace if steps is None else steps
     say()
@@ -39,6 +41,8 @@ def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[
                 say(f"merge: {step.reason}", style="dim")
         elif isinstance(step.note, MarkerNote):
             _say_marker(step, step.note, places)
+        elif isinstance(step.note, TripletNote):
+            _say_triplets(step, step.note, places)
         elif step.action not in LEFT_OUT:
             _say_step(step, places)
     for action in LEFT_OUT:
@@ -90,6 +94,17 @@ def _say_marker(step: Step, note: MarkerNote, places: Places | None) -> None:
                 span = Span(marker.doc_id, start, end)
                 told = _spelled(span) if places is None else f"{place(places.located(span))}  {places.quote(span)}"
                 say(f"      rests on {told}".rstrip(), style="dim")
+
+
+def _say_triplets(step: Step, note: TripletNote, places: Places | None) -> None:
+    """The triplets of a set, each with the sentence that it came from."""
+    score = "" if step.score is None else f"  utility {step.score:.3f}"
+    say(f"triplets: {step.reason}{score}", style="dim")
+    for triplet in note.triplets.triplets:
+        say(f"    {triplet.text}", style="dim")
+        span = Span(note.triplets.doc_id, triplet.start, triplet.end)
+        told = _spelled(span) if places is None else f"{place(places.located(span))}  {places.quote(span)}"
+        say(f"      from {told}".rstrip(), style="dim")
 
 
 _MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "a copy of its paragraph"}

@@ -57,6 +57,7 @@ LEAD = re.compile(
 DEFINED = re.compile(
     r"(?P<lead>[A-Z\"“¿¡][^,;]{0,80}?)(?P<aside>)(?P<adverb>)\s+(?P<verb>is|was|are|were)\b(?=\s+(?:an?|the)\s)"
 )
+SAYS_WHAT = re.compile(rf"\b{COPULA}\s+(?:an?|the|one of the)\s+[\w\s,'’-]{{1,80}}\Z")
 KINDS = re.compile(rf"\A(?:not\s+)?{ADVERB}\s*(?:(?P<article>the|an?|one of the)\s+)?(?P<rest>\S.*)\Z", re.DOTALL)
 ENDS_KIND = re.compile(
     rf"\s(?:in|on|at|by|from|to|for|with|as|near|about)\s|,?\s+(?:{PARTICIPLE}|starring|featuring|\w+ing)\s+(?:{PREPOSITIONS}\s|[A-Z])"

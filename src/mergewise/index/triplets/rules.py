@@ -358,9 +358,9 @@ class _Sentence:
                 yield self.about.subject(match["name"]), "is a", match["kind"]
 
     def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Said]:
-        """A clause with "who" or "which", about the name before it, or without a comma about the subject."""
+        """A clause with "who" or "which", about the name before it, or behind "is a ..." about the subject."""
         named = re.search(rf"(?P<name>{NAME})\Z", clause[: relative.start()])
-        if relative["comma"] and named is None:
+        if named is None and (relative["comma"] or not patterns.SAYS_WHAT.search(clause[: relative.start()])):
             return
         head = self.about.subject(named["name"]) if named else subject
         rest = clause[relative.end() :]

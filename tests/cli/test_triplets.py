@@ -1,0 +1,119 @@
+"""Triplets from the command line: made by rules or by a chat model, what they will cost, their state, and the trace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from tests.index.tripling import good
+from typer.testing import CliRunner
+
+from mergewise.cli.main import app
+from mergewise.errors import UsageError
+from mergewise.models.scripted import ChatServer, Turn
+from mergewise.types import Message
+
+MERGEWISE = (sys.executable, "-c", "from mergewise.cli.main import main; main()")
+QUESTION = "Who built the mill?"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "mill.md").write_text(
+        "# Norrby Mill\n\nNorrby Mill was built by Ella Stone in 1871. It has two wheels.\n\n"
+        "# Books\n\nHer brother Per Stone kept the books until 1890.\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
+    pytest.importorskip("openai")
+
+    def turn(messages: Sequence[Message]) -> Turn:
+        return Turn(good(messages))
+
+    with ChatServer(turn) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("OPENAI_API_KEY", "k")
+        yield server
+
+
+def run(*words: str, code: int = 0) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def of_its_own(*words: str) -> str:
+    """The command in a process of its own, which takes its connections along when it ends."""
+    done = subprocess.run([*MERGEWISE, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def index(*more: str) -> str:
+    return run("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *more)
+
+
+def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
+    index("--set", "triplet.longest=20")
+    shown = run("context", QUESTION, "--strategy", "aed(longest=20)", "--trace")
+    assert "Norrby Mill | built by | Ella Stone" in shown and "(written, not quoted)" in shown
+    assert "triplets made by rules" in shown and "from mill.md:3" in shown
+    told = json.loads(run("context", QUESTION, "--strategy", "aed(longest=20)", "--json"))
+    sets = [step["triplets"] for step in told["trace"] if "triplets" in step]
+    assert sets[0]["made"] == "rules" and {"head", "relation", "tail", "span"} == sets[0]["triplets"][0].keys()
+    report = json.loads(run("info", "--triplets", "--json"))
+    assert report["made"] == {"rules": report["triplets"]} and report["triplets"] > 2 and report["calls"] == 0
+    assert "by rules" in run("info", "--triplets") and "extraction: 1 rows" in run("info")
+    run("check")
+
+
+def test_a_chat_model_says_what_it_costs_and_is_asked_once(home: Path, server: ChatServer) -> None:
+    chat = ("--chat", "openai:m", "--set", "triplet.longest=20", "--set", "triplet.attempts=1")
+    told = json.loads(
+        of_its_own(
+            "index",
+            "mill.md",
+            "--views",
+            "leaf,triplet",
+            "--embedder",
+            "none",
+            *chat,
+            "--dry-run",
+            "--json",
+            "--price-in",
+            "1",
+            "--price-out",
+            "2",
+        )
+    )
+    assert told["documents"] == 1 and told["calls"] >= 1 and told["cost"] > 0 and not server.asked
+    of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat)
+    assert len(server.asked) == told["calls"]
+    report = json.loads(run("info", "--triplets", "--json"))
+    assert report["made"] == {"model": report["triplets"]} and report["calls"] == told["calls"]
+    assert "by model" in run("info", "--triplets")
+    of_its_own("index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat)
+    assert len(server.asked) == told["calls"], "nothing is paid twice"
+    assert (
+        json.loads(
+            of_its_own(
+                "index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", *chat, "--dry-run", "--json"
+            )
+        )["calls"]
+        == 0
+    )
+
+
+def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
+    run("index", "mill.md", "--embedder", "none")
+    result = CliRunner().invoke(app, ["info", "--triplets"])
+    assert isinstance(result.exception, UsageError) and "--views leaf,triplet" in result.exception.hint
