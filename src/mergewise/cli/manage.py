@@ -50,7 +50,9 @@ def index(
     ] = None,
     chat: Annotated[
         str,
-        typer.Option(envvar="MERGEWISE_CHAT", help="Who writes summaries, markers and triplets: extractive, or openai:MODEL."),
+        typer.Option(
+            envvar="MERGEWISE_CHAT", help="Who writes summaries, markers and triplets: extractive, or openai:MODEL."
+        ),
     ] = CHAT,
     sync: Annotated[
         bool, typer.Option("--sync", help="Documents whose files are gone from these folders leave the index.")
