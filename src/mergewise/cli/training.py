@@ -75,21 +75,33 @@ def utility(
         str, typer.Option(help="aed, or gainrag: no triplets, the best candidate and 15 drawn, two epochs.")
     ] = "aed",
     epochs: Annotated[
-        int | None, typer.Option(help="Times that all questions are gone through, at most.", min=1)
+        int | None,
+        typer.Option(help="Times that all questions are gone through, at most. [default: by the preset]", min=1),
     ] = None,
-    batch: Annotated[int | None, typer.Option(help="Questions of a step.", min=1)] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate at its highest.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Questions of a step. [default: by the preset]", min=1)] = None,
+    rate: Annotated[float | None, typer.Option(help="Learning rate at its highest. [default: by the preset]")] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Epochs without a better held-out loss after which it ends; 0: never.", min=0)
+        int | None,
+        typer.Option(
+            help="Epochs without a better held-out loss after which it ends; 0: never. [default: by the preset]", min=0
+        ),
     ] = None,
-    held_out: Annotated[float | None, typer.Option(help="Share of the questions that are kept for judging.")] = None,
+    held_out: Annotated[
+        float | None, typer.Option(help="Share of the questions that are kept for judging. [default: by the preset]")
+    ] = None,
     tokens: Annotated[
-        int | None, typer.Option(help="Tokens of question and candidate together, at most.", min=8)
+        int | None,
+        typer.Option(help="Tokens of question and candidate together, at most. [default: by the preset]", min=8),
     ] = None,
     level: Annotated[
-        str | None, typer.Option(help="What utilities are measured from: gain (over no context), or free.")
+        str | None,
+        typer.Option(
+            help="What utilities are measured from: gain (over no context), or free. [default: by the preset]"
+        ),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="What heads, orders and draws are made by.", min=0)] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="What heads, orders and draws are made by. [default: by the preset]", min=0)
+    ] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
     from mergewise.train.bases import check_base, demand_packages

@@ -109,14 +109,14 @@ def _judged(trained: Trained, settings: TrainSettings) -> dict[str, Judged]:
             (("trained", after), ("untrained", trained.before), ("search", scores))}  # fmt: skip
 
 
-def _differences(trained: Judged, other: Judged) -> dict[str, tuple[float, float, float]]:
+def _differences(trained: Judged, other: Judged) -> dict[str, list[float]]:
     """What the trained one has more than the other, with the interval, by measure."""
-    rho = [None if a is None or b is None else a - b for a, b in zip(trained.rho, other.rho, strict=True)]
-    return {
-        "kl": interval([a - b for a, b in zip(trained.kl, other.kl, strict=True)]),
-        "rho": interval(rho),
-        "first": interval([a - b for a, b in zip(trained.first, other.first, strict=True)]),
-    }
+    pairs = {"kl": (trained.kl, other.kl), "rho": (trained.rho, other.rho), "first": (trained.first, other.first)}
+    return {name: list(interval(_less(own, its))) for name, (own, its) in pairs.items()}
+
+
+def _less(own: Sequence[float | None], its: Sequence[float | None]) -> list[float | None]:
+    return [None if a is None or b is None else a - b for a, b in zip(own, its, strict=True)]
 
 
 def card(report: Report) -> str:
@@ -124,6 +124,11 @@ def card(report: Report) -> str:
     counts, history = report.questions, report.history
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
     epochs = len(history["held_out"])
+    levelled = (
+        f" To the bias of the head {report.shift:+.4f} was added, so that 0 is the use of no context."
+        if report.shift
+        else ""
+    )
     chosen = (
         f" The weights are those of epoch {_best(history)} of {epochs}."
         if report.parameters["patience"] and epochs
@@ -136,8 +141,8 @@ It tells how much a text helps a reader to answer a question (AED-RAG, S of Eq. 
 `--reranker cross-encoder:` and this folder: it ranks passages, and the strategy `aed` weighs its streams by it.
 
 Trained on {counts["learnt"]} questions by `mergewise train utility`; {counts["held_out"]} others were held out, and
-{counts["dropped"]} had nothing to teach (all candidates alike).{chosen} To the bias of the head {report.shift:.4f} was
-added, so that a utility of 0 is that of no context. `model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
+{counts["dropped"]} had nothing to teach (all candidates alike).{chosen}{levelled}
+`model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
 
 ![learning curve]({PICTURE})
 
