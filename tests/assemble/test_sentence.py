@@ -3,13 +3,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pytest
 
 from mergewise.assemble import assemble
 from mergewise.assemble.sentence import Sentences, _scores
 from mergewise.assemble.shared.budget import Models
 from mergewise.assemble.weave.evidence import Asked, Candidates
-from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from tests.assemble.weave.support import FILMS, reader_of
 from tests.support import HashEmbedder
@@ -61,8 +59,8 @@ def test_recomp_takes_the_most_similar_or_none() -> None:
     assert sentences(f"recomp(least={float(cosines.max()) + 0.01})") == []  # selective augmentation
     context = assemble(f"recomp(least={float(cosines.max()) + 0.01})", QUESTION, reader, 500, MODELS)
     assert "the best has" in context.trace[-1].reason
-    with pytest.raises(UsageError, match="wants vectors"):
-        assemble("recomp", QUESTION, reader_of(FILMS), 500, MODELS)
+    by_terms = assemble("recomp(n=1)", QUESTION, reader_of(FILMS), 500, MODELS)
+    assert "directed" in by_terms.text and any("shares of the question's terms" in s.reason for s in by_terms.trace)
 
 
 class Longest:

@@ -5,7 +5,8 @@ holds: no hops, no aspects, no fitted weights. With `by` other scores rank them:
 
     cosine     of the sentence's vector with the question's, which makes the strategy `recomp`, RECOMP's extractive compressor
                (Xu et al. 2023): the sentences of a few leaves that are most like the question, and none at all where the best of
-               them is not like it (`least`, its selective augmentation). The paper trains an encoder for it; this is the index's.
+               them is not like it (`least`, its selective augmentation). The paper trains an encoder for it; this is the index's,
+               or without one the share of the question's terms.
     utility    S_phi of AED-RAG, of the first `among` by the sum: a reranker over sentences (its appendix F)
 """
 
@@ -21,7 +22,6 @@ from mergewise.assemble.shared.budget import Models, pack
 from mergewise.assemble.shared.fragments import Candidate
 from mergewise.assemble.shared.sentences import SentenceInLeaf
 from mergewise.assemble.weave.evidence import Asked, Candidates
-from mergewise.errors import UsageError
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.text.keys import heading_path
@@ -60,7 +60,10 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
     if not candidates.sentences:
         return []
     if parameters.by == "cosine" and candidates.asked.vector is None:
-        raise UsageError("by=cosine wants vectors, and this index has none", "index with an embedder, or use by=search")
+        trace.append(Step("cosine", "no vectors in this index: shares of the question's terms, without a least one"))
+        shares = np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
+        by_terms: list[int] = np.argsort(-shares, kind="stable").tolist()
+        return by_terms
     scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
     order: list[int] = np.argsort(-scores, kind="stable").tolist()
     if parameters.by == "utility" and models.predictor is not None:
