@@ -108,7 +108,7 @@ class Writer:
         if kind == "truncated":
             whole = answer(made)
             self.rejects["cut off"] += 1
-            return Turn(whole[: whole.rindex('"tail": "') + 12])  # in the middle of a value
+            return Turn(whole[: whole.rindex('"tail": "') + 10])  # in the middle of a value
         if kind == "failing" and text not in self.failed:
             self.failed.add(text)
             return Turn(status=503, headers={"Retry-After-Ms": "1"})
