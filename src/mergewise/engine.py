@@ -552,7 +552,7 @@ class Index:
         return generate.mode_for(text_or_none("the mode is", mode), self.chat, self.causal, preferred)
 
     def means(self) -> Means:
-        """What questions are answered with now: the state of the index that stands, and the models."""
+        """What questions are answered with now: the state of the index that stands, and the models, as `ask` takes them."""
         from mergewise.asking import Means
 
         models = (self.embedder, self.chat, self.reranker, self.scorer, self.causal)

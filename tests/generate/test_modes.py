@@ -198,7 +198,17 @@ def test_closed_book_sends_the_question_alone(ask: Ask) -> None:
 
 def test_the_mode_is_rb_by_default_and_every_mode_is_known(ask: Ask) -> None:
     assert ask(None)[0].mode == "r&b"
-    assert set(MODES) == {*EXPECTED, "closed-book", "extractive", "aed", "aed-best", "replug"}
+    assert set(MODES) == {
+        *EXPECTED,
+        "closed-book",
+        "extractive",
+        "short",
+        "naive",
+        "recomp",
+        "aed",
+        "aed-best",
+        "replug",
+    }
     with pytest.raises(UsageError, match="unknown mode 'r&x'"):
         ask("r&x")
 

@@ -31,7 +31,10 @@ from mergewise.types import Context, Step
 @dataclass(frozen=True, slots=True)
 class Sentences:
     k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
-    by: Literal["search", "cosine", "utility"] = "search"
+    by: Annotated[
+        Literal["search", "cosine", "utility"],
+        "what ranks sentences: the search, their cosine with the question, or a predictor of their utility",
+    ] = "search"
     among: Annotated[int, Range(1, MOST_ROWS), "sentences whose utility is predicted"] = 24
     n: Annotated[int, Range(0, MOST_ROWS), "most sentences that are taken; 0: as many as the budget holds"] = 0
     least: Annotated[float, Range(-1000, 1000), "score below which no sentence is taken"] = -1000.0
