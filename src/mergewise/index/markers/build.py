@@ -11,16 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from mergewise.errors import UsageError
 from mergewise.index.markers.extract import RawMarker, policy, task
 from mergewise.index.markers.records import COPY, EXTRACTION, Draft, Extraction, Marker, ValueSentence
 from mergewise.index.markers.rules import drafts as drafts_by_rules
 from mergewise.index.markers.settings import MarkerSettings
+from mergewise.index.writing.calls import chat_of
 from mergewise.index.writing.segments import Segment, segments_of
 from mergewise.index.writing.task import Source, Written
 from mergewise.index.writing.write import estimate as estimate_of
 from mergewise.index.writing.write import write
-from mergewise.protocols import ChatModel, StoreReader, TokenCounter
+from mergewise.protocols import StoreReader, TokenCounter
 from mergewise.store.views import Estimate, Makers, ViewRows
 from mergewise.text.grounding import Grounded, ground
 from mergewise.text.keys import heading_path
@@ -43,7 +43,7 @@ def build(documents: Sequence[DocumentRows], settings: MarkerSettings, makers: M
 def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, makers: Makers) -> Estimate:
     """What the chat model's markers of these documents cost, if every answer covers what it should."""
     sources = [_source(document, segments_of(document, settings.segment)) for document in documents]
-    return estimate_of(sources, task(settings), policy(settings), _chat(makers), makers.count_tokens)
+    return estimate_of(sources, task(settings), policy(settings), chat_of(makers, "markers"), makers.count_tokens)
 
 
 def unfinished(reader: StoreReader) -> list[str]:
@@ -76,12 +76,6 @@ def _extraction(document: DocumentRows, segments: Sequence[Segment], drafts: Ite
 # -- by a chat model
 
 
-def _chat(makers: Makers) -> ChatModel:
-    if makers.chat is None:
-        raise UsageError("this index has markers by a chat model", "name one: --chat openai:MODEL")
-    return makers.chat
-
-
 def _source(document: DocumentRows, segments: Sequence[Segment]) -> Source:
     given = document.document
     return Source(given.id, given.title, given.text, segments)
@@ -94,7 +88,9 @@ def _by_model(
     makers: Makers,
 ) -> list[tuple[list[Draft], Extraction]]:
     sources = [_source(document, segments) for document, segments in zip(documents, segmented, strict=True)]
-    answers = write(sources, task(settings), policy(settings), _chat(makers), makers.count_tokens, makers.told)
+    answers = write(
+        sources, task(settings), policy(settings), chat_of(makers, "markers"), makers.count_tokens, makers.told
+    )
     return [
         _grounded(document, segments, written, settings)
         for document, segments, written in zip(documents, segmented, answers, strict=True)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mergewise.errors import UsageError
 from mergewise.index.triplets.extract import Placed, folded, policy, task
 from mergewise.index.triplets.passages import passages_of, segments_of
 from mergewise.index.triplets.records import EXTRACTION, Extraction, Made, Triplet, TripletSet
 from mergewise.index.triplets.rules import triplets_by_rules
 from mergewise.index.triplets.settings import TripletSettings
+from mergewise.index.writing.calls import chat_of
 from mergewise.index.writing.task import Source, Written
 from mergewise.index.writing.write import estimate as estimate_of
 from mergewise.index.writing.write import write
-from mergewise.protocols import ChatModel, StoreReader
+from mergewise.protocols import StoreReader
 from mergewise.store.views import Estimate, Makers, ViewRows
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, Rows
@@ -29,26 +29,20 @@ def build(documents: Sequence[DocumentRows], settings: TripletSettings, makers: 
     if settings.made == "rules":
         return [_by_rules(document, settings) for document in documents]
     sources = [_source(document, settings) for document in documents]
-    answers = write(sources, task(), policy(settings), _chat(makers), makers.count_tokens, makers.told)
+    answers = write(sources, task(), policy(settings), chat_of(makers, "triplets"), makers.count_tokens, makers.told)
     return [_by_model(document, written, settings) for document, written in zip(documents, answers, strict=True)]
 
 
 def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, makers: Makers) -> Estimate:
     """What the chat model's triplets of these documents cost, if every passage has as many as most have."""
     sources = [_source(document, settings) for document in documents]
-    return estimate_of(sources, task(), policy(settings), _chat(makers), makers.count_tokens)
+    return estimate_of(sources, task(), policy(settings), chat_of(makers, "triplets"), makers.count_tokens)
 
 
 def unfinished(reader: StoreReader) -> list[str]:
     """The documents for which calls failed."""
     rows = reader.whole(EXTRACTION.name, ["doc_id", "failure"]).to_pylist()
     return [row["doc_id"] for row in rows if row["failure"]]
-
-
-def _chat(makers: Makers) -> ChatModel:
-    if makers.chat is None:
-        raise UsageError("this index has triplets by a chat model", "name one: --chat openai:MODEL")
-    return makers.chat
 
 
 def _source(document: DocumentRows, settings: TripletSettings) -> Source:

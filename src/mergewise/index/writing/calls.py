@@ -68,9 +68,10 @@ def written(
     return [made[text] for text in texts]
 
 
-def chat_of(makers: Makers) -> ChatModel:
+def chat_of(makers: Makers, what: str = "summaries") -> ChatModel:
+    """The chat model that writes `what`. Raises UsageError where none is named."""
     if makers.chat is None:
-        raise UsageError("this index has summaries by a chat model", "name one: --chat openai:MODEL")
+        raise UsageError(f"this index has {what} by a chat model", "name one: --chat openai:MODEL")
     return makers.chat
 
 
