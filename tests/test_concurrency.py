@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import mergewise
-from mergewise.concurrency import run, together
+from mergewise.concurrency import in_thread, run, together
 from mergewise.errors import ModelError
 
 
@@ -91,3 +91,23 @@ if child == 0:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     assert subprocess.run([sys.executable, "-c", script], timeout=60, check=False).returncode == 0
+
+
+def test_a_cancelled_call_in_a_thread_is_cancelled_for_its_caller_too() -> None:
+    begun, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        over.wait(30)
+
+    async def cancelled() -> bool:
+        task = asyncio.create_task(in_thread(work))
+        await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return task.cancelled()
+
+    try:
+        assert asyncio.run(cancelled())
+    finally:
+        over.set()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
+from mergewise.asking import answer_together
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Message, Reply, Usage
 from tests.support import HashEmbedder
@@ -256,6 +257,11 @@ def test_a_reader_that_is_cancelled_calls_the_work_off(open_with: Callable[..., 
 
 
 # -- many
+
+
+def test_questions_that_failed_keep_their_errors() -> None:
+    errors = [mw.UsageError(f"question {number} is empty") for number in range(20)]
+    assert answer_together(errors, "r&b") == errors
 
 
 def test_answers_to_many_come_in_order_and_a_failure_alone(open_with: Callable[..., mw.Index]) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -38,3 +40,8 @@ def test_the_code_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     assert names["own"].context("What do cats eat?", budget=50).passages
     assert names["stream"].answer().text in capsys.readouterr().out
     assert names["then"].context.question == "And how is it added? view"
+
+
+def test_the_guide_says_what_an_automatic_budget_is() -> None:
+    guide = " ".join((ROOT / "docs/guide.md").read_text(encoding="utf-8").split())
+    assert f"falls below {AUTO_STOP} of the first one's, at {AUTO_BUDGET:,} tokens at the latest" in guide

@@ -144,6 +144,16 @@ def test_what_is_no_question_of_this_conversation_is_not_searched_for(reply: Tur
     assert spent.calls == (reply.status == 200)
 
 
+def test_a_rewritten_question_may_be_as_long_as_the_longest_one_before_allows() -> None:
+    long = "Who wrote the Tower Song of the old town of Delft?"
+    rewritten = "Why was the Tower Song of the old town of Delft wrote?"
+    for before in ([(long, "Ada."), ("Who?", "Ada.")], [("Who?", "Ada."), (long, "Ada.")]):
+        asked, _ = standing_alone("Why?", before, ScriptedChat([rewritten]), count_tokens)
+        assert asked == rewritten
+    asked, _ = standing_alone("Why?", [("Who?", long), ("Ada?", long)], ScriptedChat([rewritten]), count_tokens)
+    assert asked != rewritten
+
+
 def test_a_first_question_costs_no_call() -> None:
     chat = ScriptedChat(["no"])
     assert standing_alone("When was it?", [], chat, count_tokens) == ("When was it?", Usage())

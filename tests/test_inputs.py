@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.errors import ReadError
+from mergewise.errors import ReadError, UsageError
 from mergewise.inputs import Input, inputs_of
 from mergewise.types import Document, Heading
 
@@ -18,6 +18,13 @@ def test_sources_may_be_nested_and_come_once(tmp_path: Path) -> None:
     inputs = inputs_of([tmp_path, [str(tmp_path / "b.txt"), DOCUMENT], replace(DOCUMENT, text="later")])
     assert [Path(item.name).name for item in inputs] == ["a.md", "b.txt", "d"]
     assert inputs[-1].source is DOCUMENT
+
+
+@pytest.mark.parametrize("wrong", [b"docs", 5, None])
+def test_what_is_no_source_is_refused_wherever_it_stands(wrong: object) -> None:
+    for given in ([DOCUMENT, wrong], [[DOCUMENT], wrong]):
+        with pytest.raises(UsageError, match="cannot be indexed"):
+            inputs_of(given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import MappingProxyType
 
 from mergewise.jsonable import (
     answer_json,
@@ -68,6 +69,9 @@ def test_an_answer() -> None:
 
 def test_what_an_index_holds_and_what_was_done_to_it() -> None:
     document = DocumentInfo("d", "T", {"year": 2020}, 100, 3)
+    assert json.dumps(document_json(replace(document, metadata=MappingProxyType({"year": 2020})))) == (
+        json.dumps(document_json(document))
+    ), "metadata may be any mapping"
     assert json.dumps(info_json(1, {"leaf": 3}, "minilm", 2)) == (
         '{"documents": 1, "views": {"leaf": 3}, "embedder": "minilm", "format": 2}'
     )

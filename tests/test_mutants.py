@@ -136,6 +136,15 @@ def test_all_rooms_and_kinds_are_drawn_from() -> None:
     assert {one.change.kind for one in drawn} == set(KINDS)
 
 
+def test_files_whose_tests_need_a_package_are_left_out_where_it_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [path for path in sample.NEEDS if not (ROOT / sample.SOURCE / path).is_file()] == []
+    monkeypatch.setattr(sample, "absent", lambda: {"models/causal/network.py"})
+    paths = {one.path for one in sample.mutants(ROOT)}
+    assert "models/causal/network.py" not in paths and {"models/causal/prompts.py", *sample.NEEDS} - paths == {
+        "models/causal/network.py"
+    }
+
+
 def test_small_rooms_give_what_they_have() -> None:
     assert sample.quotas({"small": 2, "large": 400, "middle": 100}, 32) == {"small": 2, "large": 20, "middle": 10}
     assert sample.quotas({"small": 2, "large": 3}, 32) == {"small": 2, "large": 3}

@@ -17,7 +17,7 @@ from mergewise.assemble import STRATEGIES, merge_context, resolve
 from mergewise.cli.manage import view_settings
 from mergewise.errors import UsageError
 from mergewise.index import VIEWS
-from mergewise.ranges import MOST_ROWS, Range, check_fields, range_of, value_of
+from mergewise.ranges import MOST_ROWS, Range, check_fields, range_of, text, value_of
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.types import Document
 
@@ -143,6 +143,23 @@ def test_numbers_are_read_from_texts_and_from_numpy() -> None:
     with pytest.raises(UsageError, match=r"share cannot be 0 \(a number, above 0, at most 1\)"):
         value_of("share cannot be", 0, share)
     assert str(Range(0, MOST_ROWS)) == "0 to 10,000"
+
+
+def test_half_a_surrogate_pair_is_no_text() -> None:
+    with pytest.raises(UsageError, match="the id is not valid Unicode"):
+        text("the id is", "a\ud800")
+    assert text("the id is", "𝄞") == "𝄞"
+
+
+def test_a_list_of_texts_holds_nothing_else() -> None:
+    hint = tuple[str, ...]
+    assert [value_of("names cannot be", given, hint) for given in ("a+b", ["a", "b"], ())] == [
+        ("a", "b"),
+        ("a", "b"),
+        (),
+    ]
+    with pytest.raises(UsageError, match=r"names cannot be \['a', 1\]"):
+        value_of("names cannot be", ["a", 1], hint)
 
 
 def test_a_dataclass_given_directly_is_held_to_its_ranges_too() -> None:

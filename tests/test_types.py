@@ -52,6 +52,13 @@ def test_records_are_compared_as_before() -> None:
     assert hash(mw.Passage("a", 1.0, ())) == hash(mw.Passage("a", 1.0, ()))
 
 
+def test_a_span_contains_what_lies_in_it_and_nothing_else() -> None:
+    span = Span("a", 3, 11)
+    assert span.contains(span) and span.contains(Span("a", 3, 4)) and span.contains(Span("a", 10, 11))
+    assert not any(span.contains(Span("a", start, end)) for start, end in ((2, 11), (3, 12), (0, 2), (12, 14)))
+    assert not span.contains(Span("b", 3, 11))
+
+
 def test_an_index_that_is_broken_has_a_repr(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     (tmp_path / "index" / "manifest.json").write_text("{")

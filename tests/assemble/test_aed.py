@@ -6,12 +6,15 @@ from typing import Any
 import pytest
 
 from mergewise.assemble import Models, assemble, preferred_mode
+from mergewise.assemble.aed import _holds
+from mergewise.assemble.shared.fragments import Candidate, Fragment
 from mergewise.assemble.shared.streams import utility
+from mergewise.assemble.shared.units import Unit
 from mergewise.errors import UsageError
 from mergewise.index.triplets import TripletSettings
 from mergewise.jsonable import step_json
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Ensemble
+from mergewise.types import Context, Document, Ensemble, Passage, Span
 from tests.support import ScriptedReader, memory_store
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
@@ -201,3 +204,10 @@ def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
     alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)
     assert [passage.headings[-1] for passage in alone.passages] == ["Delos", "Brook", "Arden"]
     assert all(passage.verbatim for passage in alone.passages)
+
+
+def test_a_passage_holds_a_unit_that_is_one_of_its_parts() -> None:
+    parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in (0, 20))
+    unit = Unit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0))
+    one, both, other = ((Span("d", 21, 25),), (Span("d", 40, 44), Span("d", 0, 5)), (Span("d", 4, 8), Span("e", 0, 5)))
+    assert [_holds(unit, Passage("text", 1.0, spans)) for spans in (one, both, other)] == [True, True, False]

@@ -242,6 +242,17 @@ def test_replug_reads_each_passage_by_itself() -> None:
     assert found.streams.tokens[0].stream == "[1]"
 
 
+def test_replug_reads_the_best_ten_passages_and_says_so() -> None:
+    passages = tuple(
+        Passage(BIRTH, number / 100, (Span("people", 12, 12 + len(BIRTH)),), title=f"P{number}") for number in range(12)
+    )
+    given = request(speaker(told), None)
+    found = answer("replug", replace(given, context=replace(given.context, passages=passages)))
+    assert found.streams is not None
+    assert set(found.streams.weights) == {f"[{number}]" for number in range(3, 13)}
+    assert any("2 passages: 10 streams at most" in step.reason for step in found.trace)
+
+
 def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
     causal = speaker(told)
     both = replace(PASSAGES, passages=(2, 1))

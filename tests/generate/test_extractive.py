@@ -121,6 +121,8 @@ def test_what_is_not_sure_is_offered_as_the_closest_place_with_its_neighbours(mo
     found = with_evidence(*given)
     assert found.found and not found.sure and found.text.startswith(CLOSEST)
     assert [c.text for c in found.citations] == ["The default timeout is five seconds. It applies to every request."]
+    monkeypatch.setattr(extractive, "SURE", p)
+    assert with_evidence(*given).sure, "below it is not sure, and this is not below"
     monkeypatch.setattr(extractive, "SURE", p - 0.01)
     assert with_evidence(*given).sure and CLOSEST not in with_evidence(*given).text
     monkeypatch.setattr(extractive, "LEAST", p + 0.01)

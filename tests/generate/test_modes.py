@@ -193,6 +193,8 @@ def test_closed_book_sends_the_question_alone(ask: Ask) -> None:
     assert kind(asked) == "own" and asked.messages[-1].text == f"Question: {QUESTION}"
     assert (answer.context.passages, answer.citations, answer.removed_marks) == ((), (), 1)
     assert (answer.context.text, answer.context.tokens) == ("", 0)
+    assert (answer.context.question, answer.context.trace) == (QUESTION, ())
+    assert answer.context.strategy == "topk(k=3, order=score)"
     assert answer.text == "I believe it was Delft." and answer.usage.calls == 1
 
 

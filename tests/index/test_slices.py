@@ -15,7 +15,7 @@ from tests.support import HashEmbedder, rows_of
 from mergewise.errors import UsageError
 from mergewise.index.slices import VIEW, Chunk, Slice, SliceSettings
 from mergewise.index.slices.build import build, extract, salience
-from mergewise.index.slices.records import SLICE_GAP
+from mergewise.index.slices.records import SLICE_GAP, tables
 from mergewise.index.windows import windows
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
@@ -249,6 +249,11 @@ def test_vectors_are_those_of_the_keys() -> None:
         assert (slices.columns["vector"] == expected).all()
         assert len(chunks.columns["vector"]) == len(chunks.columns["summary_vector"]) == len(chunks.records)
     assert build(documents, SMALL, Makers(count_tokens, embedder))[0]["chunk"].columns == {}
+
+
+def test_chunks_have_the_columns_that_are_asked_for() -> None:
+    of_chunks = {names: tables(SliceSettings(vectors=names))[0] for names in (("slice",), ("slice", "summary"))}
+    assert [(table.vectors, table.text) for table in of_chunks.values()] == [((), None), (("summary_vector",), "key")]
 
 
 @pytest.mark.parametrize(

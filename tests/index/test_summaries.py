@@ -119,3 +119,4 @@ def test_the_dry_run_is_what_is_then_spent(tmp_path: Path) -> None:
     assert len(chat.asked) == cost.usage.calls > 8
     again = mergewise.engine.estimate(tmp_path / "i", Document("d", TEXT, "T"), settings=settings, chat=chat)
     assert again.usage.calls == 0 and again.kept > 4
+    assert mergewise.engine.estimate(tmp_path / "none", documents).usage.calls == 0

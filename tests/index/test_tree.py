@@ -100,6 +100,14 @@ def test_a_tree_worked_out_by_hand() -> None:
     assert tree.leaves[2].text.startswith("## Run\n\n### Fast")
 
 
+def test_a_heading_inside_a_given_unit_is_none() -> None:
+    text = "Row one. Cats. Row two.\n\nDogs.\n\nThey bark."
+    outline = tuple(Heading(1, name, text.index(name), text.index(name) + 5) for name in ("Cats.", "Dogs."))
+    tree = tree_of(Document(id="d", text=text, outline=outline, units=((0, 23),)))
+    assert [leaf.headings for leaf in tree.leaves] == [(), ("Dogs.",)]
+    assert (tree.leaves[0].start, tree.leaves[0].body) == (0, 0)
+
+
 def test_small_sections_are_joined_and_keep_their_own_headings() -> None:
     text = "".join(f"## Flag {i}\n\nDoes thing {i}.\n\n" for i in range(4))
     tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=50, section_tokens=90, min_section_tokens=25))

@@ -93,6 +93,9 @@ def test_the_prompt_says_how_many_and_quotes_the_text() -> None:
     assert "(Paragraph 7]" in user and "[Paragraph 7]" not in user
     code = next(line for line in user.splitlines() if line.startswith("--- ")).split()[1]
     assert f"the code {code} are quotations" in user and code not in given.text
+    assert f"{SETTINGS.most} is the most. A list of {SETTINGS.most + 1} numbers" in " ".join(system.split()).replace(
+        "\n", " "
+    )
     assert "attempt" not in user and "attempt 2" in prompt(other, SETTINGS)[1].text
     assert prompt(other, SETTINGS)[0].text == system, "what is the same in every call comes first"
 
@@ -152,6 +155,20 @@ def test_again_asks_the_same_with_the_attempts_number_and_keeps_the_best() -> No
     assert [text.replace(f" This is attempt {n}.", "") for n, text in enumerate(texts, 1)] == [texts[0]] * 3
     assert texts[1].endswith("attempt 2.") and texts[2].endswith("attempt 3.")
     assert len(one.items) == total - 1 and one.coverages[-1] == max(one.coverages) == (total - 1) / total
+
+
+def test_again_leaves_a_window_that_is_covered_just_as_far_as_is_asked() -> None:
+    def turn(messages: Sequence[Message]) -> str:
+        numbers = asked(messages)
+        return answer(markers(messages)[: 2 * len(numbers) // 5] if 0 in numbers else [])
+
+    chat = ScriptedChat(lambda messages: Turn(turn(messages)))
+    settings = MarkerSettings(made="model", segment=32, window=256, overlap=0, policy="again", coverage=0.4, attempts=2)
+    written(chat, settings=settings)
+    windows = Counter(asked(call.messages)[0] for call in chat.asked)
+    first = asked(chat.asked[0].messages)
+    assert len(first) % 5 == 0 and len(windows) > 2
+    assert windows == {number: 1 if number == 0 else 2 for number in windows}
 
 
 # -- answers

@@ -12,6 +12,7 @@ from mergewise.concurrency import Work
 from mergewise.errors import UsageError
 from mergewise.models.decoding import Decoded, Sampling, Streams, decode
 from mergewise.models.scripted_causal import ScriptedCausal
+from mergewise.protocols import Blend
 
 
 def spelling(word: str, alphabet: str = "abcdef .", end: str = ".", **also: float) -> ScriptedCausal:
@@ -118,3 +119,11 @@ def test_work_that_is_called_off_stops() -> None:
     with pytest.raises(CancelledError):
         work.do(lambda: decode(model, [Streams(([0],), (1.0,))], max_tokens=500))
     assert model.tokens_run < 20
+
+
+def test_without_a_temperature_the_best_token_is_taken() -> None:
+    model = spelling("a")
+    state = model.start([model.encode("b "), model.encode("c ")])
+    choice = model.choose(state, Blend([[0, 1], [1]], [[0.5, 0.5], [1.0]]))
+    assert (choice.tokens, choice.first) == ([0, 0], [[0, 0], [0]])
+    assert [len(row) for row in choice.log_probs] == [2, 1]

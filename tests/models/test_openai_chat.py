@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from email.utils import formatdate
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models import load_chat
+from mergewise.models.endpoint import LONGEST_PAUSE, failure
 from mergewise.models.scripted import ChatServer, Script, Turn
 from mergewise.protocols import ChatModel
 from mergewise.types import Message, Reply, Usage
@@ -118,6 +120,17 @@ def test_a_lost_connection_is_tried_again(connect: Connect) -> None:
         server, chat = connect([Turn(fault="disconnect"), "good"])
         assert ask(chat) == "good"
         assert server.requests == 2
+
+
+@pytest.mark.parametrize(
+    ("after", "told"), [(LONGEST_PAUSE, False), (LONGEST_PAUSE + 1, True), ("soon", False), ("9" * 20, False)]
+)
+def test_a_pause_that_the_client_would_not_wait_for_is_told(after: object, told: bool) -> None:
+    openai = pytest.importorskip("openai")
+    error = openai.OpenAIError("busy")
+    error.response = SimpleNamespace(headers={"retry-after": str(after)})
+    hint = failure("openai:m", "http://127.0.0.1:9", "chat completions", error).hint
+    assert (f"a pause of {after} seconds, which is not waited for" in hint) is told
 
 
 @pytest.mark.parametrize("form", ["seconds", "date"])

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import mergewise
 from mergewise.errors import UsageError
 from mergewise.page import LIMIT, answer_page, comparison_page, context_page
+from mergewise.page.detail import details
 from mergewise.page.markup import tag, text
 from mergewise.page.overlaps import Overlaps
 from mergewise.page.places import Places, code_in, flowed, short_id
@@ -228,6 +229,14 @@ def test_a_second_hop_hangs_on_the_section_of_the_first() -> None:
     assert len(Page(page).all("path")) == 6
 
 
+def test_evidence_without_its_document_is_read_from_its_passage() -> None:
+    shown = hopping()
+    hop = replace(shown.trace[1], inputs=(at(CATS, "eat Kibble"),))
+    page = Page(context_page(replace(shown, trace=(hop, *shown.trace[2:]))))
+    (evidence,) = [e.text for e in page.elements if e.attributes.get("class") == "node evidence"]
+    assert evidence == "eat Kibble" * 2  # the tooltip, and the box
+
+
 def test_hops_that_led_nowhere_are_no_picture() -> None:
     shown = hopping()
     assert not Page(context_page(replace(shown, passages=shown.passages[:1]))).all("svg")
@@ -299,6 +308,14 @@ def test_a_huge_context_stays_below_the_limit_and_says_what_is_missing(character
         assert "Left out to keep this page small: surroundings" in parsed.one("header", "top").text
     compared = comparison_page([(shown, 0.1)] * 3, count_tokens=words)
     assert len(compared.encode()) < LIMIT
+
+
+def test_a_comparison_shares_the_limit_among_its_sides() -> None:
+    shown = huge(120_000, 40)
+    for sides in (1, 3):
+        cut = [detail for detail in details(LIMIT, [shown] * sides) if detail.characters is not None]
+        assert all(detail.characters * (detail.passages or 40) * sides <= 0.7 * LIMIT for detail in cut)  # type: ignore[operator]
+    assert len(list(details(LIMIT, []))) > 4
 
 
 def test_surroundings_go_before_the_text() -> None:

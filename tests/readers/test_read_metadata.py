@@ -11,6 +11,7 @@ import docx
 import pytest
 
 import mergewise as mw
+from mergewise.readers.front_matter import yaml_pairs
 from mergewise.readers.metadata import found, iso_date
 from mergewise.readers.titles import real_title, title_among
 from mergewise.types import Document, FileMetadata, Heading
@@ -224,6 +225,11 @@ def test_broken_yaml_gives_what_can_be_read(read_bytes: Read) -> None:
 def test_aliases_do_not_multiply(read_bytes: Read) -> None:
     rows = "\n".join(f"k{n}: &k{n} [{', '.join([f'*k{n - 1}'] * 9) if n else 'x'}]" for n in range(30))
     assert read_bytes("a.md", f"---\n{rows}\n---\nText\n").metadata == {"k0": "x"}
+
+
+def test_front_matter_that_is_no_table_has_no_keys(read_bytes: Read) -> None:
+    assert [yaml_pairs(source) for source in ("- a\n- b\n", "words\n", "")] == [[], [], []]
+    assert read_bytes("a.md", "---\n- a\n- b\n---\nText\n").metadata == {}
 
 
 @pytest.mark.parametrize("block", ["---\nauthor: Ann\nx: {}\n---\n", "+++\nx = {}\n+++\n"])

@@ -80,6 +80,12 @@ def test_what_stands_above_the_header_is_text(read_bytes: Read) -> None:
     assert units(document) == ["Name: Duck; Price: 3; Note: x", "Name: Goose; Price: 4; Note: y"]
 
 
+def test_the_usual_width_tells_the_header_from_a_narrow_row_above_it(read_bytes: Read) -> None:
+    document = read_bytes("a.csv", "Report,May\nName,Price,Note,Town,Since\nDuck,3,x,Ely,1\nGoose,4,y,Ely,2\n")
+    assert document.text.startswith("Report May\n\nName: Duck; Price: 3")
+    assert len(document.units) == 2
+
+
 def test_a_wide_row_is_several_units_that_begin_with_its_first_cell(read_bytes: Read) -> None:
     header = ",".join(["Name", *(f"c{n}" for n in range(1_000))])
     document = read_bytes("a.csv", f"{header}\n{','.join(['Duck', *(f'v{n}' for n in range(1_000))])}\n")

@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.text.grounding_cases import HELD_OUT, TUNED, Case
 
-from mergewise.text.grounding import Flag, Grounded, ground
+from mergewise.text.grounding import Flag, Grounded, Grounding, _Piece, _settled, ground
 from mergewise.text.sentences import split_sentences
 
 MILL = TUNED[0]
@@ -222,3 +222,21 @@ def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() ->
     assert [text[a:b] for s in kept.sentences for a, b in s.support] == ["The mill was built.", "***"]
     dots = ground("...", [(0, len(text))], text)
     assert (dots.value, dots.unsupported_before, dots.dropped) == ("", 1.0, ("...",))
+
+
+class Judge:
+    """Paragraphs that support every sentence but those that hold a word."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def judge(self, sentence: str) -> tuple[tuple[tuple[int, int], ...], tuple[Flag, ...]]:
+        return ((), ()) if self.word in sentence else (((0, 1),), ())
+
+
+def test_what_is_left_stands_as_it_stood_until_it_was_mended_twice() -> None:
+    words = ("Zero sat.", "One fell.", "and two rose", "Three stood.")
+    pieces = [_Piece(text, " ", Grounding(0, len(text), ((0, 1),))) for text in words]
+    found = _settled(pieces, (), Judge("two"), 0.5)  # type: ignore[arg-type]
+    assert (found.value, found.dropped) == ("Zero sat. One fell.", ("and two rose Three stood.",))
+    assert [found.value[one.start : one.end] for one in found.sentences] == ["Zero sat.", "One fell."]

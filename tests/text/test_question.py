@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.text.question import kind_of, needs_previous, offers, wanted_by
+from mergewise.text.question import kind_of, needs_previous, offers, told_by, wanted_by
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,9 @@ def test_sentences_lean_on_what_comes_before() -> None:
         assert needs_previous(sentence, headed=True, marks=True) and not needs_previous(sentence, headed=True)
     assert needs_previous("It gets hot.", headed=False) and not needs_previous("It gets hot.", headed=True)
     assert not needs_previous("Items are hot.", headed=False) and not needs_previous("Heat rises.", headed=False)
+
+
+def test_relations_are_told_by_other_words_and_nothing_else_is() -> None:
+    assert told_by(["who", "father"]) == ["daughter", "child", "children", "born", "parents"]
+    assert told_by(["which", "city"]) == told_by([]) == []
+    assert {"daughter", "music"} <= set(told_by(["mother", "composer"]))

@@ -95,6 +95,7 @@ def test_long_code_is_cut_between_lines_that_stand_least_deep() -> None:
     parts = shown(text)
     assert len(parts) > 3 and all(part.startswith("--option") for part, _ in parts[1:])
     assert {lead for _, lead in parts[1:]} == {0}
+    assert sum(part.count("--option") for part, _ in parts) == 12, "a piece ends where the next one begins"
 
 
 def test_an_answer_stays_with_its_question() -> None:

@@ -148,6 +148,8 @@ def test_empty_chunks_need_no_call_and_count_as_no_repair() -> None:
 def test_everything_fits_nothing_is_merged() -> None:
     context = run("mergerag-sym", 1000)
     assert merges(context) == []
+    assert (context.trace[0].action, len(context.trace[0].inputs)) == ("search", 8)
+    assert context.trace[0].reason == "8 leaves, 8 chunks"
     assert all(
         sentence in context.text for sentence in ("Rice is boiled.", "Dogs bark at night.", "The weather is fine.")
     )

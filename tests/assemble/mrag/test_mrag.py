@@ -198,6 +198,18 @@ def test_written_sentences_that_say_the_same_of_the_same_place_are_given_once() 
     assert without_repeats(one, [two, one]) is None or "Napoleon" in joined(one.marker, one.sentences)
 
 
+def test_a_sentence_is_held_against_sentences_of_its_own_place_alone() -> None:
+    rows = mill_rows()
+    one = rows["marker"][0]
+    place, other = ((0, 40),), ((41, 80),)
+    held = replace(one, value="The wheels turn. The stones grind.", sentences=(
+        ValueSentence(0, 16, place), ValueSentence(17, 34, other)))  # fmt: skip
+    said = replace(one, value="Stones grind.", sentences=(ValueSentence(0, 13, place),))
+    assert without_repeats(piece_of(said, 1.0), [piece_of(held, 1.0)]) == piece_of(said, 1.0)
+    again = replace(said, sentences=(ValueSentence(0, 13, other),))
+    assert without_repeats(piece_of(again, 1.0), [piece_of(held, 1.0)]) is None
+
+
 def test_what_is_quoted_is_not_given_in_other_words() -> None:
     rows = mill_rows()
     quoted = next(piece_of(marker, 1.0) for marker in rows["marker"] if not marker.written)

@@ -180,6 +180,14 @@ def test_no_more_than_shown_are_shown_and_the_best_ones() -> None:
     assert len(lines) == 3 and any("Silent Rain is a 1931 drama" in line for line in lines)
 
 
+def test_the_section_of_the_best_candidate_is_shown_first_and_each_as_it_stands() -> None:
+    chat = ScriptedChat(answer("Bath"))
+    ask(chat, question="Where was Ben Cole, the director, born?")
+    lines = list(lines_in(chat.asked[0].messages))
+    assert lines[0].startswith("(Films › Ben Cole) Ben Cole (1901") and lines[1].startswith("He was born")
+    assert any("Loud Snow is a 1940 comedy" in line for line in lines[2:])
+
+
 def test_a_small_window_shows_fewer_and_a_tiny_one_asks_nothing() -> None:
     wide = ScriptedChat(answer("Faro"))
     ask(wide)

@@ -1,0 +1,43 @@
+"""What any framework is told of a passage, which takes none of them to try."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import mergewise as mw
+from mergewise.integrations.passages import metadata_of
+from mergewise.types import Context, Passage, Span
+from tests.integrations.conftest import TEXTS
+
+
+def shown(*passages: Passage) -> Context:
+    return Context("q", "weave", 100, "", 0, passages)
+
+
+def passage(*names: str) -> Passage:
+    return Passage("text", 0.5, tuple(Span(name, 2, 9) for name in names), True, "Title", ("One", "Two"))
+
+
+def test_a_passage_has_the_metadata_of_its_document(index: mw.Index) -> None:
+    (told,) = metadata_of(shown(passage("brix")), index)
+    assert told == {
+        "year": 1900 + list(TEXTS).index("brix"),
+        "lang": "en",
+        "source": "brix",
+        "title": "Title",
+        "headings": ["One", "Two"],
+        "spans": [{"doc": "brix", "start": 2, "end": 9}],
+    }
+
+
+def test_a_passage_of_several_documents_has_the_metadata_of_none(index: mw.Index) -> None:
+    (told,) = metadata_of(shown(passage("lamp", "brix")), index)
+    assert set(told) == {"title", "headings", "spans"} and [span["doc"] for span in told["spans"]] == ["lamp", "brix"]
+    (alone,) = metadata_of(shown(replace(passage("lamp"), spans=())), index)
+    assert set(alone) == {"title", "headings", "spans"} and alone["spans"] == []
+
+
+def test_a_document_that_was_removed_meanwhile_leaves_its_name(index: mw.Index) -> None:
+    gone, there = metadata_of(shown(passage("gone"), passage("lamp")), index)
+    assert gone["source"] == "gone" and "year" not in gone
+    assert (there["source"], there["lang"]) == ("lamp", "en")
