@@ -173,6 +173,8 @@ class LanceStore:
             change.manifest = replace(change.manifest, mapped={})  # whatever they hold, they can be written again
             change.map_rows(compacted=True)
             change.commit()
+            change.drop_old_versions(unnamed=True)
+            change.commit()
             return rebuilt
 
     # -- views that are added to documents that stand

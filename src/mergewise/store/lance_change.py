@@ -292,11 +292,12 @@ class Change:
         known, known_ids = self.reader.mapped_rows(name).addresses
         return np.concatenate([known, addresses]), np.concatenate([known_ids, ids])
 
-    def drop_old_versions(self) -> None:
+    def drop_old_versions(self, *, unnamed: bool = False) -> None:
+        """Delete what is old, and files that no version names, which a repair leaves behind: nobody else is writing."""
         versions = {name: table.version for name, table in self._tables.items()}
         for table in self._tables.values():
-            if _oldest(table) < datetime.now() - KEPT:
-                table.optimize(cleanup_older_than=KEPT)
+            if unnamed or _oldest(table) < datetime.now() - KEPT:
+                table.optimize(cleanup_older_than=KEPT, delete_unverified=unnamed)
         if any(table.version != versions[name] for name, table in self._tables.items()):
             self.map_rows(compacted=True)
         named = {file for raw in self.manifest.mapped.values() for file in Mapped.of(raw).files}
