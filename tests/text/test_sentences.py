@@ -3,9 +3,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+import sentencex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mergewise.text import sentences as module
 from mergewise.text.sentences import split_long, split_sentences
 
 MIXED = st.lists(
@@ -63,6 +65,39 @@ def test_known_cases(text: str, expected: list[str]) -> None:
 
 def words(text: str) -> int:
     return len(text.split())
+
+
+SAID = [
+    "Dr. Who met J. R. Tolkien (see Fig. 3) at noon. ", "It cost $3.50! ", "中文句子。", "\"Yes,\" he said. ", "Was it? ",
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from([*SAID, "word " * 300]), min_size=1, max_size=12), st.integers(1, 9))
+def test_windows_change_nothing(said: list[str], times: int) -> None:
+    """A block longer than a window is segmented as it is in one go."""
+    text = "".join(said) * times
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_WINDOW", len(text))
+        whole = split_sentences(text)
+        patch.setattr(module, "_WINDOW", 300)
+        assert split_sentences(text) == whole
+
+
+def test_a_long_block_is_given_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`sentencex` takes minutes for a few megabytes of "漢字。" in one go."""
+    given: list[int] = []
+    segment = sentencex.segment
+
+    def counted(language: str, text: str) -> list[str]:
+        given.append(len(text))
+        return list(segment(language, text))
+
+    monkeypatch.setattr(sentencex, "segment", counted)
+    assert len(split_sentences("漢字。" * 10_000)) == 10_000
+    assert max(given) <= 2000 and sum(given) < 40_000
+    given.clear()
+    assert len(split_sentences("word " * 10_000)) == 1  # no sentence ends where a window does
+    assert sum(given) < 200_000
 
 
 @given(

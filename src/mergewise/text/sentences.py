@@ -113,7 +113,7 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     spans: list[tuple[int, int]] = []
     first = last = start  # of the sentence before
     at = start
-    for piece in sentencex.segment(language, block):
+    for piece in _pieces(block, language):
         core = piece.strip()
         if core:
             begins = at if piece[0] == core[0] else at + piece.index(core[0])
@@ -139,6 +139,27 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if ")" in block or "]" in block:
         return [part for start, end in spans for part in _after_brackets(text, start, end)]
     return spans
+
+
+_WINDOW = 2000
+_AHEAD = 200
+
+
+def _pieces(block: str, language: str) -> Iterator[str]:
+    """What `sentencex` makes of the block, given to it window by window.
+
+    Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
+    a window is looked at again with what follows it; where no other is in it, the window is doubled.
+    """
+    at, window = 0, _WINDOW
+    while len(block) - at > window:
+        found = list(sentencex.segment(language, block[at : at + window]))
+        left = window
+        while found and left > window - _AHEAD:
+            left -= len(found.pop())
+        yield from found
+        at, window = at + left, _WINDOW if found else 2 * window
+    yield from sentencex.segment(language, block[at:])
 
 
 def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
