@@ -10,7 +10,7 @@ from mergewise.index import VIEWS
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read
-from mergewise.store.audit import document_problems
+from mergewise.store.audit import document_problems, with_settings
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, DocumentRows, Heading, Rows
 
@@ -30,7 +30,7 @@ def tree_of(document: Document, settings: TreeSettings = SMALL) -> Tree:
 
 def problems(document: Document, tree: Tree) -> list[str]:
     rows = DocumentRows(document, "", {"leaf": Rows(tree.leaves), "section": Rows(tree.sections)})
-    return [problem.what for problem in document_problems(rows, VIEWS, {"leaf": {}}, 0)]
+    return [problem.what for problem in document_problems(rows, with_settings(VIEWS, {"leaf": {}}), 0)]
 
 
 @given(TEXTS)

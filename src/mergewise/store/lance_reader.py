@@ -24,9 +24,9 @@ from mergewise.store.damage import ANEW, MEND, guarded, line, reading
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
-from mergewise.store.tables import NUMBER, Table, form, rows_from, unit_vectors
+from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
-from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known
+from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
 
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
@@ -129,18 +129,23 @@ class LanceReader:
 
     def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         documents = self._document_rows(doc_ids)
-        condition = f"{NUMBER} in ({sql_numbers(row['_number'] for row in documents)})" if documents else "false"
+        numbers = [row["_number"] for row in documents]
+        condition = f"{NUMBER} in ({sql_numbers(numbers)})" if numbers else "false"
         tables = {name: table for name in self._specs if (table := self._table(name)) is not None}
-        rows_of = {name: run(scan(table, None, condition)) for name, table in tables.items()}
+        rows_of = {
+            name: rows_by_document(self._specs[name].table, run(scan(table, None, condition)), numbers)
+            for name, table in tables.items()
+        }
         return [self._with_rows(row, rows_of) for row in documents]
 
-    def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, pa.Table]) -> DocumentRows:
+    def _with_rows(self, document: Mapping[str, Any], rows_of: Mapping[str, Mapping[int, Rows]]) -> DocumentRows:
         """A document with the rows of the views that it has."""
-        tables = {}
-        for name, spec in self._specs.items():
-            if name in rows_of and not holds(self.manifest.views[spec.view].missing, document["_number"]):
-                rows = rows_of[name].filter(pc.field(NUMBER) == document["_number"])
-                tables[name] = rows_from(spec.table, rows.sort_by(_ID) if spec.table.numbered else rows)
+        number = document["_number"]
+        tables = {
+            name: rows_of[name][number]
+            for name, spec in self._specs.items()
+            if name in rows_of and not holds(self.manifest.views[spec.view].missing, number)
+        }
         return DocumentRows(d.document_from(document), document["_digest"], tables, d.origin_from(document))
 
     def numbers(self, where: str | None = None) -> frozenset[int]:

@@ -7,7 +7,7 @@ columns that it needs are then read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from operator import attrgetter
@@ -245,6 +245,19 @@ def rows_from(table: Table, rows: pa.Table) -> Rows:
     columns: dict[str, Any] = {name: unit_vectors(rows, name) for name in table.vectors}
     columns |= {p.column: rows[p.column].to_pylist() for p in _given_beside(table, rows)}
     return Rows(tuple(form(table, table.record).read(rows)), {k: v for k, v in columns.items() if v is not None})
+
+
+def rows_by_document(table: Table, rows: pa.Table, numbers: Iterable[int]) -> dict[int, Rows]:
+    """The same for each of several documents, by its number, in the order of ids. Made at once: that is much faster."""
+    of_all = rows.sort_by([(NUMBER, "ascending"), *([("id", "ascending")] if table.numbered else [])])
+    known = of_all[NUMBER].to_numpy()
+    made = rows_from(table, of_all)
+
+    by_number = {}
+    for number in numbers:
+        at = slice(*np.searchsorted(known, [number, number + 1]))
+        by_number[number] = Rows(made.records[at], {name: values[at] for name, values in made.columns.items()})
+    return by_number
 
 
 def _given_beside(table: Table, rows: pa.Table) -> Iterator[Packed]:
