@@ -6,7 +6,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import mergewise
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.index.markers import Extraction, Marker, MarkerSettings
-from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Document, Message
 
 FILES = Path(__file__).parents[2] / "../shared/data/files"
@@ -31,25 +31,6 @@ TEXT = "\n\n".join(
     f"Its master was Anna Stone{n}, who had learnt in Rome. It cost {n + 3} thousand crowns and stood for {n} years."
     for n in range(1, 25)
 )
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[ChatServer, Any]]]:
-    openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
-    pytest.importorskip("openai")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    open_ones: list[Any] = []
-
-    def start(script: Any, **options: Any) -> tuple[ChatServer, Any]:
-        server = ChatServer(script).__enter__()
-        chat = openai_chat.OpenAIChat("m", base_url=server.base_url, **{"retries": 2, "timeout": 5, **options})
-        open_ones.append((server, chat))
-        return server, chat
-
-    yield start
-    for server, chat in open_ones:
-        mergewise.concurrency.run(chat.aclose())
-        server.__exit__()
 
 
 def opened(path: Path, chat: Any, settings: MarkerSettings = SETTINGS, embedder: Any = "none") -> Index:

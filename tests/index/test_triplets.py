@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from mergewise.index.triplets import Extraction, TripletSet, TripletSettings
 from mergewise.index.triplets.extract import placed
 from mergewise.index.triplets.passages import passages_of, segments_of
 from mergewise.index.writing.task import Rejected, Request, Source
-from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.store.views import Makers
 from mergewise.types import Document, Message
@@ -37,25 +37,6 @@ TEXT = "\n\n".join(
     f"Its master was Anna Stone{n}, who had learnt in Rome. It cost {n + 3} thousand crowns and stood for {n} years."
     for n in range(1, 25)
 )
-
-
-@pytest.fixture
-def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., tuple[ChatServer, Any]]]:
-    openai_chat = pytest.importorskip("mergewise.models.openai_chat", exc_type=ImportError)
-    pytest.importorskip("openai")
-    monkeypatch.setenv("OPENAI_API_KEY", "k")
-    open_ones: list[Any] = []
-
-    def start(script: Any, **options: Any) -> tuple[ChatServer, Any]:
-        server = ChatServer(script).__enter__()
-        chat = openai_chat.OpenAIChat("m", base_url=server.base_url, **{"retries": 2, "timeout": 30, **options})
-        open_ones.append((server, chat))
-        return server, chat
-
-    yield start
-    for server, chat in open_ones:
-        mergewise.concurrency.run(chat.aclose())
-        server.__exit__()
 
 
 def opened(path: Path, chat: Any, own: TripletSettings = SETTINGS) -> Index:
@@ -336,7 +317,7 @@ def test_a_run_that_broke_off_is_not_paid_for_twice(serve: Any, tmp_path: Path) 
         left["calls"] -= 1
         return Turn(status=401) if left["calls"] < 0 else Turn(good(messages))
 
-    server, chat = serve(turn, retries=0)
+    server, chat = serve(turn, retries=0, concurrency=1)  # so that no answer is under way when one fails
     documents = [Document(str(n), f"Part {n}. {TEXT}", str(n)) for n in range(2)]
     with pytest.raises(ModelError):
         opened(tmp_path / "i", chat).add(documents)
