@@ -11,6 +11,7 @@ from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read
 from mergewise.store.audit import document_problems, with_settings
+from mergewise.text.keys import LONGEST_NAME
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, DocumentRows, Heading, Rows
 
@@ -53,6 +54,17 @@ def test_leaves_hold_their_limit_and_never_cross_a_heading(text: str) -> None:
         if not all(line.startswith("#") for line in body.splitlines() if line.strip()):  # more than bare headings
             headings = [h for h in markdown_headings(text) if leaf.body < h.start]  # those in code blocks are none
             assert not any(text[h.end : leaf.end].strip() for h in headings)
+
+
+def test_a_title_and_headings_beyond_any_measure_stand_with_their_leaves_in_short() -> None:
+    """Each leaf has them: a megabyte of a heading over a thousand leaves would be a gigabyte."""
+    long = "Elms and owls " * 5000
+    document = Document(id="d", title=long, text=f"# {long}\n\n## {long} too\n\n" + "Owls eat mice at night. " * 400)
+    tree = tree_of(document)
+    assert problems(document, tree) == [] and len(tree.leaves) > 100
+    for leaf in tree.leaves:
+        assert leaf.title.startswith("Elms and owls") and len(leaf.title) <= LONGEST_NAME and leaf.title.endswith("…")
+        assert all(len(heading) <= LONGEST_NAME for heading in leaf.headings)
 
 
 @given(TEXTS)

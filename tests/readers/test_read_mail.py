@@ -40,6 +40,12 @@ def test_a_message(read_bytes: Read) -> None:
     }
 
 
+def test_a_subject_beyond_any_measure(read_bytes: Read) -> None:
+    """It stays whole in the text; as the title it would stand with every leaf."""
+    document = read_bytes("a.eml", "Subject: " + "x" * 50_000 + "\n\nOwls eat mice.\n")
+    assert document.text.startswith("x" * 50_000) and document.title == "x" * 299 + "…"
+
+
 @pytest.mark.parametrize("charset", ["utf-8", "iso-8859-15", "shift_jis"])
 def test_encodings(read_bytes: Read, charset: str) -> None:
     text = "ダックは泳ぐ。" if charset == "shift_jis" else "Größe 5 €"

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from mergewise.text.keys import heading_path, place_of, search_key, split_key
+from mergewise.text.keys import LONGEST_NAME, heading_path, place_of, search_key, short_name, split_key
 
 
 def test_a_key_is_taken_apart_again() -> None:
@@ -14,3 +14,8 @@ def test_the_place_of_a_file_in_words() -> None:
     assert place_of("/a/b/c/d/e.rst") == "c d e"
     assert place_of("日本/文書.md") == "日本 文書"
     assert [place_of(name) for name in ("", ".", "..", "/", "a/")] == ["", "", "", "", "a"]
+
+
+def test_a_name_is_cut_where_it_names_nothing_any_more() -> None:
+    assert short_name("x" * LONGEST_NAME) == "x" * LONGEST_NAME and short_name("") == ""
+    assert short_name("x" * 298 + "  " + "y" * 9000) == "x" * 298 + "…"

@@ -32,6 +32,7 @@ from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
 from mergewise.readers.source import LANGUAGES, reader_of
 from mergewise.readers.xlsx import read_xlsx
+from mergewise.text.keys import short_name
 from mergewise.types import Document
 
 __all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "Parsed", "Reader", "find_files", "read"]
@@ -108,7 +109,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
     return Document(
         id=path.as_posix() if id is None else id,
         text=parsed.text,
-        title=parsed.title or (path.name if path.suffix.lower() in LANGUAGES else path.stem),
+        title=short_name(parsed.title) or (path.name if path.suffix.lower() in LANGUAGES else path.stem),
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,

@@ -8,6 +8,12 @@ from collections.abc import Sequence
 _SEPARATORS = re.compile(r"[\W_]+")
 _SUFFIX = re.compile(r"\.\w{1,8}$")
 PATH_MARK = " › "
+LONGEST_NAME = 300  # characters of a title or heading: they stand with every leaf below them
+
+
+def short_name(name: str) -> str:
+    """A title or heading, cut where it is longer than any that names something."""
+    return name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1].rstrip() + "…"
 
 
 def heading_path(title: str, headings: Sequence[str]) -> str:

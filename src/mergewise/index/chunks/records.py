@@ -11,7 +11,7 @@ from mergewise.index.tree.tables import SPANNED_KEY
 from mergewise.protocols import TokenCounter
 from mergewise.store.tables import Table
 from mergewise.store.views import Makers, ViewRows
-from mergewise.text.keys import search_key
+from mergewise.text.keys import search_key, short_name
 from mergewise.text.sections import shared_path
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
@@ -84,7 +84,7 @@ def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: 
             TextChunk(
                 id=number,
                 doc_id=rows.document.id,
-                title=rows.document.title,
+                title=short_name(rows.document.title),
                 headings=headings,
                 start=start,
                 end=end,

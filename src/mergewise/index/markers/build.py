@@ -23,7 +23,7 @@ from mergewise.index.writing.write import write
 from mergewise.protocols import StoreReader, TokenCounter
 from mergewise.store.views import Estimate, Makers, ViewRows
 from mergewise.text.grounding import Grounded, ground
-from mergewise.text.keys import heading_path
+from mergewise.text.keys import heading_path, short_name
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.types import DocumentRows, Rows
 
@@ -78,7 +78,7 @@ def _extraction(document: DocumentRows, segments: Sequence[Segment], drafts: Ite
 
 def _source(document: DocumentRows, segments: Sequence[Segment]) -> Source:
     given = document.document
-    return Source(given.id, given.title, given.text, segments)
+    return Source(given.id, short_name(given.title), given.text, segments)
 
 
 def _by_model(
@@ -142,7 +142,9 @@ def _draft(
 ) -> Draft | None:
     """The marker with its value held to its paragraphs; None where nothing of it has support."""
     named = [segments[number] for number in marker.paragraphs]
-    path = heading_path(document.document.title, [heading for segment in named for heading in segment.headings])
+    path = heading_path(
+        short_name(document.document.title), [heading for segment in named for heading in segment.headings]
+    )
     parts = [(segment.start, segment.end) for segment in named]
     grounded = ground(marker.value, parts, document.document.text, settings.ungrounded, path)
     said = len(split_sentences(marker.value))

@@ -15,6 +15,7 @@ from typing import Annotated, NamedTuple
 
 from mergewise.protocols import TokenCounter
 from mergewise.ranges import Range, check_fields
+from mergewise.text.keys import short_name
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
@@ -170,7 +171,7 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_Unit])
         while stack[-1][0] >= level:
             stack.pop()
         parent = stack[-1][1]
-        node = _Node(start, end, _body(text, heading.end, end), (*parent.headings, heading.title))
+        node = _Node(start, end, _body(text, heading.end, end), (*parent.headings, short_name(heading.title)))
         unit = _take(rest, end, unit, node.units)
         parent.children.append(node)
         stack.append((level, node))
@@ -316,7 +317,7 @@ class _Emitter:
     def __init__(self, document: Document, leaf_tokens: int) -> None:
         self.document = document
         self.plain = readable(document.text)
-        self.title = document.title.strip()
+        self.title = short_name(document.title)
         self.leaf_tokens = leaf_tokens
         self.leaves: list[_LeafDraft] = []
         self.sections: list[_SectionDraft] = []
@@ -393,7 +394,7 @@ class _Emitter:
         return Leaf(
             id=number,
             doc_id=self.document.id,
-            title=self.document.title,
+            title=self.title,
             ancestors=ancestors,
             ordinal=draft.ordinal,
             start=start,
@@ -425,7 +426,7 @@ class _Emitter:
 
     def _headings(self, node: _Node) -> tuple[str, ...]:
         """The heading path below the title: a first heading that repeats the title adds nothing."""
-        repeats = node.headings and node.headings[0].strip() == self.title
+        repeats = node.headings and node.headings[0].strip() == self.title.strip()
         return node.headings[1:] if repeats else node.headings
 
 

@@ -20,6 +20,7 @@ from mergewise.index.writing.write import estimate as estimate_of
 from mergewise.index.writing.write import write
 from mergewise.protocols import StoreReader
 from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.text.keys import short_name
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, Rows
 
@@ -47,7 +48,7 @@ def unfinished(reader: StoreReader) -> list[str]:
 
 def _source(document: DocumentRows, settings: TripletSettings) -> Source:
     given = document.document
-    return Source(given.id, given.title, given.text, segments_of(passages_of(document, settings.longest)))
+    return Source(given.id, short_name(given.title), given.text, segments_of(passages_of(document, settings.longest)))
 
 
 def _by_rules(document: DocumentRows, settings: TripletSettings) -> ViewRows:
