@@ -21,6 +21,12 @@ def test_the_headings_in_force() -> None:
     assert headings_at(outline, 0) == ()
 
 
+def test_a_heading_beyond_any_measure_is_told_in_short() -> None:
+    text = "# " + "Owls " * 1000 + "\n\nThey eat mice.\n"
+    [heading] = headings_at(markdown_headings(text), len(text))
+    assert heading.startswith("Owls Owls") and heading.endswith("…") and len(heading) <= 300
+
+
 def test_the_shared_beginning_of_paths() -> None:
     assert shared_path([("A", "B", "C"), ("A", "B", "D"), ("A", "B")]) == ("A", "B")
     assert shared_path([("A", "B"), ("X", "B")]) == ()

@@ -16,6 +16,7 @@ from mergewise.generate.claims import Claims, quotations_in
 from mergewise.generate.marks import Piece, read_marks
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at
+from mergewise.text.keys import short_name
 from mergewise.text.lines import has_lines, line_at
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
@@ -116,13 +117,13 @@ class Locator:
 
     def citation(self, number: int, text: str, span: Span) -> Citation:
         document = self._document(span.doc_id)
-        title = document.title if document else ""
+        title = short_name(document.title) if document else ""
         return Citation(number, text, span, title, self._headings(span), self._page(span), self._line(span))
 
     def _headings(self, span: Span) -> tuple[str, ...]:
         """The headings above the span itself: those of its passage may differ, since it may be merged from several sections."""
         document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
-        repeats = path and document is not None and path[0].strip() == document.title.strip()
+        repeats = path and document is not None and path[0].strip() == short_name(document.title).strip()
         return path[1:] if repeats else path
 
     def _page(self, span: Span) -> int | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from mergewise.text.keys import short_name
 from mergewise.types import Heading
 
 _ATX = re.compile(
@@ -26,7 +27,7 @@ def markdown_headings(text: str) -> tuple[Heading, ...]:
 
 
 def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
-    """The titles of the headings in force at `position`, from the outermost in."""
+    """The titles of the headings in force at `position`, from the outermost in; long ones in short, as leaves have them."""
     path: list[Heading] = []
     for heading in outline:
         if heading.start > position:
@@ -34,7 +35,7 @@ def headings_at(outline: Sequence[Heading], position: int) -> tuple[str, ...]:
         while path and path[-1].level >= heading.level:
             path.pop()
         path.append(heading)
-    return tuple(heading.title for heading in path)
+    return tuple(short_name(heading.title) for heading in path)
 
 
 def shared_path(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
