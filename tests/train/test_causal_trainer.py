@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.train.towns import MANY, many_index, reader
 
 from mergewise.errors import UsageError
-from mergewise.models import load_reranker, minilm
+from mergewise.models import load_reranker
 from mergewise.models.minilm import MiniLM
 from mergewise.models.utilities import RerankerUtilities
 from mergewise.train.distilling import divergence, gains, loss, teacher
-from mergewise.train.labels import LabelSettings, LabelStore, label
+from mergewise.train.labels import LabelStore
 from mergewise.train.settings import TrainSettings
-from mergewise.train.sources import source_of
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")
@@ -36,39 +34,9 @@ SETTINGS = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3,
 SHORT = replace(SETTINGS, epochs=2, held_out=0.2)
 
 
-@pytest.fixture(scope="module")
-def labels(tmp_path_factory: pytest.TempPathFactory) -> LabelStore:
-    """Those of a reader that believes who is said to have founded a town."""
-    folder = tmp_path_factory.mktemp("labels")
-    index, examples = many_index(folder / "index")
-    store = LabelStore(folder / "labels")
-    label(store, [source_of(index, examples)], reader(MANY), LabelSettings(passages=8, triplets=0))
-    return store
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A cross-encoder of one layer that nobody trained, with the vocabulary that ships, as transformers saves it."""
-    import transformers
-
-    folder = tmp_path_factory.mktemp("base")
-    torch.manual_seed(5)
-    config = transformers.BertConfig(
-        vocab_size=30522, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, num_labels=1,
-    )  # fmt: skip
-    transformers.BertForSequenceClassification(config).save_pretrained(folder)
-    words = transformers.PreTrainedTokenizerFast(
-        tokenizer_file=str(minilm.MODEL.with_name("tokenizer.json")), pad_token="[PAD]",
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
-    )  # fmt: skip
-    words.save_pretrained(folder)
-    return f"cross-encoder:{folder}"
-
-
-def test_a_trained_predictor_ranks_what_it_has_not_seen(labels: LabelStore, base: str, tmp_path: Path) -> None:
+def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
-    report = train_utility(labels, KINDS, base, SETTINGS, tmp_path, lambda *args: told.append(args))
+    report = train_utility(many_labels, KINDS, base, SETTINGS, tmp_path, lambda *args: told.append(args))
     assert report.questions == {"learnt": 21, "held_out": 9, "dropped": 0}
     trained, untrained = (report.held_out[name] for name in ("trained", "untrained"))
     assert report.held_out.keys() == report.differences.keys() | {"trained"} == {"trained", "untrained", "search"}
@@ -81,7 +49,7 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(labels: LabelStore, base
 
     predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
     assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
-    asked = trainer.split(labels.read(KINDS), SETTINGS).held_out[0]
+    asked = trainer.split(many_labels.read(KINDS), SETTINGS).held_out[0]
     texts = [candidate.unit.read for candidate in asked.candidates]
     found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
     assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])
@@ -96,10 +64,12 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(labels: LabelStore, base
         "tokenizer_config.json", "training.json",
     ]  # fmt: skip
     before = (tmp_path / "model.onnx").stat().st_mtime_ns
-    assert train_utility(labels, KINDS, base, SETTINGS, tmp_path) == report  # nothing is left to do
+    (tmp_path / "checkpoint").mkdir()  # the last that a kill may leave
+    assert train_utility(many_labels, KINDS, base, SETTINGS, tmp_path) == report  # nothing else is left to do
+    assert not (tmp_path / "checkpoint").exists()
     assert (tmp_path / "model.onnx").stat().st_mtime_ns == before
     with pytest.raises(UsageError, match="other labels or parameters"):
-        train_utility(labels, KINDS, base, SHORT, tmp_path)
+        train_utility(many_labels, KINDS, base, SHORT, tmp_path)
 
 
 def weights(trained: trainer.Trained) -> dict[str, Any]:
@@ -107,9 +77,9 @@ def weights(trained: trainer.Trained) -> dict[str, Any]:
 
 
 def test_a_kill_loses_a_step_and_changes_nothing(
-    labels: LabelStore, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    many_labels: LabelStore, base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    questions = labels.read(KINDS)
+    questions = many_labels.read(KINDS)
     whole = train(questions, base, SHORT, tmp_path / "whole")
 
     def kill_at(step: int) -> Any:
@@ -147,9 +117,9 @@ def test_a_kill_loses_a_step_and_changes_nothing(
         train(questions, base, SHORT, broken)
 
 
-def test_the_first_loss_is_equation_9(labels: LabelStore, base: str, tmp_path: Path) -> None:
+def test_the_first_loss_is_equation_9(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
     """Of the untrained network without dropout, worked out from its utilities in float64."""
-    questions = labels.read(KINDS)
+    questions = many_labels.read(KINDS)
     settings = replace(SHORT, batch=100, epochs=1, best=3, held_out=0.0, level="free")
     network = load_base(base, 0)
     folder = tmp_path / "plain"
@@ -166,8 +136,8 @@ def test_the_first_loss_is_equation_9(labels: LabelStore, base: str, tmp_path: P
     assert trained.history.held_out == [] and trained.shift == 0.0
 
 
-def test_the_level_moves_utilities_and_nothing_else(labels: LabelStore, base: str, tmp_path: Path) -> None:
-    questions = labels.read(KINDS)
+def test_the_level_moves_utilities_and_nothing_else(many_labels: LabelStore, base: str, tmp_path: Path) -> None:
+    questions = many_labels.read(KINDS)
     settings = replace(SHORT, epochs=1)
     free = train(questions, base, replace(settings, level="free"), tmp_path / "free")
     gain = train(questions, base, settings, tmp_path / "gain")
@@ -217,7 +187,7 @@ def test_minilm_is_read_out_of_its_file() -> None:
     assert not torch.equal(base.network.classifier.weight, other.network.classifier.weight)
 
 
-def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path, labels: LabelStore) -> None:
+def test_what_cannot_be_trained_is_refused(base: str, tmp_path: Path, many_labels: LabelStore) -> None:
     for spec in ("none", "cross-encoder:", "http://x"):
         with pytest.raises(UsageError, match="unknown base"):
             load_base(spec, 0)

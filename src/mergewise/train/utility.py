@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,6 +67,7 @@ def train_utility(
     known = _known(out / RESULT)
     if known is not None:
         if known.parameters == json.loads(json.dumps(parameters)):
+            shutil.rmtree(out / STATE, ignore_errors=True)  # a kill may have come before it went
             return known
         raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
     demand_packages()
@@ -92,9 +94,7 @@ def _finished(trained: Trained, parameters: Mapping[str, Any], settings: TrainSe
     _replace(out / PICTURE, curve.svg(trained.history, title))
     _replace(out / CARD, card(report))
     _replace(out / RESULT, json.dumps(asdict(report), indent=1) + "\n")
-    for file in (out / STATE).iterdir():
-        file.unlink()
-    (out / STATE).rmdir()
+    shutil.rmtree(out / STATE)
     return report
 
 

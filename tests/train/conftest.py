@@ -1,0 +1,41 @@
+"""Labels and a base to train from them, tiny."""
+
+from __future__ import annotations
+
+import pytest
+from tests.train.towns import MANY, many_index, reader
+
+from mergewise.models import minilm
+from mergewise.train.labels import LabelSettings, LabelStore, label
+from mergewise.train.sources import source_of
+
+
+@pytest.fixture(scope="session")
+def many_labels(tmp_path_factory: pytest.TempPathFactory) -> LabelStore:
+    """Those of a reader that believes who is said to have founded a town."""
+    folder = tmp_path_factory.mktemp("labels")
+    index, examples = many_index(folder / "index")
+    store = LabelStore(folder / "labels")
+    label(store, [source_of(index, examples)], reader(MANY), LabelSettings(passages=8, triplets=0))
+    return store
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A cross-encoder of one layer that nobody trained, with the vocabulary that ships, as transformers saves it."""
+    import torch
+    import transformers
+
+    folder = tmp_path_factory.mktemp("base")
+    torch.manual_seed(5)
+    config = transformers.BertConfig(
+        vocab_size=30522, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=64, num_labels=1,
+    )  # fmt: skip
+    transformers.BertForSequenceClassification(config).save_pretrained(folder)
+    words = transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(minilm.MODEL.with_name("tokenizer.json")), pad_token="[PAD]",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )  # fmt: skip
+    words.save_pretrained(folder)
+    return f"cross-encoder:{folder}"
