@@ -1,0 +1,131 @@
+"""What labels of `mergewise train utility` say: which source helps the reader most, and whether rankings foresee it.
+
+python -m benchmarks.labels LABELS [--reranker cross-encoder:PATH,...]
+
+LABELS is the folder that `--labels` or `--out` named. For each set: of how many questions a passage, a set of triplets or the
+model's own background makes the gold answer likeliest (AED-RAG, Figure 1, of all candidates); and the use of candidates in which
+the gold answer stands, and of the others. The use of a candidate is log(C_0 + 1) - log(C + 1), with C its CPPL and C_0 that of no
+context. Then how the search, the cosines of the shipped embedder and each `--reranker` order the candidates, beside an order by
+whether the gold answer stands there. Intervals are of 95 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from mergewise.evaluate.intervals import wilson
+from mergewise.evaluate.metrics import mean, normalise
+from mergewise.models import load_embedder, load_reranker
+from mergewise.models.utilities import utilities_of
+from mergewise.protocols import UtilityPredictor
+from mergewise.train.candidates import KINDS
+from mergewise.train.distilling import gains
+from mergewise.train.judging import interval, judge
+from mergewise.train.labels import Labelled, LabelledQuestion, LabelStore
+
+SOURCES = {"passages": "a passage", "triplets": "triplets", "generated": "its own background"}
+
+Ranking = Callable[[LabelledQuestion], Sequence[float]]
+
+
+def by_set(questions: Iterable[LabelledQuestion]) -> dict[str, list[LabelledQuestion]]:
+    sets: dict[str, list[LabelledQuestion]] = defaultdict(list)
+    for question in questions:
+        sets[question.example.set].append(question)
+    return dict(sorted(sets.items()))
+
+
+def holds(question: LabelledQuestion, candidate: Labelled) -> bool:
+    """Whether a gold answer stands in the candidate, as whole words."""
+    text = normalise(candidate.unit.read)
+    return any(normalise(answer) in text for answer in question.example.answers)
+
+
+def best_sources(questions: Sequence[LabelledQuestion]) -> dict[str, int]:
+    """Of how many questions the least CPPL is that of a candidate of this kind; ties go to the kind named first."""
+    wins = dict.fromkeys(SOURCES, 0)
+    for question in questions:
+        first = min(question.candidates, key=lambda one: (one.cppl, KINDS.index(one.unit.kind)))
+        wins[first.unit.kind] += 1
+    return wins
+
+
+def uses(questions: Sequence[LabelledQuestion]) -> dict[bool, list[float]]:
+    """The uses of the candidates in which the gold answer stands, and of the others."""
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for question in questions:
+        use = gains([one.cppl for one in question.candidates], question.alone)
+        for candidate, value in zip(question.candidates, use.tolist(), strict=True):
+            found[holds(question, candidate)].append(value)
+    return found
+
+
+def rankings(rerankers: Sequence[str]) -> dict[str, Ranking]:
+    """The search, the cosines, each reranker, and an order that knows the answer."""
+    judges = {"cosine": utilities_of(None, load_embedder("minilm"))}
+    judges |= {spec: utilities_of(load_reranker(spec), None) for spec in rerankers}
+
+    def by(judge: UtilityPredictor) -> Ranking:
+        return lambda question: judge.utilities(question.example.text, [one.unit.read for one in question.candidates])
+
+    return {
+        "search": lambda question: [one.unit.score for one in question.candidates],
+        **{name: by(judge) for name, judge in judges.items()},
+        "holds the answer": lambda question: [
+            holds(question, one) + 1e-6 * one.unit.score for one in question.candidates
+        ],
+    }
+
+
+def told(sets: Mapping[str, Sequence[LabelledQuestion]]) -> Iterable[str]:
+    """The table of sources and uses."""
+    yield f"| set | questions | {' | '.join(SOURCES.values())} | use with the answer | helps | use without | helps |"
+    yield "| --- " * (len(SOURCES) + 6) + "|"
+    for name, questions in sets.items():
+        wins, found = best_sources(questions), uses(questions)
+        shares = [_share(count, len(questions)) for count in wins.values()]
+        cells = [
+            cell
+            for values in (found[True], found[False])
+            for cell in (f"{mean(values):+.2f} ({len(values)})", f"{mean([float(v > 0) for v in values]):.2f}")
+        ]
+        yield f"| {name} | {len(questions)} | {' | '.join(shares + cells)} |"
+
+
+def ranked(questions: Sequence[LabelledQuestion], orders: Mapping[str, Ranking]) -> Iterable[str]:
+    """The table of rankings."""
+    yield "| order | rank correlation | use of the first |"
+    yield "| --- | --- | --- |"
+    best = 0.0
+    for name, ranking in orders.items():
+        result = judge(questions, [ranking(question) for question in questions])
+        best = result.means()["best"]
+        cells = ["{:+.3f} ({:+.3f} to {:+.3f})".format(*interval(values)) for values in (result.rho, result.first)]
+        yield f"| {name} | {' | '.join(cells)} |"
+    yield f"| the best one | | {best:+.3f} |"
+
+
+def _share(count: int, of: int) -> str:
+    low, high = wilson(count / of, of)
+    return f"{count / of:.2f} ({low:.2f} to {high:.2f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labels", type=Path)
+    parser.add_argument("--reranker", default="", help="rerankers, with commas between")
+    options = parser.parse_args()
+    store = LabelStore(options.labels)
+    kinds = [kind for kind in KINDS if (options.labels / kind).is_dir()]
+    questions = store.read(kinds)
+    if not questions:
+        parser.error(f"{options.labels} has no labels")
+    print("\n".join(told(by_set(questions))), end="\n\n")
+    print("\n".join(ranked(questions, rankings([spec for spec in options.reranker.split(",") if spec]))))
+
+
+if __name__ == "__main__":
+    main()
