@@ -16,7 +16,7 @@ from mergewise.train.labels import LabelStore
 
 pytest.importorskip("torch", reason="the extra `hf` is not installed")
 
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "1"))
 STEPS = 30
 TRAINER = """
 import sys
