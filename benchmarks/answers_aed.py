@@ -7,7 +7,7 @@ python -m benchmarks.answers_aed sources  the same options: which source makes t
 
 Questions are of the second halves of `--sets`. Every answer is kept under `--keep` as soon as its batch is done, so a run that
 was stopped goes on where it was; of `--together` questions all methods are asked before the next ones, so that what is known is
-of the same questions. What the model writes by itself is written once for all methods, and prompts that several values of beta
+of the same questions. What the model writes by itself is written once for all methods, and prompts that methods of one mode
 share are read once: seconds come from `costs`, which shares nothing. The reranker of the tables is `--reranker`.
 """
 
@@ -88,11 +88,11 @@ def campaign(name: str, models: Models, options: argparse.Namespace, together: i
 
 
 def groups_of(answered: Mapping[str, Answered]) -> list[list[Answered]]:
-    """Methods one after the other, all values of beta together, what writes backgrounds first."""
-    betas = [one for name, one in answered.items() if name.startswith("beta-")]
-    rest = [one for name, one in answered.items() if not name.startswith("beta-")]
-    rest.sort(key=lambda one: one.method.name != FIRST)
-    return [*([one] for one in rest), *([betas] if betas else [])]
+    """What writes backgrounds first; then the methods of a mode together, which share many prompts."""
+    groups: dict[str, list[Answered]] = {}
+    for name, one in sorted(answered.items(), key=lambda item: item[0] != FIRST):
+        groups.setdefault(name if name == FIRST else one.mode, []).append(one)
+    return list(groups.values())
 
 
 def run(models: Models, options: argparse.Namespace) -> None:
@@ -104,8 +104,8 @@ def run(models: Models, options: argparse.Namespace) -> None:
                 if missing:
                     asked.answering.complete(group, batch)
                     took = (perf_counter() - began) / missing
-                    title = group[0].method.name if len(group) == 1 else "beta"
-                    print(f"{name} batch {number}: {title} {took:.2f} s an answer", flush=True)
+                    title = ", ".join(one.method.name for one in group)
+                    print(f"{name} batch {number}: {took:.2f} s an answer of {title}", flush=True)
             asked.written.clear()
         for one in asked.answered.values():
             for question, error in one.failures.items():

@@ -41,13 +41,15 @@ def test_a_campaign_goes_on_and_tells_what_it_knows(
     reader = Reader()
     answers_aed.run(models(reader), options)
     out = capsys.readouterr().out
-    assert "### towns, 2 questions" in out and "batch 1: gainrag-1" in out
+    assert "### towns, 2 questions" in out and "s an answer of gainrag-1\n" in out
     found = rows(out)
     assert len(found) == 13 + 4 + 2 + 2  # and the lines of the header
     assert found["naive"][0].startswith("0.0 [") and found["rag-5"][0].startswith("100.0 [")
     assert found["rag-5"][5] == "" and found["naive"][5] == "-100.0 [-100.0, -100.0] *"
     assert found["aed-2"][5] == "+0.0 [0.0, 0.0]"
     assert sum("hundred words" in text for text in reader.started) == 2  # of all methods together
+    repeated = len(reader.started) - len(set(reader.started))
+    assert repeated <= 4  # between modes; within one, every prompt is read once
     reader.started.clear()
     answers_aed.run(models(reader), options)
     again = capsys.readouterr().out
