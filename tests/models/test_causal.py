@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from mergewise.models.causal import HFCausalModel  # noqa: E402
-from mergewise.models.causal.network import common_beginning  # noqa: E402
+from mergewise.models.causal.batching import common_beginning  # noqa: E402
 
 SPOKEN = [text for text in TEXTS if text]
 
@@ -106,6 +106,27 @@ def test_what_rows_begin_with_is_read_once(kind: str, monkeypatch: pytest.Monkey
         expected = apart.score([apart.start([row]) for row in rows], said)
         for found, wanted in zip(model.score(alone, said), expected, strict=True):
             np.testing.assert_allclose(found, wanted, atol=1e-4)
+        state = model.extend(state, [5] * len(rows))
+        rows = [[*row, 5] for row in rows]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_other_lengths_are_read_apart(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And stand in their order, padded to the longest."""
+    monkeypatch.setattr("mergewise.models.causal.network.PRICE", 0)
+    model = causal(kind)
+    words = list(range(5, 30))
+    rows = [words[:3], words[:20], words[2:5], words[1:21], words[4:14]]
+    ran: list[int] = []
+    once = type(model)._start
+    monkeypatch.setattr(type(model), "_start", lambda self, given: ran.append(len(given)) or once(self, given))
+    state = model.start(rows)
+    assert ran[:3] == [2, 1, 2] and state.ids == [list(row) for row in rows]
+    assert len(ran) == (3 if kind != "mistral" else 4)  # its caches cannot be joined
+    assert state.mask.tolist() == [[0] * (20 - len(row)) + [1] * len(row) for row in rows]
+    for _ in range(2):
+        for row, found in zip(rows, state.log_probs, strict=True):
+            np.testing.assert_allclose(found, next_log_probs(model, row), atol=1e-4)
         state = model.extend(state, [5] * len(rows))
         rows = [[*row, 5] for row in rows]
 

@@ -21,6 +21,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
+from mergewise.models.causal.batching import alike, common_beginning
 from mergewise.models.causal.caches import joined, layers_of, padding_first, repeated, selected
 from mergewise.models.causal.choosing import choose
 from mergewise.models.causal.loading import load_network, load_tokenizer, name_and_dtype, torch_module
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 WINDOW = 2048  # of a model that does not say how large its window is
 SAVED = 512  # tokens that a common beginning must save to be read apart, which takes a further run of the network
+PRICE = (
+    64  # tokens that a further run of the network may cost on a processor, so that rows of other lengths are no padding
+)
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -134,6 +138,25 @@ class HFCausalModel:
 
     @_inference
     def start(self, rows: Sequence[Sequence[int]]) -> HFState:
+        """One run of the network on a GPU, where padding costs next to nothing; on a processor one for rows of like lengths."""
+        if not self._share_caches or self.device != "cpu":
+            return self._read(rows)
+        groups = alike(list(map(len, rows)), PRICE + common_beginning(rows))
+        states = [self._read([rows[place] for place in group]) for group in groups]
+        if len(states) == 1:
+            return states[0]
+        if not all(layers_of(state.cache) for state in states):
+            return self._read(rows)
+        ids = [row for state in states for row in state.ids]
+        longest = max(map(len, ids))
+        cache = joined([layers_of(state.cache) for state in states], longest)
+        logits = self.torch.cat([state.logits for state in states])
+        places = [place for group in groups for place in group]
+        return self.select(
+            HFState(ids, cache, self._left(ids, longest), logits), sorted(range(len(ids)), key=places.__getitem__)
+        )
+
+    def _read(self, rows: Sequence[Sequence[int]]) -> HFState:
         shared = common_beginning(rows)
         if self._share_caches and shared * (len(rows) - 1) >= SAVED:
             state = self._start_behind(rows, shared)
@@ -312,13 +335,6 @@ class HFCausalModel:
 
     def _tensor(self, values: Any) -> Any:
         return self.torch.tensor(values, device=self.device)
-
-
-def common_beginning(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all rows begin with; each keeps one token at least of its own."""
-    first, last = min(rows, key=list), max(rows, key=list)
-    most = min(map(len, rows)) - 1
-    return next((i for i in range(most) if first[i] != last[i]), max(0, most))
 
 
 def _layers(state: HFState) -> list[tuple[Any, Any]]:
