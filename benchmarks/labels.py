@@ -2,11 +2,11 @@
 
 python -m benchmarks.labels LABELS [--reranker cross-encoder:PATH,...]
 
-LABELS is the folder that `--labels` or `--out` named. For each set: of how many questions a passage, a set of triplets or the
-model's own background makes the gold answer likeliest (AED-RAG, Figure 1, of all candidates); and the use of candidates in which
-the gold answer stands, and of the others. The use of a candidate is log(C_0 + 1) - log(C + 1), with C its CPPL and C_0 that of no
-context. Then how the search, the cosines of the shipped embedder and each `--reranker` order the candidates, beside an order by
-whether the gold answer stands there. Intervals are of 95 %.
+LABELS is the folder that `--labels` named, or `labels` in that of `--out`. For each set: of how many questions a passage, a set
+of triplets or the model's own background makes the gold answer likeliest (AED-RAG, Figure 1, of all candidates); and the use of
+candidates in which the gold answer stands, and of the others. The use of a candidate is log(C_0 + 1) - log(C + 1), with C its
+CPPL and C_0 that of no context. Then how the search, the cosines of the shipped embedder and each `--reranker` order the
+candidates, beside an order by whether the gold answer stands there. Intervals are of 95 %.
 """
 
 from __future__ import annotations

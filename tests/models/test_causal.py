@@ -122,7 +122,9 @@ def test_rows_of_other_lengths_are_read_apart(kind: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(type(model), "_start", lambda self, given: ran.append(len(given)) or once(self, given))
     state = model.start(rows)
     assert ran[:3] == [2, 1, 2] and state.ids == [list(row) for row in rows]
-    assert len(ran) == (3 if kind != "mistral" else 4)  # its caches cannot be joined
+    assert len(ran) == (3 if kind != "mistral" else 4)  # its caches cannot be joined, which is found out once
+    model.start(rows)
+    assert len(ran) == (6 if kind != "mistral" else 5)
     assert state.mask.tolist() == [[0] * (20 - len(row)) + [1] * len(row) for row in rows]
     for _ in range(2):
         for row, found in zip(rows, state.log_probs, strict=True):

@@ -110,6 +110,7 @@ class HFCausalModel:
         self.network = network.to(self.device).eval()
         self.window = int(getattr(self.network.config, "max_position_embeddings", None) or WINDOW)
         self._share_caches = share_caches
+        self._joins = share_caches and self.device == "cpu"
         # the logits of all tokens of a prompt would be the largest thing in memory
         able = "logits_to_keep" in signature(self.network.forward).parameters
         self._last_alone = {"logits_to_keep": 1} if able else {}
@@ -139,13 +140,14 @@ class HFCausalModel:
     @_inference
     def start(self, rows: Sequence[Sequence[int]]) -> HFState:
         """One run of the network on a GPU, where padding costs next to nothing; on a processor one for rows of like lengths."""
-        if not self._share_caches or self.device != "cpu":
+        if not self._joins:
             return self._read(rows)
         groups = alike(list(map(len, rows)), PRICE + common_beginning(rows))
         states = [self._read([rows[place] for place in group]) for group in groups]
         if len(states) == 1:
             return states[0]
         if not all(layers_of(state.cache) for state in states):
+            self._joins = False  # found out once
             return self._read(rows)
         ids = [row for state in states for row in state.ids]
         longest = max(map(len, ids))
