@@ -56,7 +56,7 @@ bench: $(VENV)/.installed
 
 chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py
-	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/index/test_markers_cost.py
+	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 
 attack: $(VENV)/.installed

@@ -23,8 +23,10 @@ from time import perf_counter
 import mergewise
 from benchmarks.cells import Cells, averaged
 from benchmarks.corpus import bench_folder
-from mergewise.assemble.shared.units import map_triplets, retrieve
 from mergewise.concurrency import run as awaited
+from mergewise.designs import VIEWS
+from mergewise.designs.aed.ensemble import prompts
+from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
 from mergewise.evaluate.answering import Answered, Answering, Asking
 from mergewise.evaluate.intervals import bootstrap, paired, wilson
@@ -32,7 +34,6 @@ from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import Question, Task, load_task
-from mergewise.generate.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.models import load_chat, load_reranker
 from mergewise.models.cppl import cppl
@@ -215,7 +216,7 @@ def least_of_each(index: Index, question: Question) -> dict[str, float]:
     """The least CPPL of each source: of the passages, of their triplet sets, and of what the model writes itself."""
     assert index.causal is not None and index.chat is not None
     means = index.means()
-    reader = HybridReader(means.store, means.embedder, None, means.settings)
+    reader = HybridReader(means.store, means.embedder, VIEWS, None, means.settings)
     passages = retrieve(question.text, reader, PASSAGES, LONGEST)
     units = [*passages, *map_triplets(passages, reader)]
     kinds = ["passage" if unit.kind == "passage" else "triplets" for unit in units]

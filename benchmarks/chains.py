@@ -20,10 +20,10 @@ import numpy as np
 
 from benchmarks.fitting import Array, logistic
 from benchmarks.weave import BUDGETS, MODELS, SETS, Case, cases_of, climb, held, opened, rows_of
-from mergewise.assemble import weave
-from mergewise.assemble.weave import evidence, hops
-from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS
-from mergewise.assemble.weave.selection import select
+from mergewise.designs import weave
+from mergewise.designs.weave import evidence, hops
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS
+from mergewise.designs.weave.selection import select
 from mergewise.evaluate.metrics import mean_of_known, score_context
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.models.tokens import count_tokens

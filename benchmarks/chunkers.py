@@ -35,15 +35,16 @@ from unittest.mock import patch
 import mergewise
 from benchmarks.corpus import CHARACTERS_PER_LEAF, bench_folder, documents, questions
 from benchmarks.peers import EMBEDDERS
-from mergewise.assemble import STRATEGIES, resolve, split_specs
 from mergewise.cli.manage import view_settings
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.mrag.chunks import FixedSettings
+from mergewise.designs.mrag.chunks.fixed import fixed_bounds
+from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, rows_from
+from mergewise.designs.specs import split_specs
+from mergewise.designs.strategies import resolve
 from mergewise.engine import Index
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Task, load_task
-from mergewise.index import VIEWS
-from mergewise.index.chunks import FixedSettings
-from mergewise.index.chunks.fixed import fixed_bounds
-from mergewise.index.chunks.records import BY_SIZE, FIXED, rows_from
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store import lance_change
@@ -276,7 +277,7 @@ def built(directory: Path, chunks: int, vectors: str, names: Sequence[str]) -> I
 def modes(index: Index, name: str) -> dict[str, Callable[[str], object]]:
     """The searches of one table that are timed. The question's vector is there before."""
     store = index.store.reader()
-    reader = HybridReader(store, index.embedder, None, index.search_settings)
+    reader = HybridReader(store, index.embedder, VIEWS, None, index.search_settings)
     record = next(table.record for table in VIEWS[name].tables(VIEWS[name].settings()) if table.name == name)
 
     def by_vectors(question: str) -> object:

@@ -20,7 +20,7 @@ from pathlib import Path
 import mergewise
 from benchmarks.cells import Cell, Cells, judged, markdown
 from benchmarks.corpus import bench_folder
-from mergewise.assemble.mergerag import MergeNote
+from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tasks import Question, Task, load_task
 from mergewise.index.tree import TreeSettings

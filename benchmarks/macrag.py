@@ -23,11 +23,13 @@ import mergewise
 from benchmarks.cells import Cell, Cells, averaged, judged, markdown, nothing
 from benchmarks.corpus import bench_folder
 from benchmarks.joined import joined
+from mergewise.designs import MODES
+from mergewise.designs.modes import answer
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import normalise
 from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tasks import Question, Task, load_task
-from mergewise.generate import MODES, Request, answer
+from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND, NOTHING
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens

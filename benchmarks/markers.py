@@ -26,12 +26,12 @@ import mergewise
 from benchmarks import manuals
 from benchmarks.corpus import bench_folder
 from mergewise import Document, Span
-from mergewise.assemble import STRATEGIES
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.mrag.markers import Extraction, MarkerSettings
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import mean_of_known, score_context
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import Question, load_task
-from mergewise.index.markers import Extraction, MarkerSettings
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read
@@ -242,7 +242,7 @@ def _views() -> tuple[str, ...]:
 
 def written(index: Index, seconds: dict[str, float]) -> dict[str, Any]:
     """What `info --markers` says, coverage by attempt, and the mean cost of a document."""
-    view = HybridReader(index.store.reader(), None).view("marker")
+    view = HybridReader(index.store.reader(), None, VIEWS).view("marker")
     extractions: list[Extraction] = view.extractions()
     tried = [one for one in extractions if one.coverages]
     most = max((len(one.coverages) for one in tried), default=0)

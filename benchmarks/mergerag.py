@@ -16,8 +16,9 @@ from time import perf_counter
 
 from benchmarks.corpus import bench_folder
 from mergewise import concurrency
-from mergewise.assemble import Models, merge_context
-from mergewise.assemble.mergerag import MergeNote
+from mergewise.assemble.budget import Models
+from mergewise.designs.mergerag.notes import MergeNote
+from mergewise.designs.strategies import merge_context
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.scripted import ChatServer, Turn

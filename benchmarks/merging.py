@@ -16,16 +16,16 @@ from time import perf_counter
 
 import mergewise
 from benchmarks.corpus import bench_folder
-from mergewise.assemble import STRATEGIES, Models
-from mergewise.assemble.mergerag.merging import merge
-from mergewise.assemble.mergerag.pieces import Source, sources_of
-from mergewise.assemble.mergerag.strategy import Chunks, pairing
-from mergewise.assemble.shared.budget import pack
+from mergewise.assemble.budget import Models, pack
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.mergerag.lm import WordModel, background_of, words_of
+from mergewise.designs.mergerag.merging import merge
+from mergewise.designs.mergerag.pieces import Source, sources_of
+from mergewise.designs.mergerag.strategy import Chunks, pairing
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.text.lm import WordModel, background_of, words_of
 
 
 def times(name: str, question: str, sources: list[Source], budget: int) -> tuple[float, float, float]:
@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = mergewise.open(Path(folder) / "index", embedder="none")
         index.add(task.documents)
-        reader = HybridReader(index.store.reader(), None)
+        reader = HybridReader(index.store.reader(), None, VIEWS)
         asked = [
             (q.text, sources_of(reader.search(q.text, 50), 0)) for q in chosen_questions(task, limit=options.questions)
         ]

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.assemble.mergerag.merging import Chunk, asymmetric
+from mergewise.designs.mergerag.merging import Chunk, asymmetric
 from mergewise.models.causal import HFCausalModel
 from mergewise.models.causal_scorer import BATCH_PAIRS, CausalScorer
 

@@ -30,7 +30,9 @@ import mergewise
 from benchmarks.cells import Cell, Cells, averaged, markdown
 from benchmarks.corpus import bench_folder
 from benchmarks.fitting import Array
-from mergewise.assemble.mergerag.pieces import sentences_of, sources_of, text_of
+from mergewise.designs import VIEWS
+from mergewise.designs.mergerag.lm import WordModel, background_of
+from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
 from mergewise.engine import Index
 from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tasks import load_task
@@ -38,7 +40,6 @@ from mergewise.models import load_scorer
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import NLLScorer
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.text.lm import WordModel, background_of
 
 MEASURES = ("rho", "rho, source", "by source", "same anchor", "upper, L", "upper, cos")
 
@@ -88,7 +89,7 @@ def chance(count: int) -> dict[str, float]:
 
 def texts_of(index: Index, question: str, count: int) -> list[str]:
     """The chunks as `mergerag-asym` gives them to its scorer, the best first."""
-    reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
+    reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
     sources = sources_of(reader.search(question, 50), 0)
     return [text_of(sentences) for sentences in sentences_of(sources, count_tokens) if sentences][:count]
 

@@ -37,8 +37,9 @@ from typing import Any, TypeAlias
 import mergewise
 from benchmarks.corpus import bench_folder
 from mergewise import Document
-from mergewise.index import VIEWS, pipeline
-from mergewise.index.triplets import Triplet, TripletReader, TripletSettings
+from mergewise.designs import VIEWS
+from mergewise.designs.aed.triplets import Triplet, TripletReader, TripletSettings
+from mergewise.index import pipeline
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.views import Makers
@@ -342,7 +343,7 @@ def by_rules(documents: Sequence[Document]) -> Found:
 
 def of_index(directory: str) -> Found:
     index = mergewise.open(directory, create=False)
-    reader = HybridReader(index.store.reader(), None)
+    reader = HybridReader(index.store.reader(), None, VIEWS)
     view: TripletReader = reader.view("triplet")
     found: dict[str, list[Triplet]] = defaultdict(list)
     for row in view.all():

@@ -28,10 +28,11 @@ from benchmarks.curves import report
 from benchmarks.fitting import Array, logistic
 from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
-from mergewise.assemble import STRATEGIES, Models, weave
-from mergewise.assemble.weave import Weave
-from mergewise.assemble.weave.evidence import FEATURES, WEIGHTS, Candidates
-from mergewise.assemble.weave.selection import select
+from mergewise.assemble.budget import Models
+from mergewise.designs import STRATEGIES, VIEWS, weave
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, Task, load_task
@@ -66,7 +67,7 @@ class Case:
 
 def cases_of(task: Task, index: Index, limit: int, half: Half = "first") -> Iterator[Case]:
     for question in chosen_questions(task, half, limit):
-        reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
+        reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
         candidates = weave.gather(question.text, reader, weave.Weave(), [])
         if candidates.sentences:
             gold = [

@@ -13,7 +13,7 @@ from time import thread_time
 
 import numpy as np
 
-from mergewise.text.lm import WordModel, background_of, words_of
+from mergewise.designs.mergerag.lm import WordModel, background_of, words_of
 
 RUNS = 5
 

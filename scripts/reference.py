@@ -18,11 +18,9 @@ import typer
 
 import mergewise
 from mergewise import errors
-from mergewise.assemble import STRATEGIES
 from mergewise.cli.main import app
 from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
-from mergewise.generate import MODES
-from mergewise.index import VIEWS
+from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.models import CAUSALS, CHATS, EMBEDDERS, RERANKERS, SCORERS
 from mergewise.ranges import range_of
 from mergewise.retrieve.hybrid import SearchSettings

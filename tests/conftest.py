@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ("tests.scripted_chat",)
+
 settings.register_profile("mergewise", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mergewise")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.index import VIEWS
+from mergewise.designs import VIEWS
 from mergewise.index.pipeline import rows_of as made
 from mergewise.index.tree import TreeSettings
 from mergewise.models.minilm import MAX_TOKENS, cut, load_session
@@ -96,7 +96,7 @@ def new_store(
 
 
 def reader_of(store: Store, embedder: Embedder | None = None, where: str | None = None) -> HybridReader:
-    return HybridReader(store.reader(), embedder, where)
+    return HybridReader(store.reader(), embedder, VIEWS, where)
 
 
 class ScriptedReader:

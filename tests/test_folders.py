@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 import mergewise as mw
-from mergewise.index import VIEWS, pipeline
+from mergewise.designs import VIEWS
+from mergewise.index import pipeline
 from mergewise.index.moves import moved
 from mergewise.index.plan import plan, plan_sync
 from mergewise.index.work import Work

@@ -23,7 +23,8 @@ import pytest
 
 import mergewise
 from dataclasses import replace
-from mergewise.index import VIEWS, pipeline
+from mergewise.designs import VIEWS
+from mergewise.index import pipeline
 
 pipeline.BATCH_DOCUMENTS = 4
 VIEWS["slice"] = replace(VIEWS["slice"], batch=4)

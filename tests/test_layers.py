@@ -17,6 +17,7 @@ LEVELS = [
     {"store", "inputs"},
     {"index"},
     {"retrieve", "assemble", "generate"},
+    {"designs"},
     {"rounds", "history", "twins"},
     {"asking"},
     {"engine"},

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import mergewise
-from mergewise.assemble import STRATEGIES, merge_context, resolve
 from mergewise.cli.manage import view_settings
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.strategies import merge_context, resolve
 from mergewise.errors import UsageError
-from mergewise.index import VIEWS
 from mergewise.ranges import MOST_ROWS, Range, check_fields, range_of, text, value_of
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.types import Document

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from mergewise.assemble import STRATEGIES
 from mergewise.cli.main import app
+from mergewise.designs import STRATEGIES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

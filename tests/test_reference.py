@@ -11,7 +11,7 @@ import pytest
 from scripts import reference
 
 import mergewise
-from mergewise.assemble import STRATEGIES
+from mergewise.designs import STRATEGIES
 
 PAGE = reference.PATH.read_text(encoding="utf-8")
 

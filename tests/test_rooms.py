@@ -1,18 +1,20 @@
-"""What stands where: the rooms below the views name none of them, and a strategy's folder is its own business."""
+"""What stands where: the rooms below the designs name none of them, and a wing is its own business."""
 
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
 
 import mergewise
-from mergewise.assemble import STRATEGIES
-from mergewise.index import VIEWS
+from mergewise.designs import STRATEGIES, VIEWS
+from tests.test_layers import LEVELS, level
 
 SOURCE = Path(mergewise.__file__).parent
-FOLDERS = [path for path in (SOURCE / "assemble").iterdir() if (path / "__init__.py").exists()]
+DESIGNS = SOURCE / "designs"
+WINGS = sorted(path.name for path in DESIGNS.iterdir() if (path / "__init__.py").exists())
 
 
 def strings_in(path: Path) -> set[str]:
@@ -33,29 +35,21 @@ def test_rooms_that_serve_all_views_name_none(room: str) -> None:
         assert not strings_in(path) & (names - own), path.name
 
 
-def test_a_view_is_one_line_of_the_registry() -> None:
-    """Outside its room and the strategies that search it, nothing imports a view but the registry."""
-    for name in VIEWS:
-        room = VIEWS[name].build.__module__.split(".")[2]
-        importing = {
-            path.relative_to(SOURCE).as_posix()
-            for path in SOURCE.rglob("*.py")
-            for line in path.read_text(encoding="utf-8").splitlines()
-            if f"mergewise.index.{room}" in line or f"from mergewise.index import {room}" in line
-        }
-        outside = {path for path in importing if not path.startswith((f"index/{room}/", "assemble/"))}
-        if room == "tree":
-            # the view that every index has: others use its columns, and the reader of questions is its reader too
-            outside = {path for path in outside if not path.startswith("index/")} - {"retrieve/hybrid.py"}
-        assert outside <= {"index/__init__.py"}, room
+def test_rooms_below_the_designs_name_none() -> None:
+    below = [room for rooms in LEVELS[: level("designs")] for room in rooms]
+    for room in below:
+        for path in [SOURCE / f"{room}.py", *(SOURCE / room).rglob("*.py")]:
+            if path.exists():
+                assert "mergewise.designs" not in path.read_text(encoding="utf-8"), path
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_strategies_share_nothing_but_the_shared_room(folder: Path) -> None:
-    others = {path.name for path in FOLDERS} - {folder.name, "shared"}
-    for path in folder.rglob("*.py"):
-        for other in others:
-            assert f"mergewise.assemble.{other}" not in path.read_text(encoding="utf-8"), path
+@pytest.mark.parametrize("wing", WINGS)
+def test_no_wing_imports_a_wing(wing: str) -> None:
+    for path in (DESIGNS / wing).rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"mergewise\.designs\.(\w+)", text):
+            assert name in (wing, "design"), path
+        assert "from mergewise.designs import" not in text, path
 
 
 def test_every_strategy_says_in_a_line_what_it_does() -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import mergewise
+from mergewise.designs import VIEWS
+from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.errors import StoreError, UsageError
-from mergewise.index import VIEWS
-from mergewise.index.slices import SliceSettings
 from mergewise.types import Document
 from tests.support import rows_of
 

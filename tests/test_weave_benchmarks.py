@@ -8,8 +8,8 @@ import pytest
 from benchmarks.curves import Place, on_curve, slope
 from benchmarks.pointing import Oracle
 
-from mergewise.assemble.weave.pointing_prompts import form, messages
 from mergewise.concurrency import run
+from mergewise.designs.weave.pointing_prompts import form, messages
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.types import Document, Span
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Literal, TypeAlias
 
-from mergewise import assemble as strategies
-from mergewise import generate
+from mergewise.assemble.budget import Models
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
+from mergewise.designs import MODES, VIEWS, modes, strategies
+from mergewise.designs.weave.strategy import evidence_in
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.generate.mode import Request, Show
 from mergewise.history import Turn, standing_alone
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.tokens import count_tokens
@@ -94,31 +96,31 @@ def answer(
     means: Means,
     mode: str,
     max_tokens: int,
-    show: generate.Show | None,
+    show: Show | None,
 ) -> Answer:
-    """The answer in a mode of `generate.MODES`."""
+    """The answer in a mode of `MODES`."""
     began = perf_counter()
     request = prepared(question, search, means, mode, max_tokens, show)
-    given = replace(generate.answer(mode, request), question=question)
+    given = replace(modes.answer(mode, request), question=question)
     cited, calls, took = len(given.citations), given.usage.calls, _ms_since(began)
     log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
     return given
 
 
 def prepared(
-    question: str, search: Search, means: Means, mode: str, max_tokens: int, show: generate.Show | None = None
-) -> generate.Request:
+    question: str, search: Search, means: Means, mode: str, max_tokens: int, show: Show | None = None
+) -> Request:
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     asked, spent = _standing_alone(question, search, means)
-    if generate.MODES[mode].reads_context:
+    if MODES[mode].reads_context:
         found = _assembled(asked, search, means)
-        if generate.MODES[mode].reads_evidence and found.evidence is None:
-            reader = HybridReader(means.store, means.embedder, search.where, means.settings)
-            found = replace(found, evidence=strategies.evidence_in(found, reader))
+        if MODES[mode].reads_evidence and found.evidence is None:
+            reader = HybridReader(means.store, means.embedder, VIEWS, search.where, means.settings)
+            found = replace(found, evidence=evidence_in(found, reader))
     else:
         found = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
-    return generate.Request(
+    return Request(
         _after(found, question, spent),
         means.store.document,
         means.tokens,
@@ -131,7 +133,7 @@ def prepared(
     )
 
 
-def answer_together(requests: Sequence[generate.Request | Exception], mode: str) -> list[Answer | Exception]:
+def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
     """The answers of questions that are prepared, many at once; where a question fails, its error."""
     made: list[Answer | Exception] = []
     for first in range(0, len(requests), _TOGETHER):
@@ -139,20 +141,20 @@ def answer_together(requests: Sequence[generate.Request | Exception], mode: str)
     return made
 
 
-def _together(requests: Sequence[generate.Request | Exception], mode: str) -> list[Answer | Exception]:
+def _together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
     asked = [request for request in requests if not isinstance(request, Exception)]
     given: list[Answer | Exception] = []
     try:
-        given += generate.answer_all(mode, asked)
+        given += modes.answer_all(mode, asked)
     except MergewiseError:  # one of them is to blame: each tells for itself
         given = [_answer_or_error(mode, request) for request in asked]
     answers = iter(given)
     return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
 
-def _answer_or_error(mode: str, request: generate.Request) -> Answer | Exception:
+def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
     try:
-        return generate.answer(mode, request)
+        return modes.answer(mode, request)
     except MergewiseError as error:
         return error
 
@@ -178,8 +180,8 @@ def _after(context: Context, question: str, spent: Usage) -> Context:
 def _assembled(question: str, search: Search, means: Means) -> Context:
     began = perf_counter()
     reranker = None if means.reranker is None else RememberingReranker(means.reranker)
-    reader = HybridReader(means.store, means.embedder, search.where, means.settings, reranker)
-    models = strategies.Models(
+    reader = HybridReader(means.store, means.embedder, VIEWS, search.where, means.settings, reranker)
+    models = Models(
         means.tokens,
         means.chat,
         reranker,

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
-from mergewise.index import VIEWS
 from mergewise.models import (
     causal_of,
     knows_embedder,
@@ -41,8 +41,8 @@ from mergewise.twins import asynchronous, each, streamed, streamed_awaited
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
 
 if TYPE_CHECKING:
-    from mergewise import generate
     from mergewise.asking import Budget, Means
+    from mergewise.generate.mode import Show
     from mergewise.history import Turn
     from mergewise.inputs import Source
     from mergewise.readers.apart import Limits
@@ -465,13 +465,13 @@ class Index:
         rounds: int = 1,
         then: str | None = None,
         max_tokens: int = MAX_TOKENS,
-        show: generate.Show | None = None,
+        show: Show | None = None,
         history: Sequence[Turn] = (),
         hops: int | None = None,
     ) -> Answer:
         """The answer, with citations.
 
-        `mode` is a name in `mergewise.generate.MODES`. The default is what the strategy prefers (`aed` with a causal model);
+        `mode` is a name in `mergewise.designs.MODES`. The default is what the strategy prefers (`aed` with a causal model);
         else without a chat model it is "extractive": the one to three
         sentences that answer the question, verbatim. With one it is "r&b": the model answers from the passages, `show` gets
         the pieces of its answer as they arrive, and it may write `max_tokens` in one call. All else is as in `context`;
@@ -506,12 +506,13 @@ class Index:
         Where a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded
         in one call. Raises UsageError for a `concurrency` or a mode that cannot be.
         """
-        from mergewise import asking, generate
+        from mergewise import asking
+        from mergewise.designs import MODES
         from mergewise.rounds import rounds_or_hops
 
         asked = listed("the questions are", questions, "give a list of questions, or use ask")
         chosen, ready = self._mode(mode, strategy), self._with_vectors_of(asked)
-        if generate.MODES[chosen].answer_all is not None:
+        if MODES[chosen].answer_all is not None:
             search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, None), then)
             means = ready.means()
             prepare = partial(asking.prepared, search=search, means=means, mode=chosen, max_tokens=max_tokens)
@@ -546,10 +547,10 @@ class Index:
 
     def _mode(self, mode: str | None, strategy: str) -> str:
         """The mode of an answer: the one that is named, or the one that the strategy prefers."""
-        from mergewise import assemble, generate
+        from mergewise.designs import modes, strategies
 
-        preferred = assemble.preferred_mode(strategy) if mode is None else ""
-        return generate.mode_for(text_or_none("the mode is", mode), self.chat, self.causal, preferred)
+        preferred = strategies.preferred_mode(strategy) if mode is None else ""
+        return modes.mode_for(text_or_none("the mode is", mode), self.chat, self.causal, preferred)
 
     def means(self) -> Means:
         """What questions are answered with now: the state of the index that stands, and the models, as `ask` takes them."""

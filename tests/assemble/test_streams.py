@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mergewise.assemble import Models, assemble, merge_context
-from mergewise.assemble.shared.streams import with_streams_of
+from mergewise.assemble.budget import Models
+from mergewise.assemble.streams import with_streams_of
+from mergewise.designs.strategies import assemble, merge_context
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
 from mergewise.types import Context, Ensemble, Passage, Span, Stream
-from tests.assemble.test_aed import FOUND, STORE, WORTH, Worth
+from tests.designs.aed.test_aed import FOUND, STORE, WORTH, Worth
 from tests.support import ScriptedReader
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
-from mergewise.generate import MODES
+from mergewise.designs import MODES
 from mergewise.models.scripted import ScriptedChat
 from mergewise.prompting.quoting import code_for, quoted
 from mergewise.types import Answer, Document, Message

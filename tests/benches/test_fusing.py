@@ -12,7 +12,7 @@ from benchmarks.cells import Cells
 from benchmarks.fusing import tree
 
 import mergewise
-from mergewise.assemble.mergerag import MergeNode, MergeNote
+from mergewise.designs.mergerag.notes import MergeNode, MergeNote
 from mergewise.evaluate.tasks import load_task
 
 

@@ -11,10 +11,10 @@ from benchmarks.cells import Cells
 from benchmarks.macrag import EVERYTHING, MODES_READ, Asked, given_whole, read_tokens, script
 
 import mergewise
+from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.evaluate.tasks import Question
 from mergewise.generate import prompts
 from mergewise.generate.sources import Source
-from mergewise.index.slices import SliceSettings
 from mergewise.types import Context, Document, Message, Span
 
 FACT = "The Quonset lamp was invented by Ada Brix."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from benchmarks.triplets import Fact, _behind, folded, judged
 
-from mergewise.index.triplets import Triplet
+from mergewise.designs.aed.triplets import Triplet
 from mergewise.types import Document
 
 CORPUS = {

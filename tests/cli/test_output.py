@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.assemble.mergerag import MergeNode, MergeNote
 from mergewise.cli.main import configuration
 from mergewise.cli.output import Told, citation_line, console, say, usage_line
 from mergewise.cli.places import Places
 from mergewise.cli.trace import say_trace
+from mergewise.designs.mergerag.notes import MergeNode, MergeNote
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Citation, Context, Document, Page, Span, Step, Usage
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from tests.index.tripling import good
+from tests.designs.aed.tripling import good
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app

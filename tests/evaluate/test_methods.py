@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from mergewise.assemble import resolve
+from mergewise.designs import MODES
+from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
-from mergewise.generate import MODES
 
 
 def parameters(name: str) -> dict[str, Any]:

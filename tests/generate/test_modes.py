@@ -13,9 +13,11 @@ import pytest
 
 import mergewise as mw
 from mergewise.concurrency import run
+from mergewise.designs import MODES
+from mergewise.designs.macrag.generation import verdict
+from mergewise.designs.modes import answer, mode_for
 from mergewise.errors import ModelError, UsageError
-from mergewise.generate import MODES, Mode, Request, answer, mode_for
-from mergewise.generate.longrag import verdict
+from mergewise.generate.mode import Mode, Request
 from mergewise.generate.notes import extracted
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.models.scripted import Asked, ChatServer, ScriptedChat, Turn

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.index import VIEWS
+from mergewise.designs import VIEWS
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read

@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from tests.index.marking import answer, asked, good, marker, markers, shown
+from tests.designs.mrag.marking import answer, asked, good, marker, markers, shown
 from tests.support import rows_of
 
+from mergewise.designs.mrag.markers.extract import RawMarker, marker_of, policy, prompt, task
+from mergewise.designs.mrag.markers.settings import MarkerSettings
 from mergewise.errors import InputRefused, ModelError, UsageError
-from mergewise.index.markers.extract import RawMarker, marker_of, policy, prompt, task
-from mergewise.index.markers.settings import MarkerSettings
 from mergewise.index.tree import TreeSettings
 from mergewise.index.writing import write as writing
 from mergewise.index.writing.segments import segments_of

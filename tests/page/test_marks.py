@@ -116,8 +116,9 @@ def test_fused_sentences_are_told_from_hits_and_a_merge_that_was_not_needed_coun
 
 def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
     """All that a strategy of ours takes is explained: what the steps are called here is what they are called there."""
-    from mergewise.assemble import STRATEGIES, Models, assemble
-    from mergewise.index import VIEWS
+    from mergewise.assemble.budget import Models
+    from mergewise.designs import STRATEGIES, VIEWS
+    from mergewise.designs.strategies import assemble
     from mergewise.models.tokens import count_tokens
     from tests.support import HashEmbedder, memory_store, reader_of
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.support import HashEmbedder, memory_store
 
+from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.types import Document
@@ -19,7 +20,7 @@ DOCUMENTS = [
 def test_both_searches_count_and_each_leaf_comes_once() -> None:
     embedder = HashEmbedder()
     store = memory_store(DOCUMENTS, embedder)
-    hits = HybridReader(store, embedder).search("alpha beta", 10)
+    hits = HybridReader(store, embedder, VIEWS).search("alpha beta", 10)
     assert hits[0].row.doc_id == "d0"
     assert len({hit.row.id for hit in hits}) == len(hits) == 4
     assert hits[0].bm25 is not None and hits[0].cosine is not None
@@ -30,16 +31,16 @@ def test_both_searches_count_and_each_leaf_comes_once() -> None:
 def test_k_bounds_the_hits_and_reciprocal_ranks_are_an_option() -> None:
     embedder = HashEmbedder()
     store = memory_store(DOCUMENTS, embedder)
-    reader = HybridReader(store, embedder, settings=SearchSettings(fusion="reciprocal-rank"))
+    reader = HybridReader(store, embedder, VIEWS, settings=SearchSettings(fusion="reciprocal-rank"))
     assert [hit.row.doc_id for hit in reader.search("alpha beta", 1)] == ["d0"]
 
 
 def test_without_an_embedder_the_text_decides() -> None:
     store = memory_store(DOCUMENTS)
-    hits = HybridReader(store, None).search("alpha", 10)
+    hits = HybridReader(store, None, VIEWS).search("alpha", 10)
     assert [hit.row.doc_id for hit in hits] == ["d1", "d0"]
     assert hits[0].score == 1.0 and hits[0].cosine is None
-    assert HybridReader(store, None).search("unknownword", 10) == []
+    assert HybridReader(store, None, VIEWS).search("unknownword", 10) == []
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder()])
@@ -48,7 +49,7 @@ def test_a_condition_holds_for_both_searches(embedder: HashEmbedder | None) -> N
     documents = [Document(f"d{i}", f"alpha number {i}.", metadata={"year": 2000 + i}) for i in range(3)]
     store = memory_store(documents, embedder)
     for where, wanted in ((None, {"d0", "d1", "d2"}), ("year > 2001", {"d2"}), ("year < 1990", set())):
-        reader = HybridReader(store, embedder, where)
+        reader = HybridReader(store, embedder, VIEWS, where)
         assert {hit.row.doc_id for hit in reader.search("alpha", 10)} == wanted
         leaves = reader.leaves([leaf for leaf, _ in reader.rank("alpha", 10)])
         assert {leaf.doc_id for leaf in leaves.values()} == wanted
@@ -66,14 +67,14 @@ class Backwards:
 def test_reranked_leaves_come_in_the_reranker_s_order() -> None:
     documents = [Document(f"d{i}", "Cats, " * i + "cats and dogs.") for i in range(4)]
     store = memory_store(documents)
-    plain = [hit.row.doc_id for hit in HybridReader(store, None).search("cats", 10)]
+    plain = [hit.row.doc_id for hit in HybridReader(store, None, VIEWS).search("cats", 10)]
     assert plain != sorted(plain), "the search does not put them in this order by itself"
-    reader = HybridReader(store, None, reranker=Backwards())
+    reader = HybridReader(store, None, VIEWS, reranker=Backwards())
     hits = reader.search("cats", 10)
     assert [hit.row.doc_id for hit in hits] == ["d0", "d1", "d2", "d3"]
     assert [hit.score for hit in hits] == pytest.approx([1 / 2, 1 / 3, 1 / 4, 1 / 5])
     assert reader.rank("cats", 10) == [(hit.row.id, hit.score) for hit in hits]
-    assert HybridReader(store, None).rank("cats", 10) != reader.rank("cats", 10)
+    assert HybridReader(store, None, VIEWS).rank("cats", 10) != reader.rank("cats", 10)
 
 
 def test_a_reranker_is_asked_about_what_was_found() -> None:
@@ -86,9 +87,9 @@ def test_a_reranker_is_asked_about_what_was_found() -> None:
 
     documents = [Document(f"d{i}", "Cats eat fish. " * (i + 1), f"T{i}") for i in range(3)]
     store, longest = memory_store(documents), Longest()
-    hits = HybridReader(store, None, reranker=longest).search("cats", 10)
-    plain = HybridReader(store, None).search("cats", 10)
+    hits = HybridReader(store, None, VIEWS, reranker=longest).search("cats", 10)
+    plain = HybridReader(store, None, VIEWS).search("cats", 10)
     assert {hit.row.id for hit in hits} == {hit.row.id for hit in plain}
     assert [hit.score for hit in hits] == pytest.approx(sorted((len(t) / 1000 for t in longest.asked[1]), reverse=True))
     assert longest.asked[0] == "cats" and longest.asked[1][0].startswith("T")
-    assert HybridReader(store, None, reranker=longest).search("nothing", 10) == []
+    assert HybridReader(store, None, VIEWS, reranker=longest).search("nothing", 10) == []

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import ScriptedReader, memory_store
 
-from mergewise.assemble import Models, assemble
+from mergewise.assemble.budget import Models
+from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mergewise.assemble import Models
+from mergewise.assemble.budget import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds import in_rounds, rounds_or_hops

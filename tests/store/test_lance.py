@@ -10,8 +10,8 @@ import lancedb
 import pytest
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
+from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, UsageError
-from mergewise.index import VIEWS
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import within
 from mergewise.store.manifest import read_manifest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support import HashEmbedder
 
 import mergewise
-from mergewise.index.slices import SliceSettings
+from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.store.manifest import FORMAT, NAME, Manifest, ViewState, holds, read_manifest, without, write_manifest
 from mergewise.types import Document
 

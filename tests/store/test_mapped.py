@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
-from mergewise.index import VIEWS
+from mergewise.designs import VIEWS
 from mergewise.store.lance import LanceStore
 from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
 from mergewise.types import Document

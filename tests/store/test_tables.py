@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.index import VIEWS
+from mergewise.designs import VIEWS
 from mergewise.index.tree.tables import LEAF
 from mergewise.store.tables import (
     NUMBER,

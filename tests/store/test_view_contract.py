@@ -12,13 +12,14 @@ import pytest
 from tests.support import SMALL, HashEmbedder, new_store, reader_of, rows_of
 
 import mergewise
+from mergewise.designs import VIEWS
+from mergewise.designs.aed.triplets import Triplet, TripletSettings
+from mergewise.designs.macrag.slices import SliceSettings
+from mergewise.designs.mrag.chunks import FixedSettings, PICSettings, SemanticSettings
+from mergewise.designs.mrag.markers import MarkerSettings
 from mergewise.errors import StoreError, UsageError
-from mergewise.index import VIEWS, pipeline
-from mergewise.index.chunks import FixedSettings, PICSettings, SemanticSettings
-from mergewise.index.markers import MarkerSettings
-from mergewise.index.slices import SliceSettings
+from mergewise.index import pipeline
 from mergewise.index.tree.tables import KEY
-from mergewise.index.triplets import Triplet, TripletSettings
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import RowReader, Store
 from mergewise.store.lance import LanceStore

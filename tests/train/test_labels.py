@@ -12,7 +12,7 @@ import pytest
 from tests.train.towns import EXAMPLES, reader, towns_index
 
 import mergewise as mw
-from mergewise.assemble.shared import units
+from mergewise.designs.aed import units
 from mergewise.errors import UsageError
 from mergewise.models.cppl import cppl
 from mergewise.train.candidates import Example, Unit, asked_of, passages_of, triplets_of

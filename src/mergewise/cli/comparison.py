@@ -63,7 +63,7 @@ def compare(
     html: HtmlOption = None,
 ) -> None:
     """The contexts of several strategies, side by side, with what only one of them shows marked."""
-    from mergewise.assemble import split_specs
+    from mergewise.designs.specs import split_specs
 
     opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker)
     contexts: list[Timed] = []

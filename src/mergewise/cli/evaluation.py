@@ -112,7 +112,8 @@ def evaluate(
 
     With --answers also what a model makes of the contexts: EM, F1, tokens, seconds.
     """
-    from mergewise.assemble import resolve, split_specs
+    from mergewise.designs.specs import split_specs
+    from mergewise.designs.strategies import resolve
     from mergewise.evaluate import run
     from mergewise.models import load_chat, load_reranker
 
@@ -152,7 +153,7 @@ def evaluate(
 
 def _asked(strategies: str, methods: str | None, mode: str | None, answers: bool) -> list[Method]:
     """What is to answer; nothing without --answers."""
-    from mergewise.assemble import split_specs
+    from mergewise.designs.specs import split_specs
     from mergewise.evaluate.methods import Method, methods_of
 
     if not answers:

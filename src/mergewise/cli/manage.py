@@ -165,8 +165,8 @@ def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -
 
     A view of which nothing is said has none: those that stand, or its default ones.
     """
-    from mergewise.assemble.specs import with_parameters
-    from mergewise.index import VIEWS
+    from mergewise.designs import VIEWS
+    from mergewise.designs.specs import with_parameters
     from mergewise.store.views import views_of
 
     given: dict[str, dict[str, object]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mergewise.cli.output import say, say_json
+from mergewise.designs import VIEWS
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -16,7 +17,7 @@ def say_markers(opened: Index, as_json: bool) -> None:
     """Raises UsageError for an index without markers."""
     from mergewise.retrieve.hybrid import HybridReader
 
-    report = HybridReader(opened.store.reader(), None).view(VIEW).report()
+    report = HybridReader(opened.store.reader(), None, VIEWS).view(VIEW).report()
     if as_json:
         say_json(report.as_dict())
         return

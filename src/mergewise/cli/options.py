@@ -13,7 +13,7 @@ from mergewise.errors import UsageError
 
 def strategy_names(incomplete: str) -> list[str]:
     """For the shell's completion: the names of strategies, also behind a comma."""
-    from mergewise.assemble import STRATEGIES
+    from mergewise.designs import STRATEGIES
 
     before, comma, begun = incomplete.rpartition(",")
     return [f"{before}{comma}{name}" for name in STRATEGIES if name.startswith(begun)]

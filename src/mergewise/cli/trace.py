@@ -14,9 +14,9 @@ from mergewise.types import Context, Span, Step
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-    from mergewise.assemble.mergerag import MergeNode, MergeNote
-    from mergewise.assemble.mrag import MarkerNote
-    from mergewise.assemble.shared.triplet_passages import TripletNote
+    from mergewise.designs.aed.triplet_passages import TripletNote
+    from mergewise.designs.mergerag.notes import MergeNode, MergeNote
+    from mergewise.designs.mrag.notes import MarkerNote
 
 LEFT_OUT = ("left", "skip", "drop")  # actions that took nothing
 SHOWN_LEFT = 5
@@ -26,9 +26,9 @@ SHOWN_SPANS = 4
 
 def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[Step] | None = None) -> None:
     """Print every step, but of what was left out only the first few, which are the best; with `places` texts are quoted."""
-    from mergewise.assemble.mergerag import MergeNote
-    from mergewise.assemble.mrag import MarkerNote
-    from mergewise.assemble.shared.triplet_passages import TripletNote
+    from mergewise.designs.aed.triplet_passages import TripletNote
+    from mergewise.designs.mergerag.notes import MergeNote
+    from mergewise.designs.mrag.notes import MarkerNote
 
     steps = assembled.trace if steps is None else steps
     say()

@@ -16,8 +16,8 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from mergewise import assemble, generate
 from mergewise.asking import Means, Search, answer_together, prepared
+from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
@@ -26,6 +26,7 @@ from mergewise.evaluate.kept import Given, Kept
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.metrics import mean, mean_of_known, score_context
 from mergewise.evaluate.tasks import Question, Task
+from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Reranker
@@ -118,9 +119,9 @@ class Answering:
 
     def answered(self, method: Method, budget: int) -> Answered:
         """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
-        preferred = assemble.preferred_mode(method.strategy) if method.mode is None else ""
-        mode = generate.mode_for(method.mode, self.index.chat, self.index.causal, preferred)
-        strategy, _ = assemble.resolve(method.strategy)
+        preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
+        mode = modes.mode_for(method.mode, self.index.chat, self.index.causal, preferred)
+        strategy, _ = strategies.resolve(method.strategy)
         for view in (*strategy.views, *method.views):
             if view not in self.index.manifest.views:
                 raise UsageError(f"this index has no {view} view", f"index with --views leaf,{view}")
@@ -159,11 +160,11 @@ class Answering:
             if isinstance(answer, Exception):
                 one.failures[question.id] = answer
                 continue
-            assert isinstance(request, generate.Request)
+            assert isinstance(request, Request)
             one.failures.pop(question.id, None)
             one.kept.add(question, _given(question, answer, seconds + share, share, len(batch)))
 
-    def _request(self, one: Answered, question: Question) -> generate.Request | Exception:
+    def _request(self, one: Answered, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
         means = self._means(one.method)
         try:
@@ -172,8 +173,8 @@ class Answering:
             return error
         return replace(request, backgrounds=self._backgrounds)
 
-    def _answers(self, mode: str, requests: Sequence[generate.Request | Exception]) -> list[Answer | Exception]:
-        if generate.MODES[mode].answer_all is not None:
+    def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
+        if MODES[mode].answer_all is not None:
             return answer_together(requests, mode)
         places = {str(place): request for place, request in enumerate(requests) if not isinstance(request, Exception)}
         given = dict(zip(places, each(partial(_one, mode, places), list(places), self.asking.together), strict=True))
@@ -237,8 +238,8 @@ def evaluate_answers(
         yield one.row(questions), one.failures
 
 
-def _one(mode: str, requests: Mapping[str, generate.Request], place: str) -> Answer:
-    return generate.answer(mode, requests[place])
+def _one(mode: str, requests: Mapping[str, Request], place: str) -> Answer:
+    return modes.answer(mode, requests[place])
 
 
 def _given(question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int) -> Given:

@@ -22,7 +22,7 @@ BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """`strategy` is a spec, `mode` a name in `generate.MODES` or None: what the strategy prefers. `views` are what it needs
+    """`strategy` is a spec, `mode` a name in `MODES` or None: what the strategy prefers. `views` are what it needs
     beyond those of its strategy.
     """
 

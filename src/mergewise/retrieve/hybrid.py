@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 from mergewise.errors import UsageError
-from mergewise.index import VIEWS
 from mergewise.index.tree import TreeReader
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
@@ -46,10 +45,10 @@ class HybridReader:
         self,
         store: StoreReader,
         embedder: Embedder | None,
+        registry: Registry,
         where: str | None = None,
         settings: SearchSettings = SearchSettings(),
         reranker: Reranker | None = None,
-        registry: Registry = VIEWS,
     ) -> None:
         self._store = store
         self._registry = registry

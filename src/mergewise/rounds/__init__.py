@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-from mergewise.assemble import Models
+from mergewise.assemble.budget import Models
 from mergewise.generate.sources import DocumentLookup
 from mergewise.rounds.merge import merge
 from mergewise.rounds.next_question import next_question

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from mergewise.assemble.shared.budget import Models, pack
-from mergewise.assemble.shared.fragments import Candidate, Fragment
-from mergewise.assemble.shared.render import SEPARATOR, render
-from mergewise.assemble.shared.streams import with_streams_of
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.render import SEPARATOR, render
+from mergewise.assemble.streams import with_streams_of
 from mergewise.errors import UsageError
 from mergewise.types import Context, Passage, Step
 

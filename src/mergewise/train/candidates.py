@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from mergewise.assemble.shared import units
-from mergewise.generate.ensemble import prompts
+from mergewise.designs.aed import units
+from mergewise.designs.aed.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.text.keys import heading_path

@@ -15,8 +15,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mergewise.designs.aed.ensemble import prompts
 from mergewise.errors import UsageError
-from mergewise.generate.ensemble import prompts
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import Streams, decode
 from mergewise.ranges import Range, check_fields

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from mergewise.designs import VIEWS
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.train.candidates import Example, Kind
 from mergewise.train.labels import Source
@@ -17,7 +18,7 @@ TRIPLETS = "triplet"
 
 
 def source_of(index: Index, examples: Sequence[Example]) -> Source:
-    reader = HybridReader(index.store.reader(), index.embedder, None, index.search_settings)
+    reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
     return Source(examples, reader, _facts(index, reader))
 
 

@@ -1,0 +1,45 @@
+"""What leaves need from leaves before them: the header of a table that goes on, the line that announced a list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from mergewise.assemble.fragments import Fragment
+from mergewise.assemble.sentences import fragment_at
+from mergewise.protocols import IndexReader
+from mergewise.types import Leaf, LeafSentences
+
+ROUNDS = 3  # how often leaves are read: a row's header, what announces the table, and what announces that
+
+
+class Leads:
+    """The leads of some leaves, and of what these need in turn."""
+
+    def __init__(self, leaves: Mapping[int, Leaf | LeafSentences], reader: IndexReader) -> None:
+        self._leaves: dict[int, Leaf | LeafSentences] = dict(leaves)
+        fresh: Collection[int] = list(leaves)
+        for _ in range(ROUNDS):
+            wanted = {leaf for i in fresh for leaf, _ in self._of(i) if leaf not in self._leaves}
+            if not wanted:
+                break
+            read = reader.leaves(sorted(wanted))
+            self._leaves |= read
+            fresh = read
+
+    def before(self, ids: Collection[int]) -> tuple[Fragment, ...]:
+        """The sentences outside of these leaves that theirs need, in the order of the document."""
+        needed: dict[tuple[int, int], None] = {}
+        waiting = [place for i in ids for place in self._of(i)]
+        for leaf, number in waiting:
+            if leaf not in ids and leaf in self._leaves and (leaf, number) not in needed:
+                needed[leaf, number] = None
+                waiting += self._of(leaf, number)
+        return tuple(self._fragment(*place) for place in sorted(needed))
+
+    def _of(self, leaf: int, number: int | None = None) -> list[tuple[int, int]]:
+        """The places of the leads of a leaf's sentences, or of one of them."""
+        leads = self._leaves[leaf].leads or () if leaf in self._leaves else ()
+        return [(leaf - lead.back, lead.of) for lead in leads if number is None or lead.number == number]
+
+    def _fragment(self, leaf: int, number: int) -> Fragment:
+        return fragment_at(self._leaves[leaf], number)

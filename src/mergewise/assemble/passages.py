@@ -1,0 +1,62 @@
+"""Passages of about one size out of the tree: the outermost section of at most `longest` tokens around a leaf, or the leaf alone.
+
+The papers' passages have a hundred words. The same rule tells strategies what they retrieve and the triplet view what its rows
+are about, so that every passage has its own set of triplets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mergewise.assemble.fragments import Candidate, fragment_of
+from mergewise.assemble.leads import Leads
+from mergewise.protocols import IndexReader
+from mergewise.types import Hit, Leaf, Section, Step
+
+LONGEST = 256
+SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
+
+
+@dataclass(frozen=True, slots=True)
+class LeafRun:
+    """A passage as its leaves, which have consecutive ids, and as the candidate that a context may take."""
+
+    leaves: range
+    candidate: Candidate
+
+
+def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:
+    """The leaves of the passage around this one."""
+    around = (sections[section] for section in leaf.ancestors if section in sections)
+    passage = next((section for section in around if section.tokens <= longest), None)
+    if passage is None:
+        return range(leaf.id, leaf.id + 1)
+    return range(passage.first_leaf, passage.first_leaf + passage.leaf_count)
+
+
+def search_passages(
+    question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None
+) -> list[LeafRun]:
+    """The first `k` passages that hold a hit of the search, in the order of their best hits."""
+    hits = [hit for hit in reader.search(question, k * SEARCHED) if hit.row.sentences]
+    if trace is not None:
+        trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
+    return passages_around(hits, reader, k, longest)
+
+
+def passages_around(hits: Sequence[Hit], reader: IndexReader, k: int, longest: int) -> list[LeafRun]:
+    """The passages around leaves that were found, each with the score of its first hit."""
+    sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))
+    held: dict[range, float] = {}
+    for hit in hits:
+        held.setdefault(extent(hit.row, sections, longest), hit.score)
+    kept = dict(list(held.items())[:k])
+    leaves = reader.leaves(sorted({leaf for one in kept for leaf in one}))
+    leads = Leads(leaves, reader)
+    runs = []
+    for one, score in kept.items():
+        rows = [leaves[leaf] for leaf in one if leaf in leaves]
+        if rows:
+            runs.append(LeafRun(one, Candidate((*leads.before(list(one)), fragment_of(rows)), score)))
+    return runs

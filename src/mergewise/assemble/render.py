@@ -1,0 +1,96 @@
+"""From fragments to passages with spans, and to the text that a model reads.
+
+A passage is what stands under one heading line. Fragments of one section that touch are joined; a gap between them is marked.
+
+    [1] Title › Heading › Subheading
+    First fragment, the next one that touches it …
+    a later one.
+
+What a model wrote has `WRITTEN` after its headings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import Annotated, Literal, TypeAlias
+
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.text.keys import heading_path
+from mergewise.types import GAP, Passage, Span
+
+Order: TypeAlias = Annotated[
+    Literal["document", "score"], "`document` keeps the documents' own order, `score` shows the best first"
+]
+
+SEPARATOR = "\n\n"
+
+
+def passages_of(selected: Sequence[Candidate], order: Order) -> list[Passage]:
+    """Passages in reading order.
+
+    "score": best candidate first, and no passage holds two of them. "document": documents by their best candidate, and
+    within a document by position, so that each heading line comes once for all that stands below it.
+    """
+    if order == "score":
+        ranked = sorted(selected, key=lambda candidate: -candidate.score)
+        return [passage for candidate in ranked for passage in _passages(_pieces(candidate))]
+    best: dict[str, float] = {}
+    pieces = [piece for candidate in selected for piece in _pieces(candidate)]
+    for score, fragment in pieces:
+        best[fragment.doc_id] = max(score, best.get(fragment.doc_id, score))
+    return _passages(sorted(pieces, key=lambda p: (-best[p[1].doc_id], p[1].doc_id, p[1].start)))
+
+
+def _pieces(candidate: Candidate) -> list[tuple[float, Fragment]]:
+    return [(candidate.score, fragment) for fragment in candidate.fragments]
+
+
+def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
+    passages = []
+    for _, group in groupby(pieces, key=lambda p: p[1].section):
+        members = sorted(group, key=lambda p: p[1].start)
+        runs = _runs([fragment for _, fragment in members])
+        first = members[0][1]
+        passages.append(
+            Passage(
+                text=GAP.join(text for _, _, text in runs),
+                score=max(score for score, _ in members),
+                spans=tuple(Span(first.doc_id, start, end) for start, end, _ in runs),
+                title=first.title,
+                headings=first.headings,
+            )
+        )
+    return passages
+
+
+def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
+    """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
+    joined: list[Fragment] = []
+    for fragment in fragments:
+        if joined and joined[-1].end == fragment.start:
+            joined[-1] = replace(joined[-1], end=fragment.end, text=joined[-1].text + fragment.text)
+        else:
+            joined.append(fragment)
+    return [fragment.visible for fragment in joined]
+
+
+WRITTEN = "(written, not quoted)"
+
+
+def heading_line(number: int, title: str, headings: Sequence[str], written: bool = False) -> str:
+    """The mark by which an answer cites the passage, the title and headings above it, and whether a model wrote it."""
+    return " ".join(filter(None, (f"[{number}]", heading_path(title, headings), WRITTEN if written else "")))
+
+
+def heading_cost_line(title: str, headings: Sequence[str], written: bool = False) -> str:
+    """A heading line to count before its number is known: 9 stands for any number."""
+    return heading_line(9, title, headings, written)
+
+
+def render(passages: Sequence[Passage]) -> str:
+    return SEPARATOR.join(
+        f"{heading_line(number, passage.title, passage.headings, not passage.verbatim)}\n{passage.text}"
+        for number, passage in enumerate(passages, 1)
+    )

@@ -1,0 +1,27 @@
+"""AED-RAG: passages, triplets and the model's own background, each read in a stream of its own and decoded together.
+
+`triplets` is its view, `strategy` chooses what each stream reads, `ensemble` decodes.
+"""
+
+from __future__ import annotations
+
+from mergewise.assemble.strategy import Strategy
+from mergewise.designs.aed import triplets
+from mergewise.designs.design import Design, Lazy
+from mergewise.generate.mode import Mode
+
+
+def _strategies() -> dict[str, Strategy]:
+    from mergewise.designs.aed.strategy import AED, assemble
+
+    summary = "the most useful passages, to be read in streams of their own (AED-RAG)"
+    return {"aed": Strategy(assemble, AED(), summary, mode="aed")}
+
+
+def _modes() -> dict[str, Mode]:
+    from mergewise.designs.aed.ensemble import MODES
+
+    return MODES
+
+
+DESIGN = Design({"triplet": triplets.VIEW}, Lazy(_strategies), Lazy(_modes))

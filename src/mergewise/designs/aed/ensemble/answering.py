@@ -1,0 +1,189 @@
+"""From the prompts of questions to their answers: decoded in one batch by a causal model, or one by one by a chat model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from mergewise.concurrency import run
+from mergewise.designs.aed.ensemble.citing import ground
+from mergewise.designs.aed.ensemble.reading import Question
+from mergewise.errors import ModelError, UsageError
+from mergewise.generate.marks import MarkFilter, without_unknown
+from mergewise.generate.mode import Request, Show
+from mergewise.models.decoding import Decoded, Sampling, decode
+from mergewise.models.decoding import Streams as Prompts
+from mergewise.types import Answer, Message, Reply, Step, Streams, StreamToken, Usage
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mergewise.protocols import CausalModel, ChatModel
+
+_MARGIN = 0.05  # of a chat model's window, whose tokens are counted by another tokenizer
+
+
+def causal_of(requests: Sequence[Request]) -> CausalModel[Any]:
+    causal = requests[0].causal
+    assert causal is not None  # what `mode_for` made sure of
+    return causal
+
+
+def limit_of(requests: Sequence[Request]) -> int:
+    """What an answer may take: a quarter of the window at most."""
+    return max(1, min(requests[0].max_tokens, causal_of(requests).window // 4))
+
+
+def measured(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
+    return lambda messages: len(causal.prompt(messages))
+
+
+def demand_streams(question: Question, spec: str) -> None:
+    if not question.readings:
+        raise UsageError(
+            f"no passage fits into the window of {spec}, and there is no background", "lower --budget or --max-tokens"
+        )
+
+
+def measured_by_chat(request: Request) -> Callable[[Sequence[Message]], int]:
+    return lambda messages: sum(request.count_tokens([message.text for message in messages]))
+
+
+def room_of(chat: ChatModel, max_tokens: int) -> tuple[int, int]:
+    """Tokens that a prompt may have, and that an answer may have: a quarter of the window at most."""
+    limit = max(1, min(max_tokens, chat.window // 4))
+    return int(chat.window * (1 - _MARGIN)) - limit, limit
+
+
+def by_chat(question: Question, spent: Usage) -> Answer:
+    """The answer of a chat model to the question's only reading; `spent` is what was paid on the way."""
+    chat = question.request.chat
+    assert chat is not None  # what `mode_for` made sure of
+    (reading,), (_, limit) = question.readings, room_of(chat, question.request.max_tokens)
+    shown = Shown(question.request.show)
+    reply = run(_completed(chat, reading.messages, limit, shown))
+    return finished(question, reply.text, spent + reply.usage, reply.complete, (), shown)
+
+
+async def _completed(chat: ChatModel, messages: Sequence[Message], limit: int, shown: Shown) -> Reply:
+    if not shown.wanted:
+        return await chat.complete(messages, max_tokens=limit)
+    reply = Reply("", Usage())
+    async for piece in chat.stream(messages, max_tokens=limit):
+        if isinstance(piece, Reply):
+            reply = piece
+        else:
+            shown.add(piece)
+    return reply
+
+
+def decoded(
+    asked: Sequence[Question],
+    causal: CausalModel[Any],
+    limit: int,
+    before: Sequence[Decoded | None],
+    mixture: bool = False,
+) -> list[Answer]:
+    """Eq. 14 for all questions in one batch, and their answers. `before` is what was written for them on the way."""
+    if not asked:
+        return []
+    streams = [
+        Prompts(
+            tuple(causal.prompt(reading.messages) for reading in question.readings),
+            tuple(question.weights[reading.name] for reading in question.readings),
+        )
+        for question in asked
+    ]
+    shown = [Shown(question.request.show) for question in asked]
+    wanted = asked[0].ensemble
+    said = decode(
+        causal,
+        streams,
+        max_tokens=limit,
+        mixture=mixture,
+        sampling=Sampling(wanted.temperature, wanted.seed),
+        show=lambda number, piece: shown[number].add(piece),
+    )
+    return [
+        _answered(question, one, written, shown)
+        for question, one, written, shown in zip(asked, said, before, shown, strict=True)
+    ]
+
+
+def _answered(question: Question, said: Decoded, written: Decoded | None, shown: Shown) -> Answer:
+    spent = Usage(1, said.input_tokens, len(said.tokens))
+    if written is not None:
+        spent += Usage(1, written.input_tokens, len(written.tokens))
+    names = [reading.name for reading in question.readings]
+    tokens = tuple(
+        StreamToken(
+            piece,
+            names[carried],
+            agreement,
+            {name: value for name, value in zip(names, values, strict=True) if value is not None},
+        )
+        for piece, carried, agreement, values in zip(
+            said.pieces, said.carried, said.agreement, said.log_probs, strict=True
+        )
+    )
+    return finished(question, said.text, spent, said.complete, tokens, shown)
+
+
+def finished(
+    question: Question, text: str, spent: Usage, complete: bool, tokens: tuple[StreamToken, ...], shown: Shown
+) -> Answer:
+    request = question.request
+    text, removed = without_unknown(text, ())
+    text = text.strip()
+    if not text:
+        spec = request.chat.spec if request.causal is None and request.chat is not None else causal_of([request]).spec
+        raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
+    found = ground(text, question.text, question.sources, request.document)
+    shown.end(found.marks)
+    told = ", ".join(
+        f"{name} {weight:.2f}" + (f" (utility {question.utilities[name]:.2f})" if name in question.utilities else "")
+        for name, weight in question.weights.items()
+    )
+    return Answer(
+        question=question.text,
+        text=text + found.marks,
+        citations=found.citations,
+        context=request.context,
+        usage=request.context.usage + spent,
+        complete=complete,
+        removed_marks=removed,
+        unsupported=found.unsupported,
+        unverified=found.unverified,
+        trace=(*question.steps, Step("weights", told)),
+        streams=Streams(dict(question.weights), dict(question.utilities), tokens) if question.utilities else None,
+    )
+
+
+class Shown:
+    """Shows an answer as it arrives, as its text will be in the end: without marks of the model, and with ours behind it."""
+
+    def __init__(self, show: Show | None) -> None:
+        self.wanted = show is not None
+        self._show = show or _unheard
+        self._held = ""
+        self._filter = MarkFilter((), self._trimmed)
+
+    def add(self, piece: str) -> None:
+        self._filter.add(piece)
+
+    def end(self, marks: str) -> None:
+        self._filter.end()
+        if marks:
+            self._show(marks)
+
+    def _trimmed(self, text: str) -> None:
+        """What stands before white space at the end; that is held back until more comes."""
+        text = self._held + text
+        kept = text.rstrip()
+        self._held = text[len(kept) :]
+        if kept:
+            self._show(kept)
+
+
+def _unheard(piece: str) -> None:
+    return None

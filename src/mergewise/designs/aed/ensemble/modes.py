@@ -1,0 +1,132 @@
+"""The modes that read several streams, on one core: prompts, weights, decoding, citations.
+
+    aed        passages, triplets where there are some, and the model's own background: Eq. 12 to 14, by a causal model
+    aed-best   the stream of the highest utility alone: what any chat model can do (the paper's "w/o AED")
+    replug     one stream a passage, weighed by its score, probabilities added up
+
+A context of another strategy than `aed` is one stream of passages. Utilities come from the request's predictor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mergewise.concurrency import run
+from mergewise.designs.aed.ensemble import prompts
+from mergewise.designs.aed.ensemble.answering import (
+    by_chat,
+    causal_of,
+    decoded,
+    demand_streams,
+    limit_of,
+    measured,
+    measured_by_chat,
+    room_of,
+)
+from mergewise.designs.aed.ensemble.reading import Question, Reading, fitting
+from mergewise.designs.aed.ensemble.weighing import ensemble_of, weights_of
+from mergewise.generate.mode import Request
+from mergewise.generate.sources import base_sources
+from mergewise.models.decoding import Decoded, decode
+from mergewise.models.decoding import Streams as Prompts
+from mergewise.prompting.quoting import code_for
+from mergewise.types import Answer, Ensemble, Step, Usage
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from mergewise.protocols import CausalModel
+
+MOST_STREAMS = 10
+
+
+def answer(request: Request) -> Answer:
+    return answer_all([request])[0]
+
+
+def answer_all(requests: Sequence[Request]) -> list[Answer]:
+    """AED for many questions: all backgrounds in one batch, then all streams of all questions in another."""
+    causal, limit = causal_of(requests), limit_of(requests)
+    asked = [Question(request, _ensemble(request)) for request in requests]
+    backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
+    for question in asked:
+        background = backgrounds.get(question.text) if question.ensemble.memory else None
+        question.read(None if background is None else background.text, causal.window - limit, measured(causal))
+        demand_streams(question, causal.spec)
+    before = [backgrounds.get(question.text) if question.ensemble.memory else None for question in asked]
+    return decoded(asked, causal, limit, before)
+
+
+def _backgrounds(asked: Sequence[Question], causal: CausalModel[Any]) -> dict[str, Decoded]:
+    """What the model writes by itself, for each question once."""
+    known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
+    new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
+    own = [Prompts((causal.prompt(prompts.background(text)),), (1.0,)) for text in new]
+    limit = max(1, min(prompts.BACKGROUND_TOKENS, causal.window // 4))
+    known |= zip(new, decode(causal, own, max_tokens=limit), strict=True)
+    for question in asked:
+        if question.request.backgrounds is not None:
+            question.request.backgrounds[question.text] = known[question.text]
+    return known
+
+
+def answer_by_replug(request: Request) -> Answer:
+    return replug_all([request])[0]
+
+
+def replug_all(requests: Sequence[Request]) -> list[Answer]:
+    """REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), with lambda the softmax of the passages' scores."""
+    causal, limit = causal_of(requests), limit_of(requests)
+    asked = [_one_stream_a_passage(request, causal, limit) for request in requests]
+    return decoded(asked, causal, limit, [None] * len(asked), mixture=True)
+
+
+def answer_by_best(request: Request) -> Answer:
+    """The stream of the highest utility, read by a chat model."""
+    chat = request.chat
+    assert chat is not None  # what `mode_for` made sure of
+    question = Question(request, _ensemble(request))
+    usage, background = Usage(), None
+    if question.ensemble.memory:
+        reply = run(chat.complete(prompts.background(question.text), max_tokens=prompts.BACKGROUND_TOKENS))
+        usage, background = reply.usage, reply.text
+    question.read(background, room_of(chat, request.max_tokens)[0], measured_by_chat(request))
+    demand_streams(question, chat.spec)
+    best = max(question.readings, key=lambda reading: question.utilities[reading.name])
+    question.steps.append(
+        Step("best", f"{chat.spec} answers from the stream of the highest utility, {best.name}", score=None)
+    )
+    question.weights = {name: float(name == best.name) for name in question.weights}
+    question.readings = [best]
+    return by_chat(question, usage)
+
+
+def _ensemble(request: Request) -> Ensemble:
+    """The context's own streams, or one of all its passages."""
+    context = request.context
+    if context.ensemble is not None:
+        return context.ensemble
+    assert request.predictor is not None
+    texts = [passage.text for passage in context.passages]
+    return ensemble_of(context, request.predictor.utilities(context.question, texts))
+
+
+def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int) -> Question:
+    drawn = request.context.ensemble or Ensemble(())
+    question = Question(request, replace(drawn, streams=(), memory=False))
+    sources = base_sources(request.context, request.document)
+    code = code_for([question.text, request.context.text])
+    for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
+        if fitting(question.text, [source], code, causal.window - limit, measured(causal)):
+            name = f"[{source.number}]"
+            question.readings.append(Reading(name, prompts.answer(question.text, [source], code), (source,)))
+            question.utilities[name] = source.score
+        else:
+            question.steps.append(Step("skip", f"passage {source.number} does not fit into the window"))
+    demand_streams(question, causal.spec)
+    if len(sources) > MOST_STREAMS:
+        question.steps.append(Step("skip", f"{len(sources) - MOST_STREAMS} passages: {MOST_STREAMS} streams at most"))
+    question.weights = weights_of(question.utilities)
+    return question

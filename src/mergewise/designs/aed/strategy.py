@@ -1,0 +1,196 @@
+"""AED-RAG's selection, Eq. 10 and 11: the m most useful passages and triplet sets, and how useful those of a kind are together.
+
+    S = Top_m {S_phi(q, x) | x in zeta} = [s_(1), ..., s_(m)],  zeta in {D_ret, T_ret}          Eq. 10
+    U = sum over j of beta^(j-1) s_(j)                                                        Eq. 11
+
+S_phi is the utility predictor of the question (`Models.predictor`): a reranker, trained for it or not. A passage is the outermost
+section of at most `longest` tokens around a leaf that was found; the paper's passages have a hundred words. T_ret are the triplet
+sets of the passages that were retrieved, where the index has the view `triplet`. Without it the triplets' weight is shared among
+the streams that there are, which is what the softmax of Eq. 13 over these does.
+
+The paper knows no budget. Here passages may take what the triplet sets leave of it, and `PASSAGES_SHARE` of it at least; a set
+that does not fit keeps its first triplets.
+
+The streams themselves are decoded by the mode `aed` (`generate/ensemble`). A strategy reads what an index holds, so the model's
+own background joins there.
+
+With `ensemble=false` nothing is fused: the m most useful of all are read in one prompt, of a passage and its triplets the more
+useful one. That is the paper's "w/o AED (full)", and without triplets an ordinary reranker; with the background among the
+candidates it is GainRAG (Jiang et al. 2025).
+
+Note on Eq. 11: the loss of Eq. 9 leaves S_phi free up to a constant, but Eq. 11 is not. A constant c adds c (1 + beta + ...)
+to the utility of m passages and c to that of one, and with logits below zero a second passage takes from the utility. We follow
+the equation.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp
+from typing import Annotated
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.passages import LONGEST, SEARCHED
+from mergewise.assemble.streams import utility
+from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, fitting, passage_of, rendered
+from mergewise.designs.aed.triplets import TripletSet
+from mergewise.designs.aed.units import VIEW, Unit, map_triplets, retrieve
+from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.types import Context, Ensemble, Passage, Step, Stream
+
+PASSAGES, TRIPLETS = "passages", "triplets"
+PASSAGES_SHARE = 0.6  # of the budget, which passages may fill however long the triplet sets are
+
+
+@dataclass(frozen=True, slots=True)
+class AED:
+    k: Annotated[int, Range(1, MOST_ROWS // SEARCHED), "passages retrieved, whose utility is predicted"] = 10
+    m: Annotated[int, Range(1, 100), "passages kept, the most useful ones"] = 2
+    beta: Annotated[float, Range(0, 1000), "what the next passage adds to the utility of those before it"] = 0.5
+    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = LONGEST
+    triplets: Annotated[bool, "whether triplet sets are a stream, in an index that has them"] = True
+    memory: Annotated[bool, "whether what the model knows itself is a stream of its own"] = True
+    ensemble: Annotated[
+        bool, "whether streams are decoded together; if not, the m most useful are read in one prompt"
+    ] = True
+    temperature: Annotated[float, Range(0, 10), "0 takes the best token, above it tokens are drawn"] = 0.0
+    seed: Annotated[int, Range(0, 2**32), "what tokens are drawn by"] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A unit that was retrieved, with its utility S_phi(q, u), and the score by which passages are ordered."""
+
+    unit: Unit
+    utility: float
+    score: float
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AED) -> Context:
+    trace: list[Step] = []
+    retrieved = retrieve(question, reader, parameters.k, parameters.longest, trace)
+    wanted = parameters.triplets and reader.has(VIEW)
+    judged = _judged(question, [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())], models, trace)
+    if not parameters.ensemble:
+        judged = _most_useful(judged)[: parameters.m]
+    passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
+    room = max(budget - sum(_cost(one, models) for one in sets), int(PASSAGES_SHARE * budget))
+    candidates = [replace(one.unit.candidate, score=one.score) for one in passages]
+    context = pack(question, candidates, room, models, "score", trace)
+    streams = [_passage_stream(passages, context.passages, parameters.beta)]
+    if wanted:
+        context, stream = _with_sets(replace(context, budget=budget), sets, models, parameters.beta)
+        streams.append(stream)
+        told = f"{len(stream.passages)} triplet sets are a stream"
+    else:
+        reason = "no triplets in this index" if parameters.triplets else "no triplets are wanted"
+        told = f"{reason}: their weight is shared among the other streams"
+    ensemble = Ensemble(
+        tuple(streams),
+        parameters.memory,
+        parameters.temperature,
+        parameters.seed,
+        0 if parameters.ensemble else parameters.m,
+        parameters.beta,
+    )
+    trace = [*context.trace, Step("streams", told)]
+    return replace(context, budget=budget, ensemble=ensemble, trace=tuple(trace))
+
+
+def _judged(question: str, units: Sequence[Unit], models: Models, trace: list[Step]) -> list[_Judged]:
+    """The units with S_phi(q, u); as scores, by which they are ordered later, with the logistic function of it."""
+    if models.predictor is None:
+        return [_Judged(unit, unit.score, unit.score) for unit in units]
+    utilities = models.predictor.utilities(question, [unit.text for unit in units])
+    counts = Counter(unit.kind for unit in units)
+    sets = f" and {counts['triplets']} triplet sets" if counts["triplets"] else ""
+    trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}"))
+    return [_Judged(unit, value, _share(value)) for unit, value in zip(units, utilities, strict=True)]
+
+
+def _top(judged: Sequence[_Judged], kind: str, m: int) -> list[_Judged]:
+    return sorted((one for one in judged if one.unit.kind == kind), key=lambda one: -one.utility)[:m]
+
+
+def _most_useful(judged: Sequence[_Judged]) -> list[_Judged]:
+    """Of each passage the passage or its triplets, whichever is more useful; the best first."""
+    best: dict[range, _Judged] = {}
+    for one in judged:
+        best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
+    return sorted(best.values(), key=lambda one: -one.utility)
+
+
+def _share(utility: float) -> float:
+    return 1 / (1 + exp(-max(-500.0, min(500.0, utility))))
+
+
+# -- passages
+
+
+def _passage_stream(top: Sequence[_Judged], passages: Sequence[Passage], beta: float) -> Stream:
+    """The passages of the context, best first, and the utilities of the candidates that have a place in it."""
+    numbers: list[int] = []
+    scores: list[float] = []
+    for one in top:
+        own = [number for number, passage in enumerate(passages, 1) if _holds(one.unit, passage)]
+        if own:
+            numbers += [number for number in own if number not in numbers]
+            scores.append(one.utility)
+    return Stream(PASSAGES, tuple(numbers), tuple(scores), utility(scores, beta))
+
+
+def _holds(unit: Unit, passage: Passage) -> bool:
+    return any(
+        part.doc_id == span.doc_id and part.start <= span.start and span.end <= part.end
+        for part in unit.candidate.fragments
+        for span in passage.spans
+    )
+
+
+# -- triplet sets
+
+
+def _cost(one: _Judged, models: Models) -> int:
+    return 0 if one.unit.triplets is None else cost_of(one.unit.triplets, models.count_tokens)
+
+
+def _with_sets(context: Context, top: Sequence[_Judged], models: Models, beta: float) -> tuple[Context, Stream]:
+    """The context with the triplet sets behind its passages, as far as they fit, and their stream."""
+    left = context.budget - context.tokens
+    taken: list[tuple[_Judged, TripletSet]] = []
+    steps = list(context.trace)
+    for one in top:
+        found = None if one.unit.triplets is None else fitting(one.unit.triplets, left, models.count_tokens)
+        if found is None:
+            steps.append(Step("skip", f"a triplet set, {left} tokens left", one.unit.spans, score=one.utility))
+            continue
+        left -= cost_of(found, models.count_tokens)
+        taken.append((one, found))
+    sets = [(found, one.score) for one, found in taken]
+    text, tokens, kept = rendered(context.passages, sets, context.budget, models.count_tokens)
+    shown = list(context.passages)
+    numbers: list[int] = []
+    scores: list[float] = []
+    for (one, _), found in zip(taken, kept, strict=True):
+        if found is None:
+            steps.append(Step("drop", "over the budget once rendered", one.unit.spans, score=one.utility))
+            continue
+        shown.append(passage_of(found, one.score))
+        numbers.append(len(shown))
+        scores.append(one.utility)
+        steps.append(_told(found, one))
+    context = replace(context, text=text, tokens=tokens, passages=tuple(shown), trace=tuple(steps))
+    return context, Stream(TRIPLETS, tuple(numbers), tuple(scores), utility(scores, beta))
+
+
+def _told(found: TripletSet, one: _Judged) -> Step:
+    whole = len(found.triplets) == len(one.unit.triplets.triplets) if one.unit.triplets is not None else True
+    count = f"{len(found.triplets)} triplets" if whole else f"the first {len(found.triplets)} triplets"
+    reason = f"{count} made by {found.made}"
+    return Step("triplets", reason, found.spans, score=one.utility, note=TripletNote(found))

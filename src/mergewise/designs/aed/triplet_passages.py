@@ -1,0 +1,84 @@
+"""Triplet sets in a context: written passages, each of whose triplets is cited by the sentence that it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mergewise.assemble.render import SEPARATOR, heading_cost_line, render
+from mergewise.designs.aed.triplets import TripletSet
+from mergewise.protocols import TokenCounter
+from mergewise.types import Passage
+
+
+@dataclass(frozen=True, slots=True)
+class TripletNote:
+    """What a trace says of a triplet set: who made it, its triplets, and where they came from."""
+
+    triplets: TripletSet
+
+    @property
+    def kind(self) -> str:
+        return "triplets"
+
+    def as_dict(self) -> dict[str, object]:
+        doc = self.triplets.doc_id
+        return {
+            "made": self.triplets.made,
+            "triplets": [
+                {
+                    "head": triplet.head,
+                    "relation": triplet.relation,
+                    "tail": triplet.tail,
+                    "span": {"doc": doc, "start": triplet.start, "end": triplet.end},
+                }
+                for triplet in self.triplets.triplets
+            ],
+        }
+
+
+def passage_of(found: TripletSet, score: float) -> Passage:
+    """The set as a passage of a context: its triplets, a line each, and the sentences behind them."""
+    return Passage(found.text, score, found.spans, False, found.title, found.headings)
+
+
+def cost_of(found: TripletSet, count_tokens: TokenCounter) -> int:
+    """The tokens of the set in a context, with its heading line."""
+    return sum(count_tokens([SEPARATOR + heading_cost_line(found.title, found.headings, True), found.text]))
+
+
+def fitting(found: TripletSet, room: int, count_tokens: TokenCounter) -> TripletSet | None:
+    """The set with as many of its first triplets as `room` tokens hold; None where that is none."""
+    heading, *costs = count_tokens(
+        [SEPARATOR + heading_cost_line(found.title, found.headings, True), *(t.text for t in found.triplets)]
+    )
+    kept, left = 0, room - heading
+    for cost in costs:
+        if cost > left:
+            break
+        kept, left = kept + 1, left - cost
+    return replace(found, triplets=found.triplets[:kept]) if kept else None
+
+
+def rendered(
+    passages: Sequence[Passage], sets: Sequence[tuple[TripletSet, float]], budget: int, count_tokens: TokenCounter
+) -> tuple[str, int, list[TripletSet | None]]:
+    """The context of these passages and sets, its tokens, and what is left of each set.
+
+    The text is counted as a whole. While it is over the budget, the last triplet of the last set goes.
+    """
+    left: list[TripletSet | None] = [found for found, _ in sets]
+    while True:
+        shown = [passage_of(one, score) for one, (_, score) in zip(left, sets, strict=True) if one is not None]
+        text = render([*passages, *shown])
+        tokens = count_tokens([text])[0] if text else 0
+        if tokens <= budget or not shown:
+            return text, tokens, left
+        last = max(i for i, one in enumerate(left) if one is not None)
+        left[last] = _without_the_last(left[last])
+
+
+def _without_the_last(found: TripletSet | None) -> TripletSet | None:
+    if found is None or len(found.triplets) == 1:
+        return None
+    return replace(found, triplets=found.triplets[:-1])

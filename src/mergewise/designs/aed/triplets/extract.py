@@ -1,0 +1,210 @@
+"""Triplets by a chat model (AED-RAG, the extractor Psi of Eq. 4): the prompt, the schema, and what is taken of an answer.
+
+The paper names an extractor of others and shows no prompt of its own, so the rules here are ours, made after what it says of
+triplets: atomic facts, with little noise. What is taken of an answer is held to the passage: head and tail must stand in it, or
+in its title and headings, and the sentence that holds most of the triplet becomes its source. A model is not asked for sentences:
+it would have to count them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil
+
+from mergewise.designs.aed.triplets.records import Triplet
+from mergewise.designs.aed.triplets.settings import TripletSettings
+from mergewise.index.writing.paragraphs import blunted, named, shown_paragraphs
+from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
+from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.records import Fields
+from mergewise.text.alignment import words
+from mergewise.text.terms import STOP_WORDS
+from mergewise.types import Message
+
+PROMPT_VERSION = 1
+"""Part of the prompt, and so of the cache's key: with a new version the model is asked again."""
+
+HELD = 0.75  # share of a part's words that a sentence, or a title, has where it holds the part
+LONGEST = 300  # characters of a head or tail
+LONGEST_RELATION = 120
+TOKENS, EVERY = 40, 20  # tokens that a triplet takes in an answer, and tokens of text that give one
+
+FIELDS: Fields = {
+    "head": ("text", ("subject", "h")),
+    "relation": ("text", ("predicate", "r")),
+    "tail": ("text", ("object", "t")),
+    "paragraph": ("numbers", ("paragraphs", "passage")),
+}
+_PART = {"type": "string"}
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {
+        "triplets": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"paragraph": {"type": "integer"}, "head": _PART, "relation": _PART, "tail": _PART},
+                "required": ["paragraph", "head", "relation", "tail"],
+                "additionalProperties": False,
+            },
+        }
+    },
+    "required": ["triplets"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A triplet that a model wrote, in the passage that holds it."""
+
+    triplet: Triplet
+    passage: int
+
+
+def task() -> Task[Placed]:
+    return Task(
+        name="triplets",
+        schema=SCHEMA,
+        fields=FIELDS,
+        prompt=prompt,
+        item=placed,
+        paragraphs=lambda item: (item.passage,),
+        repeats=lambda one, other: folded(one.triplet) == folded(other.triplet),
+        output=lambda request: max(1, ceil(TOKENS * request.source.tokens(request.asked) / EVERY)),
+    )
+
+
+def policy(settings: TripletSettings) -> Policy:
+    return Policy(
+        attempts=settings.attempts,
+        coverage=settings.coverage,
+        window=settings.window,
+        overlap=settings.overlap,
+    )
+
+
+def folded(triplet: Triplet) -> tuple[str, ...]:
+    """What two triplets that say the same have in common."""
+    return tuple(" ".join(words(part)) for part in triplet[:3])
+
+
+# -- the prompt
+
+_RULES = """You take the facts out of a text (instructions, version {version}).
+Write each fact as a triplet of three short texts: what it is about ("head"), how the two are related ("relation"), and what is
+said of it ("tail"). A triplet is read alone, by somebody who does not have the text.
+
+- Take one fact a triplet. A sentence with three facts gives three triplets; a list of names gives a triplet for each of them.
+- Take head and tail from the text as it writes them: names, dates, numbers with units, places, titles, kinds of things. They
+  are short: a name or a phrase, never a clause or a sentence.
+- Where the text says "he", "it" or "the company", write the name that is meant. It may stand in the title.
+- Keep the relation to a few words, as the text says it: "directed by", "born in", "is a", "default value".
+- Add nothing that the text does not say, and leave out opinions, asides and what is said of the text itself.
+- The text comes as numbered paragraphs, each below its tag [Paragraph N]; "paragraph" is the number of the one with the fact.
+- A paragraph without any fact gives no triplet.
+
+Answer with JSON alone, in this form, with every double quote inside a text written as \\":
+{{"triplets": [{{"paragraph": 0, "head": "...", "relation": "...", "tail": "..."}}, ...]}}"""
+
+
+def prompt(request: Request) -> list[Message]:
+    """What is asked about these passages of a document. The rules come first and are the same in every call."""
+    source = request.source
+    shown = shown_paragraphs(request)
+    code = code_for([shown, source.title])
+    about = f"Write the triplets of {named(request.asked)} of this text."
+    if request.asked != request.shown:
+        about += " The other paragraphs are there to be understood with them."
+    if request.again:
+        about += f" This is attempt {request.attempt}."
+    if request.rejected:
+        about += f" Triplets of earlier answers could not be used: {', '.join(request.rejected)}."
+    titled = [quoted("title", blunted(source.title), code)] if source.title.strip() else []
+    return turn(
+        _RULES.format(version=PROMPT_VERSION), [warning(code, "text"), *titled, quoted("text", shown, code), about]
+    )
+
+
+# -- an answer
+
+
+def placed(record: Mapping[str, object], request: Request) -> Placed:
+    """The triplet that a record is, with its sentence. Raises `Rejected` with the reason for which it is none."""
+    head, relation, tail = (_text(record.get(name)) for name in ("head", "relation", "tail"))
+    for name, part in (("head", head), ("relation", relation), ("tail", tail)):
+        if not words(part):
+            raise Rejected(f"no {name}")
+    if max(len(head), len(tail)) > LONGEST or len(relation) > LONGEST_RELATION:
+        raise Rejected("too long")
+    if words(head) == words(tail):
+        raise Rejected("head and tail are the same")
+    reasons = []
+    for number in _order(record.get("paragraph"), request):
+        found = _sentence(request.source, number, head, relation, tail)
+        if not isinstance(found, str):
+            return Placed(Triplet(head, relation, tail, *found), number)
+        reasons.append(found)
+    raise Rejected(reasons[0])
+
+
+def _order(given: object, request: Request) -> Sequence[int]:
+    """The passages in which the triplet is looked for: the one that it names, then the others that were shown."""
+    listed = given if isinstance(given, list) else [given]
+    named = [n for n in listed if type(n) is int and n in request.shown]
+    return [*named, *(n for n in request.shown if n not in named)]
+
+
+def _sentence(source: Source, number: int, head: str, relation: str, tail: str) -> tuple[int, int] | str:
+    """Where the sentence of this passage stands that holds most of the triplet, or why there is none.
+
+    It holds the head or the tail; the other one may stand elsewhere in the passage, or in its title and headings, since a
+    sentence says "he" or "the film". Where both stand above the passage, it holds both.
+    """
+    segment = source.segments[number]
+    sentences = [(_words(source.text[s.start : s.end]), s) for s in segment.sentences]
+    above = _words("\n".join((source.title, *segment.headings)))
+    everything = above.union(*(held for held, _ in sentences))
+    parts = [_telling(part) for part in (head, relation, tail)]
+    for name, part in (("head", parts[0]), ("tail", parts[2])):
+        if not _holds(everything, part):
+            return f"{name} not in the text"
+    best = max(sentences, key=lambda one: _score(one[0], parts), default=None)
+    own = [part for part in (parts[0], parts[2]) if not _holds(above, part)]
+    enough = any if own else all
+    if best is None or not enough(_holds(best[0], part) for part in own or (parts[0], parts[2])):
+        return "no sentence"
+    return best[1].start, best[1].end
+
+
+def _score(held: frozenset[str], parts: Sequence[frozenset[str]]) -> float:
+    head, relation, tail = (len(held & part) / len(part) for part in parts)
+    return head + 0.5 * relation + tail
+
+
+def _holds(held: frozenset[str], part: frozenset[str]) -> bool:
+    """Whether most of a part's words are there, and all that have a digit."""
+    exact = {word for word in part if any(character.isdigit() for character in word)}
+    return exact <= held and len(held & part) >= HELD * len(part)
+
+
+def _telling(part: str) -> frozenset[str]:
+    """The words of a part without stop words, unless it has no others."""
+    said = frozenset(words(part))
+    return said - STOP_WORDS or said
+
+
+@lru_cache(2048)  # the sentences of a passage are compared with each of its triplets
+def _words(text: str) -> frozenset[str]:
+    return frozenset(words(text))
+
+
+def _text(given: object) -> str:
+    """A text on one line, or a number as one; also the only one of a list."""
+    if isinstance(given, list) and len(given) == 1:
+        given = given[0]
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        given = str(given)
+    return " ".join(given.replace("\0", "").split()) if isinstance(given, str) else ""

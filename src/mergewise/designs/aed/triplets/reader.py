@@ -1,0 +1,103 @@
+"""What can be asked of the triplet view: the triplets of passages, and how those of documents came to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from mergewise.designs.aed.triplets.records import EXTRACTION, TRIPLET, Extraction, TripletSet
+from mergewise.designs.aed.triplets.report import Report, report_of
+from mergewise.index.tree.tables import LEAF
+from mergewise.protocols import RowReader
+from mergewise.text.sections import shared_path
+
+
+@dataclass(frozen=True, slots=True)
+class LeafBounds:
+    """Where a leaf stands."""
+
+    id: int
+    start: int
+    end: int
+
+
+class TripletReader:
+    """For the length of a question."""
+
+    def __init__(self, rows: RowReader) -> None:
+        self._rows = rows
+
+    def sets(self, passages: Sequence[range]) -> list[TripletSet | None]:
+        """MAP(d, C_T) of Algorithms 1 and 2: the triplets of each passage, given by the ids of its leaves.
+
+        A passage of other bounds than the rows have (`longest` of the strategy is not that of the view) gets the triplets whose
+        sentences lie in it, out of all rows that touch it. None where there are none.
+        """
+        places = self._rows.once(
+            "triplet places", lambda: Places(self._rows.whole(TRIPLET.name, ["id", "first_leaf", "leaf_count"]))
+        )
+        touching = [places.rows(leaves) for leaves in passages]
+        found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
+        held = [[found[row] for row in rows if row in found] for rows in touching]
+        return [self._set(rows, leaves) for rows, leaves in zip(held, passages, strict=True)]
+
+    def _set(self, rows: Sequence[TripletSet], leaves: range) -> TripletSet | None:
+        if len(rows) == 1 and rows[0].leaves == leaves:
+            return rows[0] if rows[0].triplets else None
+        bounds = self._rows.rows(LEAF.name, LeafBounds, [leaves.start, leaves.stop - 1])
+        if not rows or leaves.start not in bounds or leaves.stop - 1 not in bounds:
+            return None
+        return _united(rows, leaves, (bounds[leaves.start].start, bounds[leaves.stop - 1].end))
+
+    def all(self) -> list[TripletSet]:
+        """The triplet sets of all passages, in the order of their ids."""
+        ids = self._rows.whole(TRIPLET.name, ["id"])["id"].to_pylist()
+        return list(self._rows.rows(TRIPLET.name, TripletSet, sorted(ids)).values())
+
+    # -- reports
+
+    def extractions(self) -> list[Extraction]:
+        """How the triplets of each document came to be."""
+        ids = self._rows.whole(EXTRACTION.name, ["id"])["id"].to_pylist()
+        return list(self._rows.rows(EXTRACTION.name, Extraction, ids).values())
+
+    def report(self) -> Report:
+        """How many triplets there are, who made them, and what was not taken, over all documents."""
+        return report_of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
+
+
+class Places:
+    """Which row holds which leaves, of one state of the index: 24 bytes a row."""
+
+    def __init__(self, table: pa.Table) -> None:
+        table = table.sort_by("first_leaf")
+        self._ids, self._first, self._count = (table[name].to_numpy() for name in ("id", "first_leaf", "leaf_count"))
+
+    def rows(self, leaves: range) -> list[int]:
+        """The rows that hold some of these leaves, in the order of the document."""
+        first = int(np.searchsorted(self._first, leaves.start, "right")) - 1
+        end = int(np.searchsorted(self._first, leaves.stop, "left"))
+        if first >= 0 and int(self._first[first] + self._count[first]) <= leaves.start:
+            first += 1
+        return [int(row) for row in self._ids[max(0, first) : end]]
+
+
+def _united(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:
+    """The triplets of several rows whose sentences lie within these bounds, as one set."""
+    start, end = bounds
+    triplets = tuple(t for row in rows for t in row.triplets if start <= t.start and t.end <= end)
+    if not triplets:
+        return None
+    return replace(
+        rows[0],
+        headings=shared_path([row.headings for row in rows]),
+        first_leaf=leaves.start,
+        leaf_count=len(leaves),
+        start=start,
+        end=end,
+        made=", ".join(dict.fromkeys(row.made for row in rows)),
+        triplets=triplets,
+    )

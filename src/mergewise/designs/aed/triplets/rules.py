@@ -1,0 +1,411 @@
+"""Triplets made by rules, without a model: what stands in for the paper's extractor, and says so (`made="rules"`).
+
+A sentence is read clause by clause. Its subject is the name that it begins with; the passage's own name, that of its last heading
+or of the document, where it begins with a pronoun, a part of that name, or "the film" in a passage about a film. What is said of
+the subject is found by patterns: what stands in brackets behind a name (dates of birth and death, other names), "is a", a verb or
+participle with its prepositions, kinship, "key: value" and the rows of tables. The grammar is that of English; dates, brackets,
+"key: value" and tables are read in any language, and "is a" in some others. What no pattern fits is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import TypeAlias
+
+from mergewise.designs.aed.triplets import patterns
+from mergewise.designs.aed.triplets.phrases import (
+    BOUNDARY,
+    DATE,
+    NAME,
+    NAMES,
+    PLACE,
+    names_in,
+    objects,
+    phrase,
+    trimmed,
+)
+from mergewise.designs.aed.triplets.records import Triplet
+from mergewise.text.alignment import words
+from mergewise.text.markup import readable
+from mergewise.text.terms import STOP_WORDS
+from mergewise.types import Leaf
+
+_Said: TypeAlias = tuple[str, str, str]
+
+LONGEST = 160  # characters of a head or tail
+SENTENCE = 1_000  # characters of a sentence that is read
+
+
+def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Triplet]:
+    """The triplets of one passage, in the order of its sentences."""
+    about = _About.of(text, title, leaves)
+    found: list[Triplet] = []
+    for leaf in leaves:
+        for start, end, _ in leaf.sentences:
+            plain = readable(text[start : min(end, start + SENTENCE)])
+            held = (_clean(one) for one in _Sentence(plain, about).triplets())
+            found += (Triplet(*one, start, end) for one in held if one is not None)
+    return found
+
+
+def _clean(said: _Said) -> _Said | None:
+    """The triplet without marks at the ends of its parts; None where a part says nothing, or too much."""
+    head, relation, tail = (trimmed(part) for part in said)
+    if not (words(head) and relation and words(tail)) or max(len(head), len(tail)) > LONGEST:
+        return None
+    if words(head) == words(tail) or set(words(tail)) <= STOP_WORDS:
+        return None
+    return head, relation, tail
+
+
+@dataclass
+class _About:
+    """What a passage is about: its name, and the kinds of thing that it is said to be, by which sentences refer to it."""
+
+    name: str
+    personal: bool
+    kinds: set[str] = field(default_factory=set)
+    header: tuple[str, ...] = ()  # of the table whose rows are being read
+
+    @cached_property
+    def opening(self) -> re.Pattern[str]:
+        """The passage's own name where a sentence begins with it, and the verb behind it."""
+        name = r"\s*".join(map(re.escape, self.name.split())) or r"(?!)"
+        return re.compile(
+            rf"[\"“‘']?\s*(?P<lead>(?:The\s+)?{name})[\"”’']?(?P<aside>\s*,[^,]{{1,120}},|,)?"
+            rf"(?P<adverb>{patterns.ADVERB})\s+(?P<verb>{patterns.VERB})\b",
+            re.IGNORECASE,
+        )
+
+    @classmethod
+    def of(cls, text: str, title: str, leaves: Sequence[Leaf]) -> _About:
+        own = leaves[0].headings[-1] if leaves and leaves[0].headings else title
+        passage = text[leaves[0].start : leaves[-1].end] if leaves else ""
+        opening = set(words(f"{own} {passage[:300]}")) & patterns.GENERIC
+        return cls(
+            patterns.TITLE_BRACKETS.sub("", own).strip() or own, patterns.PERSONAL.search(passage) is not None, opening
+        )
+
+    def is_meant(self, lead: str) -> bool:
+        """Whether the phrase refers to what the passage is about."""
+        if patterns.PRONOUN.fullmatch(lead):
+            return True
+        if re.search(r"['’]s?(?:\s|\Z)", lead):
+            return False
+        mine, said = set(words(self.name)) - STOP_WORDS, set(words(lead)) - STOP_WORDS
+        if lead.lower().startswith(("the ", "this ")) and said and said <= self.kinds:
+            return True
+        others = {word for word in re.findall(r"\b[^\W\d_][\w-]*", lead) if word[0].islower()} - STOP_WORDS
+        if not others <= mine | self.kinds:
+            return False
+        return bool(mine and said) and 2 * len(mine & said) >= min(len(mine), len(said)) and _is_name(lead)
+
+    def subject(self, lead: str) -> str:
+        return self.name if self.name and self.is_meant(lead) else lead
+
+
+def _is_name(lead: str) -> bool:
+    return any(character.isupper() for character in lead.removeprefix("The "))
+
+
+class _Sentence:
+    """A sentence, and what it says."""
+
+    def __init__(self, plain: str, about: _About) -> None:
+        self.raw = plain
+        self.said = " ".join(plain.split())
+        self.about = about
+
+    def triplets(self) -> Iterator[_Said]:
+        rows = self.raw.strip().splitlines()
+        if all(map(patterns.ROW.match, rows)):
+            for row in rows:
+                yield from self._row(row)
+            return
+        self.about.header = ()
+        keyed = patterns.KEY.match(self.raw.strip())
+        if keyed and not _is_prose(keyed["key"], keyed["value"]):
+            yield self.about.name, " ".join(keyed["key"].split()), " ".join(keyed["value"].split()).rstrip(".")
+            return
+        yield from self._brackets()
+        bare = " ".join(patterns.BRACKETS.sub("", self.said).split()).replace(" ,", ",")
+        other = self._other_tongues(bare)
+        if other is not None:
+            yield other
+            return
+        subject = self.about.name
+        for clause in patterns.CLAUSE.split(bare):
+            subject = yield from self._clause(clause, subject)
+
+    # -- forms
+
+    def _row(self, row: str) -> Iterator[_Said]:
+        """A row of a table: its first cell, the header of each other one, and that one."""
+        cells = tuple(" ".join(cell.split()) for cell in row.strip().strip("|").split("|"))
+        if not any(re.search(r"\w", cell) for cell in cells):
+            return
+        if not self.about.header:
+            self.about.header = cells
+            return
+        for name, cell in list(zip(self.about.header, cells, strict=False))[1:]:
+            if cells[0] and name and cell:
+                yield cells[0], name, cell
+
+    def _other_tongues(self, bare: str) -> _Said | None:
+        for pattern, relation in (
+            (patterns.OTHER_TONGUES, ""),
+            (patterns.CHINESE, "是"),
+            (patterns.JAPANESE, "は"),
+            (patterns.RUSSIAN, "это"),
+        ):
+            match = pattern.match(bare)
+            if match:
+                return self.about.subject(match["head"].strip()), relation or match["is"], match["rest"]
+        return None
+
+    def _brackets(self) -> Iterator[_Said]:
+        """What stands in brackets behind the name that the sentence begins with."""
+        name = ""
+        at = 0
+        for match in patterns.BRACKETS.finditer(self.said[:600]):
+            lead = self.said[: match.start()].strip()
+            if (at and match.start() > at) or match.start() > 120 or re.search(rf"\s{patterns.VERB}\s", f"{lead} "):
+                return
+            at, inside = match.end(), match[1]
+            name = name or self.about.subject(lead or self.about.name)
+            for alias in patterns.ALIAS.finditer(inside):
+                yield name, _how(alias["how"]), alias["name"]
+            for foreign in patterns.FOREIGN.finditer(inside):
+                if not re.search(r"\d", foreign["name"]):
+                    yield name, f"{foreign['language']} name", foreign["name"]
+            yield from self._life(name, inside)
+
+    def _life(self, name: str, inside: str) -> Iterator[_Said]:
+        parts = patterns.DASH.split(inside, maxsplit=1)
+        dates = re.findall(DATE, inside)
+        if len(parts) == 1 and len(dates) == 2 and re.search(r"\d{4}\s+\S*\s*\d{1,2}", inside):
+            at = inside.index(dates[1])  # the dash between both was lost
+            parts = [inside[:at], inside[at:]]
+        born, died = patterns.LIFE.search(parts[0]), patterns.LIFE.search(parts[1]) if len(parts) > 1 else None
+        said_born = re.search(r"\b(?:born|b\.|geb|né|née|naci|nat[oa])|\*", parts[0]) is not None
+        if died is None and born is not None and not said_born:
+            return
+        if died is not None and not self.about.personal and not re.search(r"[^\W\d_]{3}", " ".join(dates)):
+            yield name, "years", " – ".join(part.strip() for part in parts)
+            return
+        for relation, life in (("born", born), ("died", died)):
+            if life is not None:
+                yield name, f"{relation} on" if len(life["date"]) > 5 else f"{relation} in", life["date"]
+                if life["place"]:
+                    yield name, f"{relation} in", life["place"]
+        placed = patterns.BORN_IN.search(parts[0])
+        if placed and not (born and born["place"]):
+            yield name, "born in", placed["place"]
+
+    # -- clauses
+
+    def _clause(self, clause: str, subject: str) -> Generator[_Said, None, str]:
+        """What a clause says; its subject is returned, since the next one may have none of its own."""
+        clause = clause.strip()
+        relative = patterns.RELATIVE.search(clause)
+        main = clause[: relative.start()] if relative else clause
+        fronted = patterns.FRONTED.match(main)
+        body = main[fronted.end() :] if fronted else main
+        lead = self.about.opening.match(body) or patterns.LEAD.match(body) or patterns.DEFINED.match(body)
+        if lead is not None and lead["lead"].strip().lower() not in patterns.NO_SUBJECT:
+            subject = self._subject(lead["lead"].strip(), subject)
+            for alias in patterns.ALIAS.finditer(lead["aside"] or ""):
+                yield subject, _how(alias["how"]), alias["name"]
+            yield from self._owned(lead["lead"], body[lead.end("verb") :], lead["verb"])
+            said = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
+            part = (
+                patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
+            )
+            yield from said if part is None else self._of_a_part((part["noun"] or part["bare"]).lower(), said)
+        elif (verb := re.match(rf"(?:and\s+|also\s+)*(?P<verb>{patterns.VERB})\s+", body)) is not None:
+            yield from self._predicate(subject, verb["verb"], body[verb.end() :])
+        if (
+            fronted
+            and fronted[0][0].isupper()
+            and (born := patterns.PASSIVE.match(fronted[0].lower()[:1] + fronted[0][1:]))
+        ):
+            yield from self._passive(subject, born, fronted[0])
+        yield from self._kin(subject, main)
+        yield from self._apposed(main)
+        if relative:
+            yield from self._relative(clause, relative, subject)
+        return subject
+
+    def _subject(self, lead: str, before: str) -> str:
+        if patterns.PRONOUN.fullmatch(lead):
+            return self.about.name or before
+        return self.about.subject(lead)
+
+    def _owned(self, lead: str, rest: str, verb: str) -> Iterator[_Said]:
+        """ "His father was Ian Keith": the father of what the passage is about."""
+        own = patterns.OWN.match(lead)
+        named = re.match(NAME, rest)
+        if own and named and verb in ("is", "was", "are", "were") and self.about.name:
+            yield self.about.name, lead[own.end() :], named[0]
+
+    def _of_a_part(self, noun: str, said: Iterator[_Said]) -> Iterator[_Said]:
+        """What is said of "the music" or "its population", as said of what has it: it is to be understood alone."""
+        for _, relation, tail in said:
+            yield self.about.name, noun if relation in ("is", "was", "are", "were") else f"{noun} {relation}", tail
+
+    def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
+        if verb in ("is", "was", "are", "were"):
+            passive = patterns.PASSIVE.match(rest) or re.match(rf"{patterns.PARTICIPLE}\b", rest)
+            if passive is None:
+                yield from self._kind(subject, verb, rest)
+        elif verb in ("has", "had", "have") and (
+            perfect := re.match(rf"(?:\w+\s+)?(?P<verb>{patterns.PARTICIPLE}|been)\s+", rest)
+        ):
+            if perfect["verb"] != "been":
+                yield from self._verb(subject, perfect["verb"], rest[perfect.end() :])
+        elif not re.match(r"(?:that|not|no|to)\b", rest):
+            yield from self._verb(subject, verb, rest)
+        for passive in patterns.PASSIVE.finditer(rest):
+            if _is_about_the_subject(rest[: passive.start()]):
+                yield from self._passive(subject, passive, rest)
+        for cast in patterns.WITH.finditer(f"{verb} {rest}"):
+            for name in objects(f"{verb} {rest}"[cast.end() :], "starring"):
+                yield subject, "starring", name
+        for alias in patterns.ALIAS.finditer(rest):
+            yield subject, _how(alias["how"]), alias["name"]
+
+    def _kind(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
+        """ "is a 1938 American western film directed by": what it is, from when, and where from."""
+        match = patterns.KINDS.match(rest)
+        if match is None:
+            return
+        rest = match["rest"]
+        boundary, ends = BOUNDARY.search(rest), patterns.ENDS_KIND.search(rest)
+        stop = min(found.start() for found in (boundary, ends) if found) if boundary or ends else len(rest)
+        kind = rest[:stop].rstrip(" ,")
+        if not kind or len(kind.split()) > 16 or re.fullmatch(r"often|never|always|there|not|\w+ly", kind):
+            return
+        if match["article"] or re.match(r"[a-z\d]", kind) or subject == self.about.name:
+            yield subject, f"{verb} a" if match["article"] in ("a", "an") else verb, kind
+        if match["article"] and subject == self.about.name:
+            self.about.kinds |= set(words(kind)) - STOP_WORDS
+        year = patterns.YEAR.match(kind)
+        if year:
+            yield subject, "year", year["year"]
+            kind = kind[year.end() :]
+        origin = patterns.ORIGINS.match(kind) or (patterns.ORIGINS.search(kind) if match["article"] else None)
+        if origin:
+            person = patterns.PERSONS.search(kind) is not None and not re.search(
+                r"\b(?:film|song|album|series|novel)\Z", kind
+            )
+            yield subject, "nationality" if person else "country of origin", origin["origin"]
+        language = patterns.LANGUAGE.search(kind)
+        if language:
+            yield subject, "language", language["language"]
+        of = patterns.OF_KIND.search(rest[: boundary.start()] if boundary else rest)
+        if of and of["noun"] not in STOP_WORDS and not re.fullmatch(patterns.PARTICIPLE, of["noun"]):
+            for name in objects(rest[of.end() :], of["prep"]):
+                yield subject, f"{of['noun']} {of['prep']}", name
+            for further in re.finditer(rf",\s+in\s+(?:the\s+)?(?P<place>{PLACE})", rest[of.end() :]):
+                yield subject, f"{of['noun']} in", further["place"]
+
+    def _verb(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
+        """The object of a verb, and what its prepositions say: "died on 3 March 1972 in Beverly Hills"."""
+        end = BOUNDARY.search(rest)
+        said = rest[: end.start()] if end else rest
+        prepositions = list(re.finditer(rf"(?:\A|\s|,\s*)(?P<prep>{patterns.PREPOSITIONS})\s+", said))
+        direct = re.sub(r"\A(?:the|an?)\s+", "", said[: prepositions[0].start()] if prepositions else said)
+        named = re.match(NAMES, re.sub(r"\A(?:the|an?)\s+", "", said))
+        found = names_in(named[0]) if named and direct.strip(" ,") else phrase(direct)
+        if direct.strip(" ,") and not found:
+            return
+        for one in found:
+            yield subject, verb, one
+        name = f" {found[0]}" if len(found) == 1 and len(found[0].split()) <= 5 else ""
+        passed = said.find(named[0]) + len(named[0]) if named and found else 0
+        for prep in prepositions[:4]:
+            if prep.start() < passed or (prep["prep"] == "of" and prep is not prepositions[0]):
+                continue
+            for tail in objects(rest[prep.end() :], prep["prep"]):
+                yield subject, f"{verb}{name} {prep['prep']}", tail
+
+    def _passive(self, subject: str, match: re.Match[str], text: str) -> Iterator[_Said]:
+        """ "written and directed by X in 1990": each participle with its preposition, and what follows."""
+        verbs = re.findall(rf"(?:re-|co-)?{patterns.PARTICIPLE}", match["verbs"])
+        rest = text[match.end() :]
+        for verb in verbs:
+            for tail in objects(rest, match["prep"]):
+                yield subject, f"{verb} {match['prep']}", tail
+        end = BOUNDARY.search(rest)
+        following = re.match(r"[^;.]*?\s(?P<prep>in|on|at)\s+", rest[: end.start()] if end else rest)
+        if following and not patterns.PASSIVE.search(following[0]) and match["prep"] != following["prep"]:
+            for tail in objects(rest[following.end() :], following["prep"]):
+                yield subject, f"{verbs[-1]} {following['prep']}", tail
+
+    def _kin(self, subject: str, clause: str) -> Iterator[_Said]:
+        for match in islice(patterns.KIN_OF.finditer(clause), 8):
+            apposed = re.search(
+                rf"(?P<name>{NAME}),\s+(?:the\s+|an?\s+)?(?:[a-z]+\s+){{0,2}}\Z", clause[: match.start()]
+            )
+            head = subject
+            if apposed and re.search(rf"\s{patterns.VERB}\s", f" {clause[: match.start() - len(apposed[0])]} "):
+                head = apposed["name"]
+            for name in objects(clause[match.end() :], "of"):
+                yield head, f"{match['kin']} of", name
+        for match in patterns.OWN_KIN.finditer(clause):
+            name = re.match(NAME, clause[match.end() :])  # type: ignore[assignment]
+            if name and self.about.name:
+                yield self.about.name, match["kin"], name[0]
+
+    def _apposed(self, clause: str) -> Iterator[_Said]:
+        """ "Ian Keith, an English actor": a name and what it is."""
+        for match in patterns.APPOSED.finditer(clause):
+            if not re.search(rf"\b{patterns.VERB}\b", match["kind"]):
+                yield self.about.subject(match["name"]), "is a", match["kind"]
+
+    def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Said]:
+        """A clause with "who" or "which", about the name before it, or behind "is a ..." about the subject."""
+        named = re.search(rf"(?P<name>{NAME})\Z", clause[: relative.start()])
+        if named is None and (relative["comma"] or not patterns.SAYS_WHAT.search(clause[: relative.start()])):
+            return
+        head = self.about.subject(named["name"]) if named else subject
+        rest = clause[relative.end() :]
+        verb = re.match(rf"(?:had\s+|has\s+)?(?P<verb>{patterns.VERB})\s+", rest)
+        if verb is not None:
+            yield from self._predicate(head, verb["verb"], rest[verb.end() :])
+
+
+def _is_about_the_subject(before: str) -> bool:
+    """Whether a participle after these words still tells of the subject, and not of something named on the way, or denied."""
+    before = before.rstrip()
+    last = before.split()[-1] if before else ""
+    if last in ("not", "never", "n't"):
+        return False
+    if not before or before.endswith((",", " and")) or not last[0].islower():
+        return True
+    return re.search(r"\s(?:in|on|at|by|to|for|from|with|of|due)\s", f" {before} ") is None
+
+
+def _how(said: str) -> str:
+    """How another name is used."""
+    how = " ".join(said.lower().split())
+    return f"{how} as" if "known" in how or "romani" in how else how
+
+
+def _is_prose(key: str, value: str) -> bool:
+    """Whether a line with a colon is a sentence rather than a name of something and its value."""
+    sentence = (
+        value.endswith(".")
+        and re.search(rf"\b{patterns.COPULA}\b", value) is not None
+        and value.lstrip("\"“‘'")[:1].isupper()
+    )
+    return (
+        sentence
+        or re.search(r"[\"“”()]", key) is not None
+        or len(key.split()) > 6
+        or re.search(rf"\b(?:{patterns.COPULA}|has|had|have)\b", key) is not None
+    )

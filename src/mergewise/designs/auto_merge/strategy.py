@@ -1,0 +1,304 @@
+"""Auto-Merge retrieval: leaves that cover enough of a parent become the parent, neighbours join.
+
+Modes: "auto" merges by share and score; "always" gives the parents of the hits; "never" gives leaves; "semantic"
+gives clusters of leaves by the cosine of their vectors.
+
+Where we differ from the design of record, and why:
+- a score threshold is a share of the best hit's score, and a cosine threshold lies at a share of the way from the lowest to
+  the highest cosine among the hits, since absolute thresholds mean something else for every embedder;
+- a parent that the whole budget cannot hold never replaces its hits;
+- merging is repeated up to the document, and a section that was merged counts as one child of its own parent; hits deeper
+  inside a section that was merged become part of it;
+- by default a merged section has the score of its best part ("max"): with the mean, weak leaves would drag a good one down;
+- neighbours join only where both reach `min_score`, since a weak one would come in at a strong one's score; with `join=all`
+  whatever touches joins, as in the design of record;
+- which leaves are neighbours, and which gaps are filled, is decided by position and never by rank.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+from typing import Annotated, Literal, TypeAlias
+
+import numpy as np
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.leads import Leads
+from mergewise.assemble.render import Order
+from mergewise.errors import UsageError
+from mergewise.protocols import IndexReader
+from mergewise.ranges import ROWS, SHARE, Range, check_fields
+from mergewise.types import Context, Hit, Leaf, Section, Span, Step
+
+Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
+
+
+@dataclass(frozen=True, slots=True)
+class AutoMerge:
+    mode: Annotated[
+        Mode,
+        "`auto` merges by share and score; `always` gives parents only; `never` leaves only; `semantic` clusters of leaves "
+        "by cosine",
+    ] = "auto"
+    k: Annotated[int, ROWS, "leaves that are looked at"] = 48
+    merge_threshold: Annotated[
+        float, Range(0, 2), "the share of a parent's children that must be found; above 1 none"
+    ] = 0.6
+    min_score: Annotated[float, SHARE, "their mean score, as a share of the best hit's"] = 0.75
+    join: Annotated[
+        Literal["strong", "all"],
+        "which neighbours of one parent join: those that both reach `min_score`, or all",
+    ] = "strong"
+    fill_gaps: Annotated[int, Range(0, 1000), "leaves missing between two found neighbours that are filled in"] = 0
+    similarity: Annotated[
+        float,
+        SHARE,
+        "in `semantic`: where between the lowest (0) and the highest (1) cosine among the hits two leaves count as alike",
+    ] = 0.7
+    merged_score: Annotated[
+        Literal["mean", "max"], "the score of what was merged: the mean of its parts', or the best part's"
+    ] = "max"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    order: Order = "document"
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A leaf, a run of neighbouring leaves or a merged section: leaf ids `first .. last`, and a score."""
+
+    first: int
+    last: int
+    score: float
+    ancestors: tuple[int, ...]
+    span: Span
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: AutoMerge) -> Context:
+    hits = _distinct(reader.search(question, parameters.k))
+    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    if parameters.mode == "semantic":
+        candidates = _clusters(hits, reader, parameters, trace)
+    else:
+        sections = _ancestors(hits, reader, trace) if parameters.mode != "never" else {}
+        items = [_item(hit) for hit in hits]
+        if parameters.mode == "auto":
+            floor = _floor(items, parameters) if parameters.join == "strong" else -inf
+            items = merge(items, sections, parameters, budget, trace)
+            items = join_neighbours(items, floor, parameters, trace)
+        elif parameters.mode == "always":
+            items = parents(items, sections, budget, trace)
+        candidates = _candidates(items, hits, reader)
+    return pack(question, candidates, budget, models, parameters.order, trace)
+
+
+def merge(
+    items: Sequence[_Item], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
+) -> list[_Item]:
+    """Replace items by their parents. The deepest parents come first, so that one pass is as good as repeated ones."""
+    floor = _floor(items, parameters)
+    standing = list(items)
+    for depth in range(max((len(item.ancestors) for item in items), default=0), 0, -1):
+        families = defaultdict(list)
+        for item in standing:
+            if len(item.ancestors) == depth:
+                families[item.ancestors[-1]].append(item)
+        for parent_id, family in families.items():
+            parent = sections.get(parent_id)
+            if parent is None or not _should_merge(parent, family, parameters, floor, budget):
+                continue
+            inside = [item for item in standing if _lies_in(item, parent)]
+            merged = _merged(parent, inside, family[0].ancestors[:-1], parameters)
+            if parent.children > 1:
+                reason = f"{len(family)} of {parent.children} children found"
+                trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
+            standing = [item for item in standing if item not in inside] + [merged]
+    return standing
+
+
+def _floor(items: Sequence[_Item], parameters: AutoMerge) -> float:
+    """`min_score` as a share of the best hit's score."""
+    return parameters.min_score * max((item.score for item in items), default=0.0)
+
+
+def _should_merge(parent: Section, family: Sequence[_Item], parameters: AutoMerge, floor: float, budget: int) -> bool:
+    """The share of the children reaches `merge_threshold` and their mean score reaches `min_score` (the seed's rule)."""
+    alone = len(family) == 1 and parent.children > 1
+    share = len(family) / parent.children
+    mean = sum(item.score for item in family) / len(family)
+    return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
+
+
+def _lies_in(item: _Item, parent: Section) -> bool:
+    """Whether the item is a child of this section, or a hit below a child that did not merge."""
+    return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
+
+
+def _merged(parent: Section, inside: Sequence[_Item], ancestors: tuple[int, ...], parameters: AutoMerge) -> _Item:
+    return _Item(
+        first=parent.first_leaf,
+        last=parent.first_leaf + parent.leaf_count - 1,
+        score=_together([item.score for item in inside], parameters),
+        ancestors=ancestors,
+        span=parent.span,
+    )
+
+
+def _together(scores: Sequence[float], parameters: AutoMerge) -> float:
+    """The score of what was merged out of parts with these scores."""
+    return max(scores) if parameters.merged_score == "max" else sum(scores) / len(scores)
+
+
+def join_neighbours(items: Sequence[_Item], floor: float, parameters: AutoMerge, trace: list[Step]) -> list[_Item]:
+    """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document.
+
+    Both must have a score of `floor` or more.
+    """
+    runs: list[list[_Item]] = []
+    for item in sorted(items, key=lambda i: i.first):
+        last = runs[-1][-1] if runs else None
+        near = (
+            last is not None and last.ancestors == item.ancestors and item.first - last.last - 1 <= parameters.fill_gaps
+        )
+        if last is not None and near and min(last.score, item.score) >= floor:
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return [_joined(run, parameters, trace) if len(run) > 1 else run[0] for run in runs]
+
+
+def _joined(run: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> _Item:
+    first, last = run[0], run[-1]
+    span = Span(first.span.doc_id, first.span.start, last.span.end)
+    score = _together([item.score for item in run], parameters)
+    joined = _Item(first.first, last.last, score, first.ancestors, span)
+    filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
+    reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
+    trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score))
+    return joined
+
+
+def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, trace: list[Step]) -> list[_Item]:
+    """The parents of the items, each once, at the score of its best item. An item whose parent is missing or too large stays.
+
+    A parent may lie below another one that was chosen; then only the outer one stays.
+    """
+    families: dict[int, list[_Item]] = defaultdict(list)
+    kept: list[_Item] = []
+    for item in items:
+        parent = sections.get(item.ancestors[-1])
+        if parent is not None and parent.tokens <= budget:
+            families[parent.id].append(item)
+        else:
+            kept.append(item)
+    for parent_id, family in families.items():
+        parent = sections[parent_id]
+        merged = _Item(
+            parent.first_leaf,
+            parent.first_leaf + parent.leaf_count - 1,
+            max(item.score for item in family),
+            family[0].ancestors[:-1],
+            parent.span,
+        )
+        trace.append(Step("merge", "parents only", tuple(i.span for i in family), merged.span, merged.score))
+        if not families.keys() & set(merged.ancestors):
+            kept.append(merged)
+    return kept
+
+
+def _distinct(hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that say something, a leaf that comes twice only once, at its better score."""
+    best: dict[int, Hit] = {}
+    for hit in hits:
+        if not hit.row.sentences:
+            continue
+        if hit.row.id not in best or hit.score > best[hit.row.id].score:
+            best[hit.row.id] = hit
+    return list(best.values())
+
+
+def _item(hit: Hit) -> _Item:
+    return _Item(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span)
+
+
+def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
+    """All sections above all hits, in one call. One that is missing is noted in the trace, and done without."""
+    wanted = sorted({ancestor for hit in hits for ancestor in hit.row.ancestors})
+    sections = reader.sections(wanted)
+    lost = [section for section in wanted if section not in sections]
+    if lost:
+        orphans = tuple(hit.row.span for hit in hits if not sections.keys() >= set(hit.row.ancestors))
+        trace.append(Step("missing", f"sections {lost} are not in the index; run `mergewise check --repair`", orphans))
+    return sections
+
+
+def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
+    """The items with their text, best first; the hits in them stand in where the whole does not fit.
+
+    Leaves that were not hits are read in one call.
+    """
+    by_id = {hit.row.id: hit for hit in hits}
+    leaves = {leaf_id: hit.row for leaf_id, hit in by_id.items()}
+    wanted = {leaf for item in items for leaf in range(item.first, item.last + 1)}
+    leaves |= reader.leaves(sorted(wanted - leaves.keys()))
+    leads = Leads(leaves, reader)
+    candidates = []
+    for item in sorted(items, key=lambda i: (-i.score, i.first)):
+        ids = range(item.first, item.last + 1)
+        fragments = (*leads.before(ids), *_fragments([leaves[i] for i in ids if i in leaves]))
+        inside = [by_id[i] for i in ids if i in by_id] if len(ids) > 1 else []
+        candidates.append(Candidate(fragments, item.score, _singles(inside, leads)))
+    return candidates
+
+
+def _singles(hits: Sequence[Hit], leads: Leads) -> tuple[Candidate, ...]:
+    ranked = sorted(hits, key=lambda hit: -hit.score)
+    return tuple(Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in ranked)
+
+
+def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
+    """One fragment for each run of leaves that touch."""
+    runs: list[list[Leaf]] = []
+    for leaf in leaves:
+        if runs and runs[-1][-1].end == leaf.start:
+            runs[-1].append(leaf)
+        else:
+            runs.append([leaf])
+    return tuple(fragment_of(run) for run in runs)
+
+
+def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, trace: list[Step]) -> list[Candidate]:
+    """Each hit, best first, gathers the later hits that are alike. Clusters come in the order of their best scores."""
+    vectors = reader.vectors([hit.row.id for hit in hits])
+    if hits and not vectors:
+        raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
+    hits = [hit for hit in hits if hit.row.id in vectors]
+    leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
+    if len(hits) < 2:
+        return list(_singles(hits, leads))
+    matrix = np.stack([vectors[hit.row.id] for hit in hits])
+    cosines = matrix @ matrix.T
+    pairs = cosines[np.triu_indices(len(hits), 1)]
+    alike = cosines >= pairs.min() + parameters.similarity * (pairs.max() - pairs.min())
+    free = set(range(len(hits)))
+    clusters: list[Candidate] = []
+    for i in range(len(hits)):
+        if i not in free:
+            continue
+        members = [j for j in sorted(free) if j == i or alike[i, j]]
+        free.difference_update(members)
+        rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
+        score = _together([hits[j].score for j in members], parameters)
+        if len(rows) > 1:
+            trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=score))
+        fragments = (*leads.before([row.id for row in rows]), *_fragments(rows))
+        singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
+        clusters.append(Candidate(fragments, score, singles))
+    return clusters

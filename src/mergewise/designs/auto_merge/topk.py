@@ -1,0 +1,44 @@
+"""The baseline that everything is measured against: the k best leaves, until the budget is full.
+
+`order="score"` shows them best first; `order="document"` is DOS RAG (document's original structure): the same leaves
+in the order of their documents, each heading line once. With `longest` a leaf stands for its passage, as in `aed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, fragment_of
+from mergewise.assemble.leads import Leads
+from mergewise.assemble.passages import SEARCHED, search_passages
+from mergewise.assemble.render import Order
+from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
+from mergewise.types import Context, Step
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    k: Annotated[int, ROWS, "leaves that are looked at; the budget usually ends the selection first"] = 100
+    order: Order = "document"
+    longest: Annotated[
+        int, Range(0, 10_000), "tokens of a section up to which it is taken whole, and k are such passages"
+    ] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: TopK) -> Context:
+    if parameters.longest:
+        trace: list[Step] = []
+        most = min(parameters.k, MOST_ROWS // SEARCHED)
+        passages = search_passages(question, reader, most, parameters.longest, trace)
+        return pack(question, [passage.candidate for passage in passages], budget, models, parameters.order, trace)
+    hits = [hit for hit in reader.search(question, parameters.k) if hit.row.sentences]  # others hold mark-up alone
+    leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
+    candidates = [Candidate((*leads.before([hit.row.id]), fragment_of([hit.row])), hit.score) for hit in hits]
+    trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
+    return pack(question, candidates, budget, models, parameters.order, trace)

@@ -1,0 +1,52 @@
+"""What a design brings to the house: views, strategies and modes, in one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
+
+from mergewise.assemble.strategy import Strategy
+from mergewise.generate.mode import Mode
+from mergewise.store.views import View
+
+Part = TypeVar("Part")
+
+
+class Lazy(MutableMapping[str, Part]):
+    """A dictionary that `make` gives when it is first looked into: opening an index imports no strategy and no mode."""
+
+    def __init__(self, make: Callable[[], Mapping[str, Part]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _parts(self) -> dict[str, Part]:
+        return dict(self._make())
+
+    def __getitem__(self, name: str) -> Part:
+        return self._parts[name]
+
+    def __setitem__(self, name: str, part: Part) -> None:
+        self._parts[name] = part
+
+    def __delitem__(self, name: str) -> None:
+        del self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Views of an index, strategies over them, and modes that answer from their contexts, each by its name.
+
+    A package brings designs of its own by an entry point of the group `mergewise.designs`, whose object is a `Design`.
+    """
+
+    views: Mapping[str, View] = field(default_factory=dict)
+    strategies: Mapping[str, Strategy] = field(default_factory=dict)
+    modes: Mapping[str, Mode] = field(default_factory=dict)

@@ -1,0 +1,38 @@
+"""MacRAG: slices are searched, their chunks rise, documents are ranked, and neighbouring chunks merge.
+
+`strategy` is the paper's Algorithm 1; `document_rank` asks a chat model for the order of documents; `ranked_sentences` is
+ours, for budgets that cannot hold the merged chunks whole. `generation` has the modes of Table 4. Beside it stands `longrag`,
+which gives the whole documents of the best chunks.
+"""
+
+from __future__ import annotations
+
+from mergewise.assemble.strategy import Strategy
+from mergewise.designs.design import Design, Lazy
+from mergewise.designs.macrag import slices
+from mergewise.generate.mode import Mode
+
+
+def _strategies() -> dict[str, Strategy]:
+    from mergewise.designs.macrag import longrag, strategy
+
+    return {
+        "macrag": Strategy(
+            strategy.assemble,
+            strategy.MacRAG(),
+            "slices, their chunks, the best documents' neighbourhoods",
+            views=("slice",),
+        ),
+        "longrag": Strategy(
+            longrag.assemble, longrag.LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",)
+        ),
+    }
+
+
+def _modes() -> dict[str, Mode]:
+    from mergewise.designs.macrag.generation import MODES
+
+    return MODES
+
+
+DESIGN = Design({"slice": slices.VIEW}, Lazy(_strategies), Lazy(_modes))

@@ -1,0 +1,66 @@
+"""Chunks of the slice view, for the strategies that search slices and continue with the chunks that hold these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mergewise.assemble.budget import Models
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.sentences import leaf_fragment
+from mergewise.designs.macrag.slices import Chunk, SliceHit, SliceReader
+from mergewise.protocols import IndexReader
+from mergewise.text.spans import Part
+from mergewise.types import LeafSentences, Step
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredChunk:
+    """A chunk of C', by its id, with r(q, c)."""
+
+    id: int
+    doc_id: str
+    score: float
+
+
+def slice_view(reader: IndexReader) -> SliceReader:
+    view: SliceReader = reader.view("slice")
+    return view
+
+
+def parents(hits: Sequence[SliceHit]) -> dict[int, ScoredChunk]:
+    """C' = unique(c_i | l_ij in top-k1): the chunks of the slices, each once, at the score of its best slice."""
+    chunks: dict[int, ScoredChunk] = {}
+    for hit in hits:
+        standing = chunks.get(hit.chunk)
+        if standing is None or hit.score > standing.score:
+            chunks[hit.chunk] = ScoredChunk(hit.chunk, hit.doc_id, hit.score)
+    return chunks
+
+
+def rerank(
+    question: str, scored: Mapping[int, ScoredChunk], reader: IndexReader, models: Models, trace: list[Step]
+) -> list[ScoredChunk]:
+    """The chunks by r(q, c) = ReRank(q, c) of their whole text, best first; without a reranker, by the scores they have."""
+    chunks = list(scored.values())
+    if models.reranker is not None and chunks:
+        texts = slice_view(reader).chunks([chunk.id for chunk in chunks])
+        chunks = [chunk for chunk in chunks if chunk.id in texts]
+        scores = models.reranker.score(question, [_text_with_title(texts[chunk.id]) for chunk in chunks])
+        chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
+        trace.append(Step("rerank", f"{len(chunks)} chunks by {models.reranker.spec}"))
+    return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.id))
+
+
+def _text_with_title(chunk: Chunk) -> str:
+    return f"{chunk.title}\n{chunk.text}".strip()
+
+
+def whole(leaves: Sequence[LeafSentences], parts: Sequence[Part], score: float) -> Candidate:
+    """The parts of a document as one candidate, with a fragment for each leaf, since headings may change between leaves."""
+    fragments: list[Fragment] = []
+    for leaf in sorted(leaves, key=lambda leaf: leaf.start):
+        for start, end in parts:
+            if start < leaf.end and leaf.start < end:
+                fragments.append(leaf_fragment(leaf).cut(max(start, leaf.start), min(end, leaf.end)))
+    return Candidate(tuple(fragment for fragment in fragments if fragment.visible[2]), score)

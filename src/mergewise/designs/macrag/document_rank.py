@@ -1,0 +1,47 @@
+"""Documents ranked by a chat model: the "LLM-based ranker" of MacRAG section 3.2.4."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mergewise.assemble.budget import Models
+from mergewise.concurrency import run
+from mergewise.errors import UsageError
+from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.replies import json_in
+from mergewise.types import Usage
+
+SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"ranking": {"type": "array", "items": {"type": "integer"}}},
+    "required": ["ranking"],
+    "additionalProperties": False,
+}
+INSTRUCTIONS = """You order documents by how much they help to answer a question. Each document is shown by a number and an
+excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first.
+
+"""
+
+
+def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple[dict[str, float], Usage]:
+    """r(q, d) in (0, 1] by rank: first the documents that the model named, in its order, then the others in the order given.
+
+    A number in the answer is left out if no document has it, or if it came before.
+    """
+    if models.chat is None:
+        raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")
+    ids = list(excerpts)
+    code = code_for([question, *excerpts.values()])
+    shown = [quoted(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
+    messages = turn(INSTRUCTIONS + warning(code, "excerpts"), [f"Question: {question}", *shown])
+    reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
+    named = [ids[number - 1] for number in _ranking(reply.text) if 1 <= number <= len(ids)]
+    order = list(dict.fromkeys([*named, *ids]))
+    return {doc: 1 - rank / len(order) for rank, doc in enumerate(order)}, reply.usage
+
+
+def _ranking(answer: str) -> list[int]:
+    value = json_in(answer)
+    ranking = value.get("ranking") if isinstance(value, dict) else None
+    numbers = ranking if isinstance(ranking, list) else []
+    return [number for number in numbers if isinstance(number, int) and not isinstance(number, bool)]

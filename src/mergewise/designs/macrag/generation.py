@@ -1,0 +1,142 @@
+"""The seven modes of MacRAG (Table 4, A.1) in one function. They differ in what the answer reads, and in whether it is filtered.
+
+    mode          the answer reads                              calls
+    r&b           the passages                                  1
+    r&l           the documents of the passages                 1
+    full-ext      passages, extract of the documents            e + 1
+    fil           passages that pass the filter                 1 + n + 1
+    full-e&f      filtered passages, extract of the documents   e + 1 + n + 1
+    r&b-ext       passages, extract of the passages             e + 1
+    r&b-e&f       filtered passages, extract of the passages    e + 1 + n + 1
+
+n is the number of passages. e is how many times the text to extract from fills the model's window, mostly 1. The filter is
+LongRAG's: one call thinks about how the question can be answered, then n calls at once judge the passages by these thoughts.
+Extraction and filter run at the same time.
+
+Where we differ from LongRAG: a filter that would keep nothing keeps everything, and a passage stays where its judgement
+cannot be read. Extracts are aligned to their sources (see `notes`): the answer can cite the sentences that are supported, the
+others are shown as unverified, and their share is reported. Of a document longer than the window the model reads what stands
+around the passages. Passages that do not fit are left out, the worst first, and never cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, TypeAlias
+
+from mergewise.concurrency import together
+from mergewise.errors import UsageError
+from mergewise.generate import prompts
+from mergewise.generate.mode import Mode, Request
+from mergewise.generate.notes import Notes, take_notes
+from mergewise.generate.sources import Source, base_sources, batches, each_long_source, fit, long_sources
+from mergewise.generate.writer import Writer
+from mergewise.prompting.replies import json_in
+from mergewise.types import Answer, Step
+
+Text: TypeAlias = Literal["base", "long"]
+"""The passages, or the documents that they come from."""
+
+
+async def answer(request: Request, *, reads: Text, extracts: Text | None = None, filters: bool = False) -> Answer:
+    """Extract and filter where the mode says so, then answer from what fits into the window."""
+    writer = Writer(request)
+    base = base_sources(writer.context, writer.document)
+    notes, kept = await together(_extract(writer, base, extracts), _filter(writer, base, filters))
+    assert isinstance(notes, Notes) and isinstance(kept, _Kept)
+    room = writer.room(prompts.answer(writer.question, [], notes.text, writer.code))
+    if reads == "long":
+        sources = long_sources(writer.context, writer.document, room, writer.measure)
+    else:
+        sources = fit(kept.sources, room, writer.measure)
+    if not sources:
+        raise UsageError(
+            f"no passage fits into the window of {writer.chat.spec}, {writer.chat.window} tokens",
+            "lower --budget, or give the model's true --window",
+        )
+    steps = [*notes.steps, *kept.steps, *_left_out(kept.sources if reads == "base" else (), sources)]
+    messages = prompts.answer(writer.question, sources, notes.text, writer.code)
+    return await writer.finish(messages, sources, notes, steps)
+
+
+async def _extract(writer: Writer, base: Sequence[Source], extracts: Text | None) -> Notes:
+    """I_g: what the documents, or the passages, say about the question."""
+    if extracts is None:
+        return Notes()
+    room = writer.room(prompts.extract(writer.question, [], writer.code))
+    if extracts == "long":
+        sources = each_long_source(writer.context, writer.document, room, writer.measure)
+    else:
+        sources = [source for source, cost in zip(base, writer.measure(base), strict=True) if cost <= room]
+    groups = batches(sources, room, writer.measure)
+    replies = await together(*(writer.ask(prompts.extract(writer.question, group, writer.code)) for group in groups))
+    return take_notes(replies, sources, len(base) + 1, writer.window // 2, writer.count)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the filter let through."""
+
+    sources: tuple[Source, ...]
+    steps: tuple[Step, ...] = ()
+
+
+async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Kept:
+    """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
+    if not filters:
+        return _Kept(tuple(base))
+    room = writer.room(prompts.think(writer.question, [], writer.code))
+    thoughts = await writer.ask(prompts.think(writer.question, fit(base, room, writer.measure), writer.code))
+    verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
+    kept = tuple(source for source, helps in zip(base, verdicts, strict=True) if helps)
+    if not kept:
+        return _Kept(tuple(base), (Step("filter", "would keep nothing, so it keeps everything"),))
+    dropped = [source for source in base if source not in kept]
+    return _Kept(kept, tuple(_step("filter", "does not help", source) for source in dropped))
+
+
+async def _judge(writer: Writer, thoughts: str, source: Source) -> bool:
+    """Whether the passage helps. A passage that does not fit into the window is kept, and no model is asked."""
+    messages = prompts.judge(writer.question, thoughts, source, writer.code)
+    if writer.room(messages) < 0:
+        return True
+    return verdict(await writer.ask(messages, prompts.RELEVANT))
+
+
+def verdict(answer: str) -> bool:
+    """Whether a judgement says that the passage helps; True where it cannot be read."""
+    value = json_in(answer)
+    if value is None:
+        word = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
+        value = word[1] if word else True
+    relevant = value.get("relevant") if isinstance(value, dict) else value
+    if isinstance(relevant, str):
+        return relevant.strip().lower() not in ("false", "no", "0")
+    return relevant is None or relevant != 0
+
+
+def _left_out(sources: Sequence[Source], kept: Sequence[Source]) -> list[Step]:
+    return [_step("leave out", "no room in the model's window", source) for source in sources if source not in kept]
+
+
+def _step(action: str, reason: str, source: Source) -> Step:
+    return Step(action, reason, tuple(span for span, _ in source.parts), score=source.score)
+
+
+def _mode(summary: str, reads: Text, extracts: Text | None = None, filters: bool = False) -> Mode:
+    return Mode(partial(answer, reads=reads, extracts=extracts, filters=filters), summary, needs="chat")
+
+
+MODES = {
+    "fil": _mode("the passages that pass a filter", "base", filters=True),
+    "full-e&f": _mode("filtered passages, and an extract of the documents", "base", extracts="long", filters=True),
+    "full-ext": _mode("the passages, and an extract of the documents", "base", extracts="long"),
+    "r&b": _mode("the passages", "base"),
+    "r&b-e&f": _mode("filtered passages, and an extract of the passages", "base", extracts="base", filters=True),
+    "r&b-ext": _mode("the passages, and an extract of the passages", "base", extracts="base"),
+    "r&l": _mode("the documents of the passages", "long"),
+}
+"""Table 4."""

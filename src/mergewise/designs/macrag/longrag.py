@@ -1,0 +1,85 @@
+"""LongRAG's retrieval, the baseline of MacRAG: top chunks, reranked, and the documents that they come from.
+
+`unit="document"` gives the whole parents of the top `k2` chunks, best first (the long text of mode R&L);
+`unit="chunk"` gives the top `k2` chunks themselves (R&B). A document above the budget is replaced by its chunks among the
+top `k2`, best first, and what is left of the budget goes to the first sentences of a chunk. `macrag` starts from the same
+search of slices, so that comparing the two compares how they assemble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, fragment_of
+from mergewise.assemble.render import Order
+from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
+from mergewise.designs.macrag.slices import Chunk
+from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.types import Context, LeafSentences, Section, Step
+
+
+@dataclass(frozen=True, slots=True)
+class LongRAG:
+    k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
+    k2: Annotated[int, Range(1, MOST_ROWS), "chunks kept, after reranking"] = 7
+    unit: Annotated[
+        Literal["document", "chunk"], "what is given: the documents of these chunks where they fit, or the chunks"
+    ] = "document"
+    order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: LongRAG) -> Context:
+    hits = slice_view(reader).search(question, parameters.k1)
+    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
+    top = rerank(question, parents(hits), reader, models, trace)[: parameters.k2]
+    chunks = slice_view(reader).chunks([chunk.id for chunk in top])
+    leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
+    top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
+    candidates = {chunk.id: _candidate(chunks[chunk.id], chunk.score, leaves) for chunk in top}
+    if parameters.unit == "chunk":
+        return pack(question, list(candidates.values()), budget, models, parameters.order, trace)
+    documents = _documents(top, chunks, candidates, reader, budget, trace)
+    return pack(question, documents, budget, models, parameters.order, trace)
+
+
+def _leaves(item: Chunk | Section) -> range:
+    return range(item.first_leaf, item.first_leaf + item.leaf_count)
+
+
+def _candidate(chunk: Chunk, score: float, leaves: Mapping[int, LeafSentences]) -> Candidate:
+    return whole([leaves[i] for i in _leaves(chunk) if i in leaves], [(chunk.start, chunk.end)], score)
+
+
+def _documents(
+    top: Sequence[ScoredChunk],
+    chunks: Mapping[int, Chunk],
+    candidates: Mapping[int, Candidate],
+    reader: IndexReader,
+    budget: int,
+    trace: list[Step],
+) -> list[Candidate]:
+    """Each parent document once, at the rank of its best chunk; one that cannot fit is replaced by its chunks in `top`."""
+    firsts = reader.leaves(sorted({chunks[chunk.id].first_leaf for chunk in top}))
+    families: dict[int, list[ScoredChunk]] = {}
+    for chunk in top:
+        families.setdefault(firsts[chunks[chunk.id].first_leaf].ancestors[0], []).append(chunk)
+    roots = reader.sections(list(families))
+    fitting = {root: section for root, section in roots.items() if section.tokens <= budget}
+    texts = reader.leaves([i for section in fitting.values() for i in _leaves(section)])
+    trace.append(Step("parents", f"{len(families)} documents of {len(top)} chunks, {len(fitting)} within the budget"))
+    ranked: list[Candidate] = []
+    for root, family in families.items():
+        inside = tuple(candidates[chunk.id] for chunk in family)
+        if root in fitting:
+            fragments = tuple(fragment_of([texts[i]]) for i in _leaves(fitting[root]) if i in texts)
+            ranked.append(Candidate(fragments, family[0].score, inside))
+        else:
+            ranked += inside
+    return ranked

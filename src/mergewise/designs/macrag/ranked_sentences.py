@@ -1,0 +1,112 @@
+"""The sentences of merged chunks, ranked, for budgets that cannot hold the chunks whole. Ours, not the paper's.
+
+    w(s) = cosine(q, s) + lexical * idf(q in s) / idf(q) + r(q, d)
+
+The cosines are spread over [0, 1]. The idf is taken over the sentences at hand, each read together with its headings. r(q, d)
+is given as a share of the best document's. Then a sentence gets a share of the score of its better neighbour under the same
+heading, since evidence seldom stands alone. docs/evaluation.md has the figures behind the weights.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from math import log
+
+import numpy as np
+
+from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.sentences import SentenceInLeaf
+from mergewise.protocols import FloatArray
+from mergewise.text.spans import Part
+from mergewise.text.terms import TermFinder, content_terms
+from mergewise.types import LeafSentences
+
+LEXICAL = 0.5
+NEIGHBOUR = 0.2
+_AHEAD = 3  # times the budget: more than one, since sentences that do not fit are skipped
+
+
+def ranked_sentences(
+    question: str,
+    vector: FloatArray | None,
+    sentences: Sequence[SentenceInLeaf],
+    shares: Sequence[float],
+    budget: int,
+) -> list[Candidate]:
+    """The sentences as candidates, best first, as many as a selection for this budget could get to.
+
+    `shares` are r(q, d) of each sentence's document, over the best document's.
+    """
+    if not sentences:
+        return []
+    scores = smoothed(weights(question, vector, sentences, shares), [sentence.section for sentence in sentences])
+    order = np.argsort(-scores, kind="stable")
+    before = np.cumsum([0, *(sentences[i].tokens for i in order)])[:-1]
+    order = order[before <= _AHEAD * budget]
+    return [Candidate((sentences[i].headed_fragment,), float(scores[i])) for i in order]
+
+
+def weights(
+    question: str, vector: FloatArray | None, sentences: Sequence[SentenceInLeaf], shares: Sequence[float]
+) -> FloatArray:
+    """w(s) of each sentence; without vectors the words alone decide."""
+    lexical = LEXICAL * matching(question, sentences)
+    ranks = np.array(shares, np.float32)
+    if vector is None:
+        return np.asarray(lexical + ranks, np.float32)
+    return np.asarray(cosines(vector, sentences) + lexical + ranks, np.float32)
+
+
+def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
+    """The cosines with the question, spread from 0 for the smallest to 1 for the largest: their range depends on the embedder."""
+    leaves = list({sentence.leaf.id: sentence.leaf for sentence in sentences}.values())
+    starts = np.cumsum([0, *(len(leaf.sentences) for leaf in leaves)])
+    first = dict(zip((leaf.id for leaf in leaves), starts.tolist(), strict=False))
+    of_leaves = np.concatenate([leaf.vectors for leaf in leaves if leaf.vectors is not None]) @ vector
+    values = of_leaves[[first[sentence.leaf.id] + sentence.number for sentence in sentences]]
+    low, high = float(values.min()), float(values.max())
+    return np.asarray((values - low) / (high - low) if high > low else np.ones_like(values), np.float32)
+
+
+def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
+    """idf(q in s) / idf(q): the sum of idf(t) over the question's terms in sentence and headings, over that of all of them."""
+    wanted = content_terms(question)
+    finder = TermFinder(wanted)
+    above: dict[tuple[str, ...], frozenset[str]] = {}
+    held: list[frozenset[str]] = []
+    for sentence in sentences:
+        headings = sentence.leaf.headings
+        if headings not in above:
+            above[headings] = finder.find(" ".join(headings))
+        held.append(finder.find(sentence.text) | above[headings])
+    frequency = Counter(term for terms in held for term in terms)
+    # in a fixed order: sums of floats depend on it, and sets have none
+    idf = {term: log(1 + len(sentences) / (1 + frequency[term])) for term in sorted(wanted)}
+    total = sum(idf.values()) or 1.0
+    return np.array([sum(idf[term] for term in idf if term in terms) / total for terms in held], np.float32)
+
+
+def smoothed(scores: FloatArray, sections: Sequence[object]) -> FloatArray:
+    """(1 - n) w(s) + n max(w(s-1), w(s+1)) over the neighbours in the same section; w(s) for a sentence without any."""
+    blank = np.float32(-np.inf)
+    same = np.array([a == b for a, b in pairwise(sections)], bool)
+    before, after = np.full_like(scores, blank), np.full_like(scores, blank)
+    before[1:] = np.where(same, scores[:-1], blank)
+    after[:-1] = np.where(same, scores[1:], blank)
+    best = np.maximum(before, after)
+    return np.where(np.isfinite(best), (1 - NEIGHBOUR) * scores + NEIGHBOUR * best, scores)
+
+
+def sentences_in(
+    leaves: Mapping[int, LeafSentences], ids: Sequence[int], parts: Sequence[Part]
+) -> list[SentenceInLeaf]:
+    """The sentences of these leaves that lie in the parts, in order."""
+    return [
+        SentenceInLeaf(leaves[i], number)
+        for i in ids
+        if i in leaves
+        for number, sentence in enumerate(leaves[i].sentences)
+        if any(start <= sentence.start and sentence.end <= end for start, end in parts)
+    ]

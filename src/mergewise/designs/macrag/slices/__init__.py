@@ -1,0 +1,23 @@
+"""The slice view of MacRAG: overlapping chunks, a summary of each, overlapping slices of the summaries."""
+
+from __future__ import annotations
+
+from mergewise.designs.macrag.slices.build import build, estimate
+from mergewise.designs.macrag.slices.check import problems
+from mergewise.designs.macrag.slices.reader import SliceReader
+from mergewise.designs.macrag.slices.records import Chunk, ChunkBounds, Slice, SliceHit, tables
+from mergewise.designs.macrag.slices.settings import SliceSettings
+from mergewise.store.views import View, Writing
+
+__all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]
+
+VIEW = View(
+    name="slice",
+    settings=SliceSettings,
+    tables=tables,
+    build=build,
+    problems=problems,
+    reader=SliceReader,
+    with_chat={"summary": "abstractive"},
+    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), estimate),
+)

@@ -1,0 +1,257 @@
+"""The slice view of MacRAG: documents to overlapping chunks, to summaries of them, to overlapping slices (section 3.1).
+
+Where we differ from the paper, and why:
+- chunks consist of whole sentences, those that the tree view cut, so that every span ends where a sentence does; a
+  sentence above `TreeSettings.max_leaf_tokens` was divided there already;
+- compression is extractive unless a chat model is asked for: no model, and every slice is verbatim text of its document;
+- headings count as sentences that are always salient: they name what the sentences below them are about;
+- a short chunk is its own extractive summary: one that is no longer than the summary of a full chunk, or has three sentences
+  at most. There is little to save in it, and what a summary leaves out is found by no search.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from math import log, sqrt
+
+from mergewise.designs.macrag.slices.records import CHUNK_VECTORS, SLICE_GAP, Chunk, Slice
+from mergewise.designs.macrag.slices.settings import SliceSettings
+from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
+from mergewise.designs.macrag.slices.summaries import summaries
+from mergewise.index.windows import windows
+from mergewise.index.writing.calls import chat_of
+from mergewise.protocols import Embedder, FloatArray, TokenCounter
+from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.text.keys import search_key
+from mergewise.text.sections import shared_path
+from mergewise.text.sentences import split_long, split_sentences, strip_span
+from mergewise.text.spans import Part, union
+from mergewise.text.terms import content_terms
+from mergewise.types import DocumentRows, Leaf, Rows
+
+FEW = 3  # sentences, of which a summary leaves none out
+
+
+def build(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> list[ViewRows]:
+    """Chunks and slices of each document. The chat model is asked once for the chunks of all of them, the embedder too."""
+    chunked = [_chunks(document, settings) for document in documents]
+    written = iter(_written([chunk.text for chunks in chunked for chunk in chunks], settings, makers))
+    built = []
+    for document, chunks in zip(documents, chunked, strict=True):
+        slicer = _Slicer(document, settings, makers.count_tokens)
+        summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
+        built.append((summarised, slicer.slices(summarised)))
+    vectors = _embedded(built, settings, makers.embedder)
+    return [
+        {"chunk": Rows(tuple(chunks), of_chunks), "slice": Rows(tuple(slices), of_slices)}
+        for (chunks, slices), of_chunks, of_slices in zip(built, *vectors, strict=True)
+    ]
+
+
+def _written(texts: Sequence[str], settings: SliceSettings, makers: Makers) -> Sequence[str | None]:
+    """The summary of each text by the chat model; None where it has none to give, or is not asked."""
+    if settings.summary != "abstractive":
+        return [None] * len(texts)
+    return summaries(texts, makers)
+
+
+def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> Estimate:
+    """What the chat model's summaries of these documents cost."""
+    total = Estimate()
+    for document in documents:
+        texts = [chunk.text for chunk in _chunks(document, settings)]
+        total += estimate_of(texts, chat_of(makers), makers.count_tokens).of_documents(1)
+    return total
+
+
+# -- chunks (section 3.1.1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """A sentence or heading of a document, `start .. end` with the white space after it: units tile the text."""
+
+    start: int
+    end: int
+    tokens: int
+    leaf: int
+    heading: bool = False
+
+
+def _units(leaves: Sequence[Leaf], document: DocumentRows) -> Iterator[_Unit]:
+    for number, (leaf, sentences) in enumerate((leaf, leaf.sentences) for leaf in leaves):
+        starts = [sentence.start for sentence in sentences]
+        headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
+        bounds = [leaf.start, *(starts if headed else starts[1:]), leaf.end]
+        said = [sentence.tokens for sentence in sentences]
+        tokens = [max(0, leaf.tokens - sum(said)), *said] if headed else said
+        for i, ((start, end), count) in enumerate(zip(pairwise(bounds), tokens, strict=True)):
+            yield _Unit(start, end, count, number, heading=headed and i == 0)
+
+
+def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
+    """Chunks of whole sentences with their extractive summaries; with the last one the document ends."""
+    leaves, text = document["leaf"], document.document.text
+    units = list(_units(leaves, document))
+    sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
+    chunks = []
+    for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):
+        inside = units[first:end]
+        whole = settings.summary == "none" or _is_short(inside, sum(sizes[first:end]), settings)
+        share = 1.0 if whole else settings.summary_share
+        parts = extract(text, [strip_span(text, u.start, u.end) for u in inside], [u.heading for u in inside], share)
+        touched = leaves[inside[0].leaf : inside[-1].leaf + 1]
+        chunks.append(
+            Chunk(
+                id=ordinal,
+                doc_id=document.document.id,
+                title=leaves[0].title,
+                headings=shared_path([leaf.headings for leaf in touched]),
+                ordinal=ordinal,
+                start=inside[0].start,
+                end=inside[-1].end,
+                first_leaf=inside[0].leaf,
+                leaf_count=len(touched),
+                tokens=sum(unit.tokens for unit in inside),
+                text=text[inside[0].start : inside[-1].end],
+                summary=SLICE_GAP.join(text[a:b] for a, b in parts),
+                parts=tuple(parts),
+            )
+        )
+    return chunks
+
+
+# -- compression (section 3.1.2)
+
+
+def _is_short(units: Sequence[_Unit], size: int, settings: SliceSettings) -> bool:
+    """Whether an extractive summary of these units would save little."""
+    return size <= settings.summary_share * settings.chunk or sum(not unit.heading for unit in units) <= FEW
+
+
+def extract(text: str, sentences: Sequence[Part], headings: Sequence[bool], share: float) -> list[Part]:
+    """Compress(c): the most salient sentences, in order, up to `share` of the characters; headings are always kept.
+
+    At least one sentence is kept, and empty ones never are.
+    """
+    standing = [i for i, (start, end) in enumerate(sentences) if start < end]
+    room = share * sum(sentences[i][1] - sentences[i][0] for i in standing if not headings[i])
+    kept = {i for i in standing if headings[i]}
+    said = [i for i in standing if not headings[i]]
+    weights = salience([text[slice(*sentences[i])] for i in said])
+    ranked = sorted(zip(said, weights, strict=True), key=lambda pair: (-pair[1], pair[0]))
+    for rank, (i, _) in enumerate(ranked):
+        length = sentences[i][1] - sentences[i][0]
+        if rank == 0 or length <= room + 1e-6:
+            kept.add(i)
+            room -= length
+    return [sentences[i] for i in sorted(kept)]
+
+
+def salience(sentences: Sequence[str]) -> list[float]:
+    """How much a sentence says of what its chunk is about: the weight of its terms over the root of their number.
+
+    A term weighs the more, the more of the chunk's sentences have it; the first sentence introduces the rest.
+    """
+    terms = [content_terms(sentence) for sentence in sentences]
+    holding = Counter(term for said in terms for term in said)
+    weights = [sum(log(1 + holding[term]) for term in said) / sqrt(max(1, len(said))) for said in terms]
+    return [weight * (1.25 if i == 0 else 1.0) for i, weight in enumerate(weights)]
+
+
+# -- slices (section 3.1.3)
+
+
+class _Slicer:
+    """Cuts the summaries of one document."""
+
+    def __init__(self, document: DocumentRows, settings: SliceSettings, count_tokens: TokenCounter) -> None:
+        self.document = document
+        self.settings = settings
+        self.count_tokens = count_tokens
+        self.starts = [leaf.start for leaf in document["leaf"]]
+
+    def slices(self, chunks: Sequence[Chunk]) -> list[Slice]:
+        slices: list[Slice] = []
+        for chunk in chunks:
+            for parts, text in self._slices(chunk):
+                slices.append(
+                    Slice(
+                        id=len(chunks) + len(slices),
+                        doc_id=chunk.doc_id,
+                        chunk=chunk.id,
+                        parts=tuple(parts),
+                        title=chunk.title,
+                        headings=self._headings(chunk, parts[0][0]),
+                        text=text,
+                    )
+                )
+        return slices
+
+    def _slices(self, chunk: Chunk) -> Iterator[tuple[list[Part], str]]:
+        """L_i: the slices of the summary, each with the parts of the document that it stands for."""
+        if chunk.parts:
+            text = self.document.document.text
+            for parts in self._cut(text, chunk.parts):
+                yield parts, SLICE_GAP.join(text[a:b] for a, b in parts)
+        else:
+            for parts in self._cut(chunk.summary, split_sentences(chunk.summary)):
+                yield [(chunk.start, chunk.end)], chunk.summary[parts[0][0] : parts[-1][1]]
+
+    def _cut(self, text: str, sentences: Sequence[Part]) -> Iterator[list[Part]]:
+        """Overlapping runs of sentences, of which those that would not leave room for the overlap are divided."""
+        limit = max(1, self.settings.slice - self.settings.slice_overlap)
+        pieces = [piece for a, b in sentences for piece in split_long(text, a, b, limit, self._size)]
+        sizes = [self._size(text[a:b]) + 1 for a, b in pieces]
+        for first, end in windows(sizes, self.settings.slice, self.settings.slice_overlap):
+            stripped = [strip_span(text, a, b) for a, b in union(pieces[first:end])]
+            yield [(a, b) for a, b in stripped if a < b]
+
+    def _size(self, text: str) -> int:
+        return len(text) if self.settings.slice_unit == "characters" else self.count_tokens([text])[0]
+
+    def _headings(self, chunk: Chunk, start: int) -> tuple[str, ...]:
+        """Those above the place where the slice begins."""
+        if not chunk.parts:
+            return chunk.headings
+        touched = range(chunk.first_leaf, chunk.first_leaf + chunk.leaf_count)
+        leaf = max((i for i in touched if self.starts[i] <= start), default=chunk.first_leaf)
+        headings: tuple[str, ...] = self.document["leaf"][leaf].headings
+        return headings
+
+
+# -- vectors
+
+
+def _embedded(
+    built: Sequence[tuple[Sequence[Chunk], Sequence[Slice]]], settings: SliceSettings, embedder: Embedder | None
+) -> tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]]:
+    """Columns of vectors beside the chunks, and beside the slices: e = Embed(slice), a call for each column."""
+    of_chunks: list[dict[str, FloatArray]] = [{} for _ in built]
+    of_slices: list[dict[str, FloatArray]] = [{} for _ in built]
+    if embedder is None:
+        return of_chunks, of_slices
+    chunks, slices = [rows for rows, _ in built], [rows for _, rows in built]
+    texts = {
+        "slice": (of_slices, "vector", [[_key(row, row.text) for row in rows] for rows in slices]),
+        "chunk": (of_chunks, CHUNK_VECTORS["chunk"], [[_key(row, row.text) for row in rows] for rows in chunks]),
+        "summary": (of_chunks, CHUNK_VECTORS["summary"], [[_key(row, row.summary) for row in rows] for rows in chunks]),
+    }
+    for name in settings.vectors:
+        columns, column, keys = texts[name]
+        for beside, vectors in zip(columns, _by_document(embedder, keys), strict=True):
+            beside[column] = vectors
+    return of_chunks, of_slices
+
+
+def _key(record: Chunk | Slice, text: str) -> str:
+    return search_key(record.title, record.headings, text).strip()
+
+
+def _by_document(embedder: Embedder, keys: Sequence[Sequence[str]]) -> list[FloatArray]:
+    vectors = embedder.embed_documents([key for texts in keys for key in texts])
+    ends = list(accumulate((len(texts) for texts in keys), initial=0))
+    return [vectors[a:b] for a, b in pairwise(ends)]

@@ -1,0 +1,216 @@
+"""MacRAG: retrieve the finest slices, rise to their chunks, scale up, rank documents, merge neighbours (Algorithm 1).
+
+Steps (2.1) to (2.5) are the paper's: (2.2) and (2.3) are `parents` and `rerank` of `shared.chunks`, the others stand below.
+The result, C_final, has up to k2 merged chunks. All k2 alpha chunks may lie in documents that are kept, so that it is merged from
+up to k2 alpha (2h + 1) chunks of 400 tokens, and not from k2 (2h + 1): the paper bounds it by k2 alpha and the size of chunks
+(section 3.4). Where the budget holds all of it, C_final is the context; a smaller budget gets its sentences, best first
+(`ranked_sentences`).
+
+Where we differ from the paper, and why:
+- a budget in tokens stands above the paper's bounds (k2, h and the sizes of chunks);
+- without a reranker r(q, c) is the hybrid score of the chunk's best slice;
+- c_merge(q, d) is the union of all neighbourhoods of one document, so that k2 documents give k2 merged chunks;
+- k2 x alpha above |C'| is no error: all chunks are taken, and the trace says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeAlias
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.render import Order
+from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
+from mergewise.designs.macrag.document_rank import by_chat
+from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentences_in
+from mergewise.designs.macrag.slices import ChunkBounds
+from mergewise.protocols import IndexReader
+from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.text.spans import Part, union
+from mergewise.types import Context, Span, Step, Usage
+
+DocumentRank: TypeAlias = Literal["max", "mean", "sum", "llm"]
+
+
+@dataclass(frozen=True, slots=True)
+class MacRAG:
+    k1: Annotated[int, Range(1, MOST_ROWS), "slices retrieved"] = 100
+    k2: Annotated[int, Range(1, MOST_ROWS), "documents kept, and merged chunks of them"] = 7
+    alpha: Annotated[
+        float, Range(1, 100), "`k2 * alpha` chunks are looked at before documents are ranked; 1 or more"
+    ] = 4.0
+    h: Annotated[int, Range(0, 100), "neighbours on either side that come with a chunk"] = 1
+    documents: Annotated[
+        DocumentRank, "how a document's score comes of its chunks' scores; `llm` is one call of the chat model"
+    ] = "max"
+    views: Annotated[
+        Literal["slice", "all"], "`all` ranks by the vectors of chunks and summaries too, where the index has them"
+    ] = "slice"
+    reach: Annotated[float, Range(1, 1000), "how many times the budget is read of what was merged; 1 or more"] = 4.0
+    order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """c_merge(q, d): parts of one document (start, end), without overlaps, and the leaves that they touch."""
+
+    doc_id: str
+    parts: tuple[Part, ...]
+    leaves: tuple[int, ...]
+    tokens: int
+    score: float
+    rank: float  # r(q, d)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(Span(self.doc_id, start, end) for start, end in self.parts)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
+    hits = slice_view(reader).search(
+        question, parameters.k1
+    )  # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
+    trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
+    scored = _more_views(parents(hits), reader, question, parameters)
+    ranked = rerank(question, scored, reader, models, trace)
+    scaled = scale_up(ranked, parameters, trace)
+    documents, usage = rank_documents(question, scaled, reader, parameters, models, trace)
+    final = merge_neighbours(scaled, documents, reader, parameters, trace)
+    candidates = within_reach(question, final, reader, budget, parameters, trace)
+    return replace(pack(question, candidates, budget, models, parameters.order, trace), usage=usage)
+
+
+def _more_views(
+    scored: Mapping[int, ScoredChunk], reader: IndexReader, question: str, parameters: MacRAG
+) -> dict[int, ScoredChunk]:
+    """Multi-view retrieval (section 3.1.3): the mean of a chunk's scores by slices, chunks and summaries; 0 if not found."""
+    if parameters.views == "slice":
+        return dict(scored)
+    slices = slice_view(reader)
+    others = [dict(slices.rank_chunks(question, parameters.k1, view)) for view in ("chunk", "summary")]
+    new = {chunk for other in others for chunk in other} - scored.keys()
+    known = dict(scored) | {c.id: ScoredChunk(c.id, c.doc_id, 0.0) for c in slices.chunks(sorted(new)).values()}
+    return {
+        i: replace(chunk, score=(chunk.score + sum(other.get(i, 0.0) for other in others)) / 3)
+        for i, chunk in known.items()
+    }
+
+
+def scale_up(ranked: Sequence[ScoredChunk], parameters: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
+    """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
+    wanted = int(parameters.k2 * parameters.alpha)
+    if wanted > len(ranked):
+        trace.append(Step("scale", f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"))
+    else:
+        trace.append(Step("scale", f"{wanted} of {len(ranked)} chunks"))
+    return list(ranked[:wanted])
+
+
+def rank_documents(
+    question: str,
+    scaled: Sequence[ScoredChunk],
+    reader: IndexReader,
+    parameters: MacRAG,
+    models: Models,
+    trace: list[Step],
+) -> tuple[dict[str, float], Usage]:
+    """(2.4) D_(q,k2): the k2 documents of the best r(q, d) = ReRankDoc({c in d, c in C'_(q,k2)}), best first."""
+    families: dict[str, list[ScoredChunk]] = {}
+    for chunk in scaled:
+        families.setdefault(chunk.doc_id, []).append(chunk)
+    usage = Usage()
+    if parameters.documents == "llm":
+        best = {doc: family[0].id for doc, family in families.items()}
+        chunks = slice_view(reader).chunks(list(best.values()))
+        ranks, usage = by_chat(question, {doc: chunks[chunk].text for doc, chunk in best.items()}, models)
+    else:
+        ranks = {
+            doc: document_score([c.score for c in family], parameters.documents) for doc, family in families.items()
+        }
+    first = {doc: family[0].score for doc, family in families.items()}
+    ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: parameters.k2]
+    trace.append(
+        Step("documents", f"{len(ordered)} of {len(families)} by {parameters.documents}: {', '.join(ordered)}")
+    )
+    return {doc: ranks[doc] for doc in ordered}, usage
+
+
+def document_score(scores: Sequence[float], how: DocumentRank) -> float:
+    """r(q, d) of the scores r(q, c) of its chunks."""
+    if how == "max":
+        return max(scores)
+    return sum(scores) / (len(scores) if how == "mean" else 1)
+
+
+def merge_neighbours(
+    scaled: Sequence[ScoredChunk],
+    documents: Mapping[str, float],
+    reader: IndexReader,
+    parameters: MacRAG,
+    trace: list[Step],
+) -> list[Merged]:
+    """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
+    inside = [chunk for chunk in scaled if chunk.doc_id in documents]
+    near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, parameters.h)}))
+    final = []
+    for doc_id, rank in documents.items():
+        chunks = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
+        if not chunks:
+            continue
+        ids = {i for chunk in chunks for i in neighbourhood(chunk.id, parameters.h)}
+        number = near[chunks[0].id].document
+        members = sorted((near[i] for i in ids if i in near and near[i].document == number), key=lambda c: c.start)
+        merged = merge(doc_id, members, max(chunk.score for chunk in chunks), rank)
+        reason = f"{len(chunks)} chunks, {len(members)} with neighbours"
+        trace.append(Step("merge", reason, merged.spans, score=merged.score))
+        final.append(merged)
+    return final
+
+
+def neighbourhood(chunk: int, h: int) -> range:
+    """N_h(c_i) = {c_(i-h), ..., c_i, ..., c_(i+h)}, as ids; some may belong to another document."""
+    return range(chunk - h, chunk + h + 1)
+
+
+def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> Merged:
+    """The chunks as spans: what they share is taken once, and neighbours become one part."""
+    parts = union((chunk.start, chunk.end) for chunk in members)
+    leaves = sorted({i for chunk in members for i in chunk.leaves})
+    characters = sum(chunk.end - chunk.start for chunk in members)
+    tokens = sum(chunk.tokens for chunk in members) * sum(b - a for a, b in parts) // max(1, characters)
+    return Merged(doc_id, tuple(parts), tuple(leaves), tokens, score, rank)
+
+
+def within_reach(
+    question: str, final: Sequence[Merged], reader: IndexReader, budget: int, parameters: MacRAG, trace: list[Step]
+) -> list[Candidate]:
+    """C_final as candidates: whole if all of it fits, else its sentences, best first."""
+    read = _reached(final, parameters.reach * budget)
+    if len(read) < len(final):
+        trace.append(
+            Step("reach", f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget")
+        )
+    leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
+    if sum(merged.tokens for merged in final) <= budget:
+        return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+    best = max(merged.rank for merged in read)
+    inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
+    shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]
+    sentences = [sentence for _, sentences in inside for sentence in sentences]
+    return ranked_sentences(question, reader.question_vector(question), sentences, shares, budget)
+
+
+def _reached(final: Sequence[Merged], tokens: float) -> list[Merged]:
+    """The first merged chunks, as many as it takes to have this many tokens together."""
+    total, reached = 0, []
+    for merged in final:
+        if total >= tokens:
+            break
+        total += merged.tokens
+        reached.append(merged)
+    return reached

@@ -1,0 +1,32 @@
+"""MergeRAG (Guo et al., "Rethinking Retrieval-Augmentation as Synthesis"): weak chunks are fused until the budget holds the rest.
+
+`strategy` is the whole, `merging` its Algorithms 1 to 4. Chunks are sentences (`pieces`) of some worth (`relevance`);
+`fusion_operators` make one chunk of two, some by asking a model (`fusion_prompts`). `notes` tell each merge in the trace.
+"""
+
+from __future__ import annotations
+
+from mergewise.assemble.strategy import Strategy
+from mergewise.designs.design import Design, Lazy
+
+
+def _strategies() -> dict[str, Strategy]:
+    from mergewise.designs.mergerag.strategy import MergeRAG, assemble, merge_context
+
+    return {
+        "mergerag-sym": Strategy(
+            assemble,
+            MergeRAG(),
+            "the weakest chunks are fused with each other until the budget holds them",
+            merge_context,
+        ),
+        "mergerag-asym": Strategy(
+            assemble,
+            MergeRAG(pairs="asymmetric"),
+            "the weakest chunk is fused onto the chunk that predicts it best, until the budget holds them",
+            merge_context,
+        ),
+    }
+
+
+DESIGN = Design(strategies=Lazy(_strategies))

@@ -1,0 +1,113 @@
+"""What a model is asked when it fuses two chunks, and how its answer is read. Written from the rules in appendix B of MergeRAG.
+
+Chunks are quoted, and the prompt says that they give no orders. Of an answer nothing is used but the numbers of sentences
+(`point`), or which sentences of the chunks it repeats (`copy`): a document that gives orders all the same can get no more than
+its own sentences kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mergewise.assemble.pointing import Form, number_tokens, numbered, numbers_of, value_in
+from mergewise.designs.mergerag.pieces import Sentence, text_of
+from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.text.alignment import Aligner, SourceSentence, words
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Message, Span
+
+VERBATIM = 0.9  # support at which a sentence counts as repeated word for word
+FEW_WORDS = 3  # fewer do not show which sentence was repeated, unless they are the whole of it
+
+POINT_SCHEMA: Mapping[str, object] = {
+    "type": "object",
+    "properties": {"keep": {"type": "string", "description": "numbers of sentences, such as 1-3 7 9"}},
+    "required": ["keep"],
+    "additionalProperties": False,
+}
+
+_SYMMETRIC = (
+    "You merge two chunks of text into one for a reader who will answer the question from it. Keep the sentences of both "
+    "that help to answer it, also those that give one step of several. Leave out what does not help and what is said twice."
+)
+_DIRECTED = (
+    "You enrich chunk A, the host, with chunk B for a reader who will answer the question from it. Of A keep every "
+    "sentence that has to do with the question. Of B keep a sentence only if it helps to answer the question and says "
+    "something that A does not say."
+)
+_NUMBERS = (
+    'Sentences are numbered. Answer with JSON alone, the numbers of those you keep: {"keep":"1-3 7 9"} for 1, 2, 3, 7 '
+    'and 9, {"keep":""} if none helps.'
+)
+_WORD_FOR_WORD = (
+    "Answer with the sentences you keep and nothing else, each copied word for word and whole: no numbers, no linking words, "
+    "nothing shortened or added. Answer NONE if none helps."
+)
+
+
+def point(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *, directional: bool) -> list[Message]:
+    """The pair as numbered sentences: the host's come first."""
+    lines = list(numbered((s.fragment, s.text) for s in (*host, *source)))
+    parts = {"A": "\n".join(lines[: len(host)]), "B": "\n".join(lines[len(host) :])}
+    return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional)
+
+
+def copy(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *, directional: bool) -> list[Message]:
+    """The pair as running text."""
+    return _messages(_WORD_FOR_WORD, question, {"A": text_of(host), "B": text_of(source)}, directional)
+
+
+def _messages(form: str, question: str, chunks: Mapping[str, str], directional: bool) -> list[Message]:
+    code = code_for([question, *chunks.values()])
+    task = f"{_DIRECTED if directional else _SYMMETRIC} {form} Do not answer the question."
+    shown = [quoted(f"chunk {name}", text, code) for name, text in chunks.items()]
+    return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
+
+
+def copy_tokens(sentences: Sequence[Sentence]) -> int:
+    """Room for every sentence, also where the model's tokens are shorter than ours."""
+    return 64 + 2 * sum(sentence.tokens for sentence in sentences)
+
+
+def numbers_in(answer: str, count: int) -> list[int] | str:
+    """The numbers of an answer, or what is wrong with it.
+
+    The answer may be the object that was asked for, with the numbers as a string or a list, or the numbers alone.
+    """
+    value = value_in(answer)
+    if isinstance(value, dict):
+        if set(value) != {"keep"}:
+            return 'it is no object with the one key "keep"'
+        value = value["keep"]
+    return numbers_of(value, count)
+
+
+def point_form(count: int) -> Form[list[int]]:
+    """How numbers from 1 to `count` are answered."""
+    shape = f'{{"keep":"..."}}, numbers from 1 to {count}'
+    return Form(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
+
+
+def supported(answer: str, sentences: Sequence[Sentence]) -> tuple[list[int], int]:
+    """Which of the `sentences` an answer repeats word for word, and how many sentences of the answer stand in none of them."""
+    if answer.strip(" .\n").upper() == "NONE":
+        return [], 0
+    sources = {Span(s.fragment.doc_id, *s.fragment.visible[:2]): i for i, s in enumerate(sentences)}
+    aligner = Aligner([SourceSentence(s.text, span) for s, span in zip(sentences, sources, strict=True)])
+    repeated: dict[int, None] = {}
+    unsupported = 0
+    for start, end in split_sentences(answer):
+        alignment = aligner.align(answer[start:end])
+        said = words(answer[start:end])
+        whole = any(said == words(source.text) for source in alignment.sources)
+        if alignment.support >= VERBATIM and alignment.sources and (whole or len(said) >= FEW_WORDS):
+            repeated |= dict.fromkeys(sources[span] for span in alignment.spans)
+        elif said and not _is_heading(answer[start:end], sentences):
+            unsupported += 1
+    return list(repeated), unsupported
+
+
+def _is_heading(line: str, sentences: Sequence[Sentence]) -> bool:
+    """Whether the line is the heading line above some of the sentences, which models like to repeat."""
+    said = words(line)
+    return any(said == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)

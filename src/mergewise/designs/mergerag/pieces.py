@@ -1,0 +1,149 @@
+"""Chunks as sentences, which MergeRAG's fusion operators keep or leave, each with its exact span in a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of
+from mergewise.assemble.render import heading_cost_line
+from mergewise.protocols import TokenCounter
+from mergewise.text.keys import heading_path
+from mergewise.text.sentences import split_sentences
+from mergewise.text.terms import content_terms
+from mergewise.types import GAP, Hit, Leaf, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Neighbouring leaves, or a part of a passage: what a first chunk is made of, and its relevance S(c; q)."""
+
+    fragment: Fragment
+    score: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sentence:
+    """One sentence of a chunk. `fragment` holds it with the white space after it, so that neighbours touch."""
+
+    chunk: int  # the first chunk that it came in
+    first: bool  # whether it opens that chunk
+    fragment: Fragment
+    text: str
+    tokens: int
+    terms: frozenset[str]
+
+    @property
+    def section(self) -> SectionKey:
+        return self.fragment.section
+
+
+def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[Source]:
+    """A source for each leaf, best first; leaves below one parent that touch are joined, up to `chunk_tokens`."""
+    distinct: dict[int, Hit] = {}
+    for hit in sorted(hits, key=lambda h: -h.score):
+        distinct.setdefault(hit.row.id, hit)
+    runs: list[list[Hit]] = []
+    for hit in sorted(distinct.values(), key=lambda h: h.row.id):
+        if runs and _joins(runs[-1], hit.row, chunk_tokens):
+            runs[-1].append(hit)
+        else:
+            runs.append([hit])
+    joined = [Source(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
+    return sorted(joined, key=lambda source: -source.score)
+
+
+def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
+    last = run[-1].row
+    touch = last.end == leaf.start and last.doc_id == leaf.doc_id and last.ancestors == leaf.ancestors
+    return touch and sum(hit.row.tokens for hit in run) + leaf.tokens <= chunk_tokens
+
+
+def sentences_of(sources: Sequence[Source], count_tokens: TokenCounter) -> list[list[Sentence]]:
+    """The sentences of each source, in order. All tokens are counted in one call."""
+    cuts = [[(cut, cut.visible[2]) for cut in _cut(source.fragment)] for source in sources]
+    texts = [text for chunk in cuts for _, text in chunk]
+    counts = iter(count_tokens(texts) if texts else ())
+    return [
+        [Sentence(number, i == 0, cut, text, next(counts), content_terms(text)) for i, (cut, text) in enumerate(chunk)]
+        for number, chunk in enumerate(cuts)
+    ]
+
+
+def _cut(fragment: Fragment) -> Iterator[Fragment]:
+    """Pieces that tile the fragment, a sentence in each."""
+    begin, _, text = fragment.visible
+    starts = [begin + start for start, _ in split_sentences(text)]
+    if starts:
+        for start, end in pairwise([fragment.start, *starts[1:], fragment.end]):
+            yield fragment.cut(start, end)
+
+
+class Lengths:
+    """l(c) by the token counter in use: the sentences, a heading line each time that a section begins, a mark for each gap.
+
+    Headings in front of a sentence are shown only where the sentence goes on from the one before it.
+    """
+
+    def __init__(self, sentences: Iterable[Sentence], count_tokens: TokenCounter) -> None:
+        sentences = list(sentences)
+        lines = {s.section: heading_cost_line(s.fragment.title, s.fragment.headings) for s in sentences}
+        leads = {s: lead for s in sentences if (lead := _lead(s.fragment))}
+        self._gap, *counts = count_tokens([GAP, *lines.values(), *leads.values()])
+        self._headings = dict(zip(lines, counts, strict=False))
+        self._leads = dict(zip(leads, counts[len(lines) :], strict=True))
+
+    def heading(self, sentence: Sentence) -> int:
+        return self._headings[sentence.section]
+
+    def __call__(self, sentences: Sequence[Sentence]) -> int:
+        shown = sorted(sentences, key=lambda s: (s.fragment.doc_id, s.fragment.start))
+        sections = [section for section, _ in groupby(shown, key=lambda s: s.section)]
+        pairs = [(a, b) for a, b in pairwise(sentences) if a.section == b.section]
+        gaps = sum(not _touch(a, b) for a, b in pairs)
+        leads = sum(self._leads.get(b, 0) for a, b in pairs if _touch(a, b))
+        return (
+            sum(s.tokens for s in sentences) + sum(map(self._headings.__getitem__, sections)) + gaps * self._gap + leads
+        )
+
+
+def _lead(fragment: Fragment) -> str:
+    """The heading lines in front of the text."""
+    return fragment.text[: fragment.body - fragment.start].strip()
+
+
+def _touch(left: Sentence, right: Sentence) -> bool:
+    return left.fragment.doc_id == right.fragment.doc_id and left.fragment.end == right.fragment.start
+
+
+def joined(sentences: Sequence[Sentence]) -> tuple[Fragment, ...]:
+    """Sentences as fragments; those that follow each other in the document become one."""
+    runs: list[list[Sentence]] = []
+    for sentence in sentences:
+        if runs and _touch(runs[-1][-1], sentence) and runs[-1][-1].section == sentence.section:
+            runs[-1].append(sentence)
+        else:
+            runs.append([sentence])
+    return tuple(_whole([sentence.fragment for sentence in run]) for run in runs)
+
+
+def _whole(run: Sequence[Fragment]) -> Fragment:
+    first, last = run[0], run[-1]
+    text = "".join(fragment.text for fragment in run)
+    return Fragment(first.doc_id, first.title, first.headings, first.start, last.end, first.body, text)
+
+
+def spans_of(sentences: Sequence[Sentence]) -> tuple[Span, ...]:
+    """The spans of the visible text of the sentences, one for each run."""
+    return tuple(Span(f.doc_id, *f.visible[:2]) for f in joined(sentences))
+
+
+def text_of(sentences: Sequence[Sentence]) -> str:
+    """The chunk as a model reads it: the sentences below their heading path."""
+    blocks = []
+    for _, group in groupby(sentences, key=lambda s: s.section):
+        members = list(group)
+        line = heading_path(members[0].fragment.title, members[0].fragment.headings)
+        blocks.append("\n".join(filter(None, (line, " ".join(s.text for s in members)))))
+    return "\n".join(blocks)

@@ -1,0 +1,91 @@
+"""How well single sentences answer a question, from what the index knows already: no model reads anything.
+
+A sentence's relevance adds up
+- S(c; q) of the chunk that it came in;
+- the share of the question's terms that it holds, weighted by how rare they are among all sentences; a term that only its
+  heading path holds counts half;
+- a little if it opens its chunk, since the first sentence names what the others speak of;
+- a link, if one of the best sentences names the heading above it, or it names the heading above one of them. This is how one
+  document leads to the next where a question takes two steps.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from math import fsum
+
+from mergewise.assemble.sentences import inverse_frequency
+from mergewise.designs.mergerag.pieces import Lengths, Sentence
+from mergewise.text.terms import content_terms
+
+COVERAGE = 0.5
+PATH = 0.5
+OPENING = 0.05
+LINK, BACKLINK = 0.3, 0.2
+BEST = 6  # sentences that links go out from
+
+
+def relevance(question: str, sentences: Sequence[Sentence], scores: Sequence[float]) -> dict[Sentence, float]:
+    """The relevance of each sentence, comparable within one question only. `scores` are S(c; q) of the first chunks."""
+    wanted = content_terms(question)
+    paths = {s.section: content_terms(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences}
+    holding = Counter(term for sentence in sentences for term in sentence.terms)
+    # in a fixed order: sums of floats depend on it, and sets have none
+    rarity = {term: inverse_frequency(holding[term], len(sentences)) for term in sorted(wanted)}
+    largest = sum(rarity.values()) or 1.0
+    worth = {}
+    for sentence in sentences:
+        said = wanted & sentence.terms
+        above = (wanted & paths[sentence.section]) - said
+        covered = fsum(rarity[term] for term in said) + PATH * fsum(rarity[term] for term in above)
+        worth[sentence] = scores[sentence.chunk] + COVERAGE * covered / largest + (OPENING if sentence.first else 0.0)
+    return _with_links(worth, wanted)
+
+
+def _with_links(worth: dict[Sentence, float], wanted: frozenset[str]) -> dict[Sentence, float]:
+    """Adds what the best link of each sentence brings. A name in the question itself makes no link: it leads nowhere new."""
+    titles = {s.section: s.fragment.headings[-1] if s.fragment.headings else s.fragment.title for s in worth}
+    names = {section: terms for section, title in titles.items() if not (terms := content_terms(title)) <= wanted}
+    best = sorted(worth, key=lambda sentence: -worth[sentence])[:BEST]
+    linked = dict(worth)
+    for sentence in worth:
+        name = names.get(sentence.section)
+        gains = [
+            worth[other]
+            * (LINK if name is not None and name <= other.terms else _backlink(sentence, names.get(other.section)))
+            for other in best
+            if other.section != sentence.section
+        ]
+        linked[sentence] += max(gains, default=0.0)
+    return linked
+
+
+def _backlink(sentence: Sentence, name: frozenset[str] | None) -> float:
+    return BACKLINK if name is not None and name <= sentence.terms else 0.0
+
+
+class Floors:
+    """The least relevance that a sentence needs at each depth of the merge tree: beta of Eq. 1, from the budget.
+
+    At depth d the chunks may keep `keep` ** d of all tokens together, but at least the budget. With the sentences taken best
+    first, the floor is the relevance of the last one that fits. So weak pairs lose most of what they have, strong ones little.
+    """
+
+    def __init__(self, relevant: dict[Sentence, float], lengths: Lengths, budget: int, keep: float) -> None:
+        self._values: list[float] = []
+        self._filled: list[int] = []
+        self._budget, self._keep = budget, keep
+        filled, headed = 0, set()
+        for sentence, value in sorted(relevant.items(), key=lambda pair: -pair[1]):
+            filled += sentence.tokens + (lengths.heading(sentence) if sentence.section not in headed else 1)
+            headed.add(sentence.section)
+            self._values.append(value)
+            self._filled.append(filled)
+
+    def __call__(self, depth: int) -> float:
+        if not self._values:
+            return 0.0
+        aim = max(self._budget, self._filled[-1] * self._keep**depth)
+        return self._values[max(0, bisect_right(self._filled, aim) - 1)]

@@ -1,0 +1,324 @@
+"""MergeRAG, the whole: weak chunks are fused, pair by pair, until the budget holds what is left.
+
+Algorithms 1 to 4 (`merging`) say which chunks form a pair, an operator (`fusion_operators`) says what a pair becomes. The
+S(c; q) of a chunk is the relevance of its best sentence, which rests on the scores of the search; with a reranker, it is the
+reranker's. L_NLL comes from the embedded model of words (`text.lm`), or from the scorer that was
+named. l(c) counts what a chunk costs in the context, heading lines included.
+
+Where we differ from the paper, and why:
+- the paper's S(c; q) is the score that the search gave, and is worked out anew for a fused chunk. No search has seen that
+  one, so that `scores=chunk` can only say what its best part was worth. The relevance of the best sentence says what is left
+  of it, and is the default. With the extractive fusion both held the same evidence in every cell that was measured;
+- a chunk here is a leaf of the index (47 tokens on average), or neighbouring leaves up to `chunk_tokens`;
+- without a model nobody says which sentences the question does not need, so the extractive operator prunes down to what the
+  budget can hold (`relevance.Floors`);
+- `guard`: the last round merges no more pairs than the budget needs;
+- `refill`: what is left of the budget goes to the most relevant sentences that the extractive operator left out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.render import Order
+from mergewise.designs.mergerag.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
+from mergewise.designs.mergerag.lm import WordModel, background_of
+from mergewise.designs.mergerag.merging import (
+    Chunk,
+    Fused,
+    Merge,
+    Merged,
+    Pair,
+    Pairing,
+    Rows,
+    Schedule,
+    asymmetric,
+    merge,
+    symmetric,
+)
+from mergewise.designs.mergerag.notes import MergeNode, MergeNote
+from mergewise.designs.mergerag.pieces import (
+    Lengths,
+    Sentence,
+    Source,
+    joined,
+    sentences_of,
+    sources_of,
+    spans_of,
+    text_of,
+)
+from mergewise.designs.mergerag.relevance import Floors, relevance
+from mergewise.errors import UsageError
+from mergewise.protocols import FloatArray, IndexReader, NLLScorer
+from mergewise.ranges import AT_ONCE, SHARE, Range, check_fields
+from mergewise.types import Context, Span, Step, Usage
+
+REFILL = 40  # sentences that are tried, at most
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRAG:
+    pairs: Annotated[
+        Literal["symmetric", "asymmetric"],
+        "the weakest chunk is fused with the next weakest, or onto the anchor that makes it least surprising",
+    ] = "symmetric"
+    k: Annotated[int, Range(0, 1000), "leaves from the search"] = 50
+    chunk_tokens: Annotated[
+        int,
+        Range(0, 1_000_000),
+        "leaves that touch are joined to chunks of up to so many tokens; 0: each leaf is a chunk",
+    ] = 0
+    fusion: Annotated[
+        Literal["auto", "extractive", "point", "copy"],
+        "what becomes of a pair; `auto` is `point` with a chat model, else `extractive`",
+    ] = "auto"
+    scores: Annotated[
+        Literal["sentence", "chunk"],
+        "without a reranker, S(c; q) is the relevance of the best sentence, or the paper's: the score that the search gave",
+    ] = "sentence"
+    schedule: Annotated[Schedule, "all pairs of a round, or one after another"] = "hierarchical"
+    at_once: Annotated[int, AT_ONCE, "merges that a chat model is asked for at the same time (B)"] = 8
+    guard: Annotated[bool, "the last round takes no more pairs than the budget needs"] = True
+    keep: Annotated[
+        float, SHARE, "extractive: the share of the pool's tokens that one level of the tree keeps, down to the budget"
+    ] = 0.5
+    refill: Annotated[
+        bool, "extractive: what is left of the budget goes to the best of the sentences that were left out"
+    ] = True
+    widen: Annotated[
+        int, Range(0, 100), "after another strategy (`--then`): that one selects so many budgets' worth of text"
+    ] = 4
+    order: Order = "document"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG) -> Context:
+    """Search, and merge the leaves that the search returns."""
+    hits = reader.search(question, parameters.k)
+    sources = sources_of(hits, parameters.chunk_tokens)
+    search = Step("search", f"{len(hits)} leaves, {len(sources)} chunks", tuple(hit.row.span for hit in hits))
+    return merge_sources(question, sources, budget, models, parameters, [search])
+
+
+def merge_context(context: Context, budget: int, models: Models, parameters: MergeRAG) -> Context:
+    """Merge what another strategy selected: each part of its passages is a chunk.
+
+    What a model wrote is left out, since its sentences stand in no document.
+    """
+    sources = [
+        Source(Fragment(span.doc_id, p.title, p.headings, span.start, span.end, span.start, text), p.score)
+        for p in context.passages
+        if p.verbatim
+        for span, text in p.parts()
+    ]
+    generated = [span for p in context.passages if not p.verbatim for span in p.spans]
+    steps = [*context.trace, Step("given", f"{len(sources)} chunks of {context.strategy}", _spans(sources))]
+    if generated:
+        steps.append(Step("skip", "generated text cannot be merged", tuple(generated)))
+    merged = merge_sources(context.question, sources, budget, models, parameters, steps)
+    return replace(merged, usage=context.usage + merged.usage)
+
+
+def merge_sources(
+    question: str,
+    sources: Sequence[Source],
+    budget: int,
+    models: Models,
+    parameters: MergeRAG,
+    trace: Sequence[Step],
+) -> Context:
+    chunks = Chunks(question, sources, budget, models, parameters)
+    merged = merge(
+        chunks.first,
+        budget,
+        pairing(parameters, chunks.texts, models.scorer),
+        chunks.fuse,
+        parameters.schedule,
+        parameters.at_once,
+        parameters.guard,
+    )
+    steps = [*trace, *map(chunks.step, merged.merges), _summary(chunks, merged)]
+    context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
+    return replace(context, usage=chunks.usage)
+
+
+class Chunks:
+    """The chunks of one question: their sentences, what these are worth, and what chunks were fused into.
+
+    `first` are those that were retrieved.
+    """
+
+    def __init__(
+        self, question: str, sources: Sequence[Source], budget: int, models: Models, parameters: MergeRAG
+    ) -> None:
+        by_chunk = sentences_of(sources, models.count_tokens)
+        self.sentences = [sentence for sentences in by_chunk for sentence in sentences]
+        self.lengths = Lengths(self.sentences, models.count_tokens)
+        self.texts = _Texts()
+        self.usage = Usage()
+        self._question, self._models, self._parameters = question, models, parameters
+        scores = self._reranked([tuple(sentences) for sentences in by_chunk]) or [source.score for source in sources]
+        self._found = scores
+        self.relevance = relevance(question, self.sentences, scores)
+        floor = Floors(self.relevance, self.lengths, budget, parameters.keep)
+        self._operator = _operator(
+            question, Extractive(self.relevance, floor, parameters.pairs == "asymmetric"), models, parameters
+        )
+        self._fusions: list[Fusion] = []
+        self._nodes: dict[int, MergeNode] = {}
+        self.first = [
+            Chunk(number, self._score(tuple(sentences), scores[number]), self.lengths(sentences), tuple(sentences))
+            for number, sentences in enumerate(by_chunk)
+            if sentences
+        ]
+
+    def fuse(self, pairs: Sequence[Pair[Content]]) -> list[Fused[Content]]:
+        fusions = self._operator(pairs)
+        self._fusions += fusions
+        self.usage = sum((fusion.usage for fusion in fusions), self.usage)
+        scores = self._reranked([fusion.kept for fusion in fusions])
+        return [
+            Fused(self._score(fusion.kept, scores[i] if scores else None), self.lengths(fusion.kept), fusion.kept)
+            for i, fusion in enumerate(fusions)
+        ]
+
+    @property
+    def repairs(self) -> int:
+        """Calls beyond the first one for a pair, each because the answer before could not be used."""
+        return sum(max(0, fusion.usage.calls - 1) for fusion in self._fusions)
+
+    def _score(self, content: Content, reranked: float | None) -> float:
+        """S(c; q): the reranker's where there is one, else that of the best sentence, or of the best chunk that one came in."""
+        if self._models.reranker is not None and reranked is not None:
+            return reranked
+        if self._parameters.scores == "chunk":
+            return max((self._found[sentence.chunk] for sentence in content), default=0.0)
+        return max((self.relevance[sentence] for sentence in content), default=0.0)
+
+    def _reranked(self, contents: Sequence[Content]) -> list[float] | None:
+        if self._models.reranker is None or not contents:
+            return None
+        scores = self._models.reranker.score(self._question, [text_of(content) for content in contents])
+        return [float(score) for score in scores]
+
+    def step(self, done: Merge[Content]) -> Step:
+        fusion = self._fusions[done.number]
+        pair = done.pair
+        note = MergeNote(
+            round=done.round,
+            source=self._node(pair.source),
+            host=self._node(pair.host),
+            result=self._node(done.result),
+            how=fusion.how,
+            nll=pair.nll,
+            calls=fusion.usage.calls,
+            unsupported=fusion.unsupported,
+            taken=done.taken,
+        )
+        reason = f"round {done.round}, {fusion.how}: {pair.source.length} + {pair.host.length} tokens to {done.result.length}"
+        reason += f"; {fusion.unsupported} sentences dropped that stand in neither" if fusion.unsupported else ""
+        reason += f"; the model failed: {fusion.problem}" if fusion.problem else ""
+        reason += "" if done.taken else "; not needed, the budget held"
+        inputs = (*note.source.spans, *note.host.spans)
+        return Step("merge", reason, inputs, score=done.result.score, note=note)
+
+    def _node(self, chunk: Chunk[Content]) -> MergeNode:
+        if chunk.number not in self._nodes:
+            spans = spans_of(chunk.content)
+            self._nodes[chunk.number] = MergeNode(chunk.number, chunk.score, chunk.length, spans)
+        return self._nodes[chunk.number]
+
+    def candidates(self, merged: Merged[Content]) -> list[Candidate]:
+        """What is left of the chunks, best first, and then the sentences that the extractive operator left out."""
+        chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
+        left = {sentence for chunk in chunks for sentence in chunk.content}
+        candidates = [
+            Candidate(joined(c.content), c.score, tuple(map(self._single, self._ranked(c.content)))) for c in chunks
+        ]
+        if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):
+            rest = self._ranked([sentence for sentence in self.sentences if sentence not in left])
+            candidates += map(self._single, rest[:REFILL])
+        return candidates
+
+    def _ranked(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+        return sorted(sentences, key=lambda s: -self.relevance[s])
+
+    def _single(self, sentence: Sentence) -> Candidate:
+        return Candidate((sentence.fragment,), self.relevance[sentence])
+
+
+def _operator(question: str, extractive: Extractive, models: Models, parameters: MergeRAG) -> Operator:
+    fusion = parameters.fusion
+    if fusion == "auto":
+        fusion = "extractive" if models.chat is None else "point"
+    if fusion == "extractive":
+        return extractive
+    if models.chat is None:
+        raise UsageError(f"fusion={fusion} wants a chat model", "name one (--chat), or use fusion=extractive")
+    return Modelled(ASK[fusion], question, models.chat, extractive)
+
+
+class _Texts:
+    """The text of each chunk, made once: a chunk is never changed."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, str] = {}
+
+    def __call__(self, chunk: Chunk[Content]) -> str:
+        if chunk.number not in self._known:
+            self._known[chunk.number] = text_of(chunk.content)
+        return self._known[chunk.number]
+
+
+def pairing(parameters: MergeRAG, texts: _Texts, scorer: NLLScorer | None) -> Pairing[Content]:
+    if parameters.pairs == "symmetric":
+        return symmetric
+    return asymmetric(_rows(texts, scorer))
+
+
+def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
+    """Rows of the NLL matrix, in which no pair is scored twice.
+
+    The embedded scorer is asked for the rows of all anchors at once, which is cheaper.
+    """
+    known: dict[int, dict[int, float]] = defaultdict(dict)
+    embedded = scorer is None
+
+    def rows(source: Chunk[Content], anchors: Sequence[Chunk[Content]]) -> list[float]:
+        nonlocal scorer
+        if scorer is None:
+            scorer = WordModel(background_of([texts(chunk) for chunk in (source, *anchors)]))
+        row = known[source.number]
+        missing = [anchor for anchor in anchors if anchor.number not in row]
+        if missing:
+            whole = embedded and len(missing) > len(anchors) / 2
+            sources, columns = ([source, *anchors],) * 2 if whole else ([source], missing)
+            values: FloatArray = scorer.nll([texts(chunk) for chunk in sources], [texts(chunk) for chunk in columns])
+            numbers = [column.number for column in columns]
+            for chunk, scores in zip(sources, values.tolist(), strict=True):
+                known[chunk.number].update(zip(numbers, scores, strict=True))
+        return [row[anchor.number] for anchor in anchors]
+
+    return rows
+
+
+def _summary(chunks: Chunks, merged: Merged[Content]) -> Step:
+    """The merge tree in one line."""
+    depth = max((chunk.depth for chunk in merged.chunks), default=0)
+    reason = (
+        f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
+        f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
+    )
+    reason += f", {chunks.repairs} of them repairs" if chunks.repairs else ""
+    return Step("merged", reason)
+
+
+def _spans(sources: Sequence[Source]) -> tuple[Span, ...]:
+    return tuple(source.fragment.span for source in sources)

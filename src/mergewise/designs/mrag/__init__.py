@@ -1,0 +1,45 @@
+"""M-RAG: keys are searched, values are given.
+
+`markers` is its view. `strategy` searches and takes values by rank, `pieces` is what a value contributes to a context,
+`selection` keeps within the budget, `notes` tells of the markers that were taken. Beside it stand the paper's baselines, which
+cut documents into `chunks` in three ways and take the best ones (`chunked`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from mergewise.assemble.strategy import Strategy
+from mergewise.designs.design import Design, Lazy
+from mergewise.designs.mrag import chunks, markers
+
+
+def _strategies() -> dict[str, Strategy]:
+    from mergewise.designs.mrag import strategy
+    from mergewise.designs.mrag.chunked import Chunked, assemble
+
+    chunked = {
+        "fixed": "the best chunks of a fixed size until the budget is full",
+        "semantic": "the best chunks that end where the topic changes until the budget is full",
+        "pic": "the best chunks that were grouped around a summary (PIC) until the budget is full",
+    }
+    return {
+        "mrag": Strategy(
+            strategy.assemble, strategy.MRAG(), "the values of the markers whose keys fit best", views=("marker",)
+        ),
+        **{
+            name: Strategy(partial(assemble, name), Chunked(), summary, views=(name,))
+            for name, summary in chunked.items()
+        },
+    }
+
+
+DESIGN = Design(
+    {
+        "fixed": chunks.FIXED_VIEW,
+        "semantic": chunks.SEMANTIC_VIEW,
+        "pic": chunks.PIC_VIEW,
+        "marker": markers.VIEW,
+    },
+    Lazy(_strategies),
+)

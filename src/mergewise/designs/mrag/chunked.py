@@ -1,0 +1,84 @@
+"""Chunks by rank until the budget is full: the baselines Fixed-Size, Semantic and PIC of M-RAG (section 3.1), over their views.
+
+The three differ in nothing but where documents were cut (`chunks`): one retriever, one order, one budget, as in the paper.
+Where we differ from it, and why:
+- the retriever is that of every strategy here, hybrid search; `search=vectors` compares vectors alone, as the paper does;
+- heading lines count against the budget, and the budget is never exceeded. A chunk that does not fit is passed over, as in
+  `topk`; `last=end` ends the selection there, as in the paper, with the first sentences of the chunk that would exceed it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.render import Order
+from mergewise.designs.mrag.chunks import ChunkReader, TextChunk
+from mergewise.protocols import IndexReader
+from mergewise.ranges import ROWS, check_fields
+from mergewise.text.markup import readable, says_something
+from mergewise.types import Context, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Chunked:
+    k: Annotated[int, ROWS, "chunks that are looked at; the budget usually ends the selection first"] = 50
+    order: Order = "document"
+    search: Annotated[
+        Literal["hybrid", "vectors"], "full text and vectors, as the index was opened, or vectors alone"
+    ] = "hybrid"
+    last: Annotated[
+        Literal["cut", "end"],
+        "what becomes of a chunk that does not fit: `cut` goes on to chunks that fit, and gives the rest of the budget to the "
+        "first sentences of the others; `end` ends the selection there, with its first sentences",
+    ] = "cut"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(
+    view: str, question: str, reader: IndexReader, budget: int, models: Models, parameters: Chunked
+) -> Context:
+    """The best chunks of one of the three views."""
+    found = _found(view, question, reader, parameters)
+    trace = [Step("search", _said(found), tuple(chunk.span for chunk, _ in found))]
+    if models.reranker is not None and found:
+        scores = models.reranker.score(question, [f"{chunk.title}\n{chunk.text}".strip() for chunk, _ in found])
+        rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
+        found = sorted(rescored, key=lambda pair: (-pair[1], pair[0].id))
+        trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
+    candidates = [Candidate((_fragment(chunk),), score) for chunk, score in found]
+    context = pack(question, candidates, budget, models, parameters.order, trace)
+    if parameters.last == "end" and (kept := _up_to_first_skipped(candidates, context)) < len(candidates):
+        context = pack(question, candidates[:kept], budget, models, parameters.order, trace)
+    return context
+
+
+def _found(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
+    """The chunks that say something, best first."""
+    chunks: ChunkReader = reader.view(view)
+    found = chunks.search(question, parameters.k, parameters.search)
+    return [(chunk, score) for chunk, score in found if says_something(readable(chunk.text))]
+
+
+def _said(found: Sequence[tuple[TextChunk, float]]) -> str:
+    """How many chunks, and how their bounds were found."""
+    cuts = Counter(chunk.cut for chunk, _ in found)
+    ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))
+    return f"{len(found)} chunks" + (f" ({ways})" if ways else "")
+
+
+def _fragment(chunk: TextChunk) -> Fragment:
+    return Fragment(chunk.doc_id, chunk.title, chunk.headings, chunk.start, chunk.end, chunk.body, chunk.text)
+
+
+def _up_to_first_skipped(candidates: Sequence[Candidate], context: Context) -> int:
+    """How many candidates there are up to the first that did not fit, which is one of them."""
+    skipped = {step.inputs for step in context.trace if step.action == "skip"}
+    places = (i for i, candidate in enumerate(candidates) if tuple(f.span for f in candidate.fragments) in skipped)
+    return next(places, len(candidates) - 1) + 1

@@ -1,0 +1,123 @@
+"""Chunks around a summary of their document: the baseline PIC of M-RAG (section 3.1).
+
+PIC is Wang et al., "Document Segmentation Matters for Retrieval-Augmented Generation" (Findings of ACL 2025): a summary stands
+for the questions that may come, each sentence is compared with it, and sentences that follow each other are one chunk as long as
+they lie on the same side of the mean similarity. So what the document is mainly about, and what it says besides, alternate.
+
+Where we differ, and why:
+- the text of that paper was not at hand: the rule is as its abstract and papers that cite it describe it;
+- without a chat model the summary is extractive: the document's own sentences, chosen by maximal marginal relevance (Carbonell
+  and Goldstein 1998). Rows say which it was. A document for which the model gives nothing has an extractive one too;
+- `group=points` is another reading, of M-RAG's "adaptive grouping": a chunk is a run of sentences that are nearest to the same
+  sentence of the summary;
+- sentences are those that the tree cut, chunks above `most` tokens are divided between sentences, and title and headings are
+  searched with a chunk, as in the view `semantic`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from mergewise.designs.mrag.chunks.records import BY_EXTRACT, BY_WRITTEN, PIC, rows_from
+from mergewise.designs.mrag.chunks.sentences import EXACT, bounds_of, embedder_of, runs, sentences_of
+from mergewise.designs.mrag.chunks.settings import PICSettings
+from mergewise.designs.mrag.chunks.summaries import estimate as estimate_of
+from mergewise.designs.mrag.chunks.summaries import summaries
+from mergewise.index.writing.calls import chat_of
+from mergewise.protocols import Embedder, FloatArray
+from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.text.sentences import split_sentences
+from mergewise.types import DocumentRows
+
+RELEVANT = 0.7
+"""What likeness to the whole document weighs in an extractive summary; the rest is unlikeness to what was chosen before."""
+
+
+def build(documents: Sequence[DocumentRows], settings: PICSettings, makers: Makers) -> list[ViewRows]:
+    """The chunks of each document. The sentences of all of them are embedded in one call, their summaries in another."""
+    embedder = embedder_of(makers, "pic")
+    texts = [rows.document.text for rows in documents]
+    cut = [sentences_of(rows) for rows in documents]
+    vectors = embedder.embed_documents(
+        [t[a:b].strip() for t, sentences in zip(texts, cut, strict=True) for a, b in sentences]
+    )
+    ends = accumulate(map(len, cut), initial=0)
+    of_sentences = [vectors[first:end] for first, end in pairwise(ends)]
+    written = _written(texts, settings, makers)
+    points = [
+        [text[slice(*sentences[i])].strip() for i in extract(own, settings.sentences)]
+        if summary is None
+        else _points(summary)
+        for text, sentences, own, summary in zip(texts, cut, of_sentences, written, strict=True)
+    ]
+    bounds = [
+        bounds_of(text, sentences, runs(labels), settings.most, makers.count_tokens)
+        for text, sentences, labels in zip(texts, cut, _labels(of_sentences, points, settings, embedder), strict=True)
+    ]
+    cuts = [BY_EXTRACT if summary is None else BY_WRITTEN for summary in written]
+    return rows_from(PIC, documents, bounds, cuts, makers)
+
+
+def _written(texts: Sequence[str], settings: PICSettings, makers: Makers) -> Sequence[str | None]:
+    """The summary of each text by the chat model; None where it has none to give, or is not asked."""
+    if settings.summary != "abstractive":
+        return [None] * len(texts)
+    return summaries(texts, makers)
+
+
+def estimate(documents: Sequence[DocumentRows], settings: PICSettings, makers: Makers) -> Estimate:
+    """What the chat model's summaries of these documents cost."""
+    total = Estimate()
+    for rows in documents:
+        total += estimate_of([rows.document.text], chat_of(makers), makers.count_tokens).of_documents(1)
+    return total
+
+
+def _points(summary: str) -> list[str]:
+    return [summary[start:end] for start, end in split_sentences(summary)]
+
+
+def _labels(
+    of_sentences: Sequence[FloatArray], points: Sequence[Sequence[str]], settings: PICSettings, embedder: Embedder
+) -> list[list[int]]:
+    """What each sentence of each document belongs to: sentences with the same label that follow each other are a chunk."""
+    asked = [[" ".join(own)] if settings.group == "mean" else own for own in points]
+    vectors = embedder.embed_documents([text for own in asked for text in own])
+    ends = accumulate(map(len, asked), initial=0)
+    label = sides if settings.group == "mean" else nearest
+    return [
+        label(np.round(own @ vectors[first:end].T, EXACT))
+        for own, (first, end) in zip(of_sentences, pairwise(ends), strict=True)
+    ]
+
+
+def sides(similarities: FloatArray) -> list[int]:
+    """1 for each sentence at or above the mean similarity with the summary, which is the only column, 0 for the others."""
+    if not len(similarities):
+        return []
+    mean = np.round(similarities.mean(dtype=np.float64), EXACT)
+    labels: list[int] = (np.round(similarities[:, 0].astype(np.float64), EXACT) >= mean).astype(int).tolist()
+    return labels
+
+
+def nearest(similarities: FloatArray) -> list[int]:
+    """For each sentence the number of the point, a column, that it is most similar to; the first of those that are equal."""
+    labels: list[int] = similarities.argmax(axis=1).tolist() if len(similarities) else []
+    return labels
+
+
+def extract(vectors: FloatArray, count: int) -> list[int]:
+    """The numbers of `count` sentences, in order, that are like the whole and unlike each other: maximal marginal relevance."""
+    whole = vectors.mean(axis=0) if len(vectors) else np.zeros(0, np.float32)
+    relevance = np.round(vectors @ (whole / max(float(np.linalg.norm(whole)), 1e-9)), EXACT) if len(vectors) else whole
+    chosen: list[int] = []
+    likeness = np.zeros(len(vectors), np.float32)
+    while len(chosen) < min(count, len(vectors)):
+        gains = np.round(RELEVANT * relevance - (1 - RELEVANT) * likeness, EXACT)
+        gains[chosen] = -np.inf
+        chosen.append(int(gains.argmax()))
+        likeness = np.maximum(likeness, np.round(vectors @ vectors[chosen[-1]], EXACT))
+    return sorted(chosen)

@@ -1,0 +1,23 @@
+"""The marker view of M-RAG: keys that are searched, and values that a context gets, in place of chunks."""
+
+from __future__ import annotations
+
+from mergewise.designs.mrag.markers.build import build, estimate, unfinished
+from mergewise.designs.mrag.markers.check import problems
+from mergewise.designs.mrag.markers.reader import MarkerReader
+from mergewise.designs.mrag.markers.records import Draft, Extraction, Marker, ValueSentence, tables
+from mergewise.designs.mrag.markers.settings import MarkerSettings
+from mergewise.store.views import View, Writing
+
+__all__ = ["VIEW", "Draft", "Extraction", "Marker", "MarkerReader", "MarkerSettings", "ValueSentence"]
+
+VIEW = View(
+    name="marker",
+    settings=MarkerSettings,
+    tables=tables,
+    build=build,
+    problems=problems,
+    reader=MarkerReader,
+    with_chat={"made": "model"},
+    writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
+)

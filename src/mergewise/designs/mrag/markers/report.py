@@ -1,0 +1,126 @@
+"""What `info --markers` shows: the paper's Table 3 (coverage, fallback) and Figure 5 (lengths of k and v), and support."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pvariance, quantiles
+from typing import Any
+
+from mergewise.designs.mrag.markers.records import COPY, Extraction
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Tokens of keys or values, as the boxes of Figure 5 show them."""
+
+    mean: float
+    least: int
+    quartiles: tuple[float, float, float]
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Shares lie in [0, 1]. Coverage is that before copies were made, over documents; `fallback_share` the share of segments that
+    have copies, `fallback_documents` the documents with one. Lengths are those of markers that are no copies.
+
+    `unsupported_share` is the share of the model's sentences that had no support as they were written, `unsupported_left` that
+    of the sentences which stand in values now. `renumbered` markers named other paragraphs than those that hold what they say.
+    `attempts` is the mean over documents that a model read.
+    """
+
+    documents: int
+    made: Mapping[str, int]  # markers by how they came to be
+    coverage_mean: float
+    coverage_variance: float
+    coverage_least: float
+    fallback_share: float
+    fallback_documents: int
+    attempts: float
+    rejects: Mapping[str, int]
+    unsupported_share: float
+    unsupported_left: float
+    replaced: int
+    renumbered: int
+    keys: Lengths
+    values: Lengths
+    failures: Mapping[str, str]  # documents of which something is missing, with the reason
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `info --markers --json` prints it."""
+        return {
+            "documents": self.documents,
+            "coverage": {
+                "mean": self.coverage_mean,
+                "variance": self.coverage_variance,
+                "least": self.coverage_least,
+            },
+            "fallback_share": self.fallback_share,
+            "attempts": self.attempts,
+            "rejected": sum(self.rejects.values()),
+            "unsupported_share": self.unsupported_share,
+            "key_tokens": self.keys.mean,
+            "value_tokens": self.values.mean,
+            "markers": dict(self.made),
+            "fallback_documents": self.fallback_documents,
+            "rejects": dict(self.rejects),
+            "unsupported_left": self.unsupported_left,
+            "replaced": self.replaced,
+            "renumbered": self.renumbered,
+            "key_lengths": _lengths_json(self.keys),
+            "value_lengths": _lengths_json(self.values),
+            "unfinished": dict(self.failures),
+        }
+
+
+def report_of(extractions: Sequence[Extraction], markers: Any) -> Report:
+    """`markers` is an Arrow table with their columns made, sentences, key_tokens and value_tokens."""
+    read = [one for one in extractions if one.segments]
+    coverages = [one.coverage for one in read] or [1.0]
+    rejects: Counter[str] = Counter()
+    for one in extractions:
+        rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
+    attempts = [len(one.coverages) for one in read if one.coverages]
+    sentences = [row for packed in markers["sentences"].to_pylist() for row in json.loads(packed)]
+    return Report(
+        documents=len(extractions),
+        made=dict(Counter(markers["made"].to_pylist()).most_common()),
+        coverage_mean=fmean(coverages),
+        coverage_variance=pvariance(coverages),
+        coverage_least=min(coverages),
+        fallback_share=_share(sum(one.uncovered for one in read), sum(one.segments for one in read)),
+        fallback_documents=sum(one.uncovered > 0 for one in read),
+        attempts=fmean(attempts or [0]),
+        rejects=dict(rejects.most_common()),
+        unsupported_share=_share(sum(one.unsupported for one in read), sum(one.sentences for one in read)),
+        unsupported_left=_share(sum(not support for _, _, support, _, _ in sentences), len(sentences)),
+        replaced=sum(bool(replaced) for _, _, _, replaced, _ in sentences),
+        renumbered=sum(one.renumbered for one in read),
+        keys=_lengths(_made(markers, "key_tokens")),
+        values=_lengths(_made(markers, "value_tokens")),
+        failures={one.doc_id: one.failure for one in extractions if one.failure},
+    )
+
+
+def _made(markers: Any, column: str) -> list[int]:
+    """The column of the markers that somebody made, or of copies where there are no others."""
+    pairs = list(zip(markers[column].to_pylist(), markers["made"].to_pylist(), strict=True))
+    return [value for value, made in pairs if made != COPY] or [value for value, _ in pairs]
+
+
+def _share(some: int, all_: int) -> float:
+    return some / all_ if all_ else 0.0
+
+
+def _lengths(tokens: Sequence[int]) -> Lengths:
+    if not tokens:
+        return Lengths(0.0, 0, (0.0, 0.0, 0.0), 0)
+    low, middle, high = quantiles(tokens, n=4, method="inclusive") if len(tokens) > 1 else [float(tokens[0])] * 3
+    return Lengths(fmean(tokens), min(tokens), (low, middle, high), max(tokens))
+
+
+def _lengths_json(lengths: Lengths) -> dict[str, Any]:
+    return {"least": lengths.least, "quartiles": list(lengths.quartiles), "most": lengths.most}

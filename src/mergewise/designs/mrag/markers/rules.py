@@ -1,0 +1,219 @@
+"""Markers made by rules, without a model: what stands in for the paper's extractor, and says so (`made="rules"`).
+
+A value is a run of neighbouring sentences of one section, verbatim, up to the length that the paper's values have (50 to 65
+tokens, Figure 5), cut where the topic changes. A run that begins with a word that points back takes the sentence before it
+along, and a list item, a row or code takes what announces it (`text.units`), so that values overlap. A key is the most telling
+of the sentences that rules can put as a question (`question`), and salient phrases of the others, or of all of them, in any
+language; the title and headings stand before both. A model's key asks what a reader would ask; these keys only repeat what the
+text says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import log, sqrt
+
+from mergewise.designs.mrag.markers.question import as_question
+from mergewise.designs.mrag.markers.records import Draft, ValueSentence
+from mergewise.index.writing.segments import Segment
+from mergewise.text.alignment import words
+from mergewise.text.keys import heading_path
+from mergewise.text.markup import readable, says_something
+from mergewise.text.question import needs_previous
+from mergewise.text.terms import STOP_WORDS, content_terms
+from mergewise.types import GAP, DocumentRows
+
+TOKENS = 64  # of a value, without what it takes along
+CHANGED = 32  # tokens of a run that a change of topic may end
+LONGEST_KEY = 240  # characters of a question or of phrases
+PHRASES = 4
+_LEAD_ROUNDS = 3
+_LONGEST_PHRASE = 6  # words
+
+_PHRASE_END = re.compile(r"(?<!\d)[^\w\s'’.&/-]|[^\w\s'’.&/-](?!\d)|(?<=\w)[.](?=\s|\Z)|\n")
+_UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯\u0e00-\u0eff]")
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A sentence of a document, and the white space `after` it up to the next one."""
+
+    start: int
+    end: int
+    after: str
+    tokens: int
+    headings: tuple[str, ...]
+    segment: int
+    lead: int | None  # the sentence that it needs before it
+    text: str
+
+    @cached_property
+    def plain(self) -> str:
+        return readable(self.text)
+
+    @property
+    def is_heading(self) -> bool:
+        """Whether it is the heading of its own section, which stands in the key of every marker of the section."""
+        return bool(self.headings) and words(self.plain) == words(readable(self.headings[-1]))
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        return content_terms(self.plain)
+
+
+def drafts(document: DocumentRows, segments: Sequence[Segment], most: int) -> list[Draft]:
+    """Markers that together name every segment that says something; none names more than `most` of them."""
+    said = _sentences(document, segments)
+    weights = _Weights(said)
+    title = document["leaf"][0].title if document["leaf"] else ""
+    made: list[Draft] = []
+    for run in _runs(said, most):
+        taken = _with_needed(run, said)
+        while len({said[i].segment for i in taken}) > most:
+            taken = taken[1:]  # what it takes along from far off
+        inside, own = [said[i] for i in taken], [said[i] for i in run]
+        if not any(says_something(sentence.plain) and not sentence.is_heading for sentence in own):
+            continue
+        value, placed = _value(inside)
+        key = heading_path(title, own[0].headings) + "\n" + weights.key(own)
+        named = tuple(sorted({sentence.segment for sentence in inside}))
+        made.append(Draft(key.strip(), value, named, placed, "rules"))
+    return made
+
+
+# -- sentences, and runs of them
+
+
+def _sentences(document: DocumentRows, segments: Sequence[Segment]) -> list[_Said]:
+    """Every sentence of the document with its segment and its lead."""
+    text = document.document.text
+    segment_of = {s.start: segment.number for segment in segments for s in segment.sentences}
+    said: list[_Said] = []
+    first: list[int] = []  # of each leaf, the number of its first sentence
+    for at, leaf in enumerate(document["leaf"]):
+        first.append(len(said))
+        leads = {lead.number: (lead.back, lead.of) for lead in leaf.leads}
+        starts = [*(sentence.start for sentence in leaf.sentences[1:]), leaf.end]
+        for number, ((start, end, tokens), following) in enumerate(zip(leaf.sentences, starts, strict=False)):
+            back, of = leads.get(number, (at + 1, 0))
+            lead = first[at - back] + of if back <= at else None
+            after = text[end:following]
+            after = after if not after.strip() else ""
+            said.append(_Said(start, end, after, tokens, leaf.headings, segment_of[start], lead, text[start:end]))
+    return said
+
+
+def _runs(said: Sequence[_Said], most: int) -> Iterator[list[int]]:
+    """Neighbouring sentences of one section that are one topic, as their numbers; of `most` segments at most."""
+    run: list[int] = []
+    for number in range(len(said)):
+        if run and (said[number].segment - said[run[0]].segment >= most or _ends(run, number, said)):
+            yield run
+            run = []
+        run.append(number)
+    if run:
+        yield run
+
+
+def _ends(run: Sequence[int], number: int, said: Sequence[_Said]) -> bool:
+    """Whether the run ends before this sentence: another section or topic begins, or it is full."""
+    sentence = said[number]
+    tokens = sum(said[i].tokens for i in run)
+    if said[run[-1]].headings != sentence.headings or tokens + sentence.tokens > TOKENS:
+        return True
+    if tokens < CHANGED or (sentence.lead is not None and sentence.lead >= run[0]):
+        return False
+    return not any(sentence.terms & said[i].terms for i in run) and not needs_previous(sentence.plain, headed=False)
+
+
+def _with_needed(run: Sequence[int], said: Sequence[_Said]) -> list[int]:
+    """The run with what its sentences need: their leads, and the sentence before one that points back."""
+    taken = set(run)
+    fresh: list[int] = list(run)
+    for _ in range(_LEAD_ROUNDS):
+        fresh = [lead for i in fresh if (lead := said[i].lead) is not None and lead not in taken]
+        taken.update(fresh)
+    opens, before = said[run[0]], run[0] - 1
+    points_back = opens.lead is None and needs_previous(opens.plain.lstrip(), headed=False)
+    if points_back and before >= 0 and said[before].headings == opens.headings:
+        taken.add(before)
+    return sorted(taken)
+
+
+def _value(inside: Sequence[_Said]) -> tuple[str, tuple[ValueSentence, ...]]:
+    """The sentences as they stand, and a mark where others stand between them.
+
+    The white space after the last one is kept, so that values that stand side by side can be joined.
+    """
+    value = ""
+    placed: list[ValueSentence] = []
+    for number, sentence in enumerate(inside):
+        start = len(value)
+        value += sentence.text
+        placed.append(ValueSentence(start, len(value), ((sentence.start, sentence.end),)))
+        touches = number + 1 == len(inside) or sentence.end + len(sentence.after) == inside[number + 1].start
+        value += sentence.after if touches else GAP
+    return value, tuple(placed)
+
+
+# -- keys
+
+
+class _Weights:
+    """How telling words are within a document: the rarer, the more."""
+
+    def __init__(self, said: Sequence[_Said]) -> None:
+        self._total = len(said)
+        self._holding = Counter(term for sentence in said for term in sentence.terms)
+
+    def key(self, run: Sequence[_Said]) -> str:
+        """The most telling of the sentences that can be asked as a question, and salient phrases of the others."""
+        ranked = sorted(run, key=lambda sentence: -self.of(sentence.terms))
+        for sentence in ranked:
+            asked = as_question(sentence.plain.strip())
+            if asked is not None and len(asked) <= LONGEST_KEY:
+                others = [other for other in ranked if other is not sentence]
+                return f"{asked} {self._phrases(others)}".strip() if others else asked
+        return self._phrases(ranked)
+
+    def of(self, terms: frozenset[str]) -> float:
+        return sum(log(1 + self._total / max(1, self._holding[t])) for t in terms) / sqrt(max(1, len(terms)))
+
+    def _phrases(self, ranked: Sequence[_Said]) -> str:
+        """Stretches without stop words, the most telling first."""
+        found: dict[str, float] = {}
+        for number, sentence in enumerate(ranked):
+            for phrase in _phrases_of(sentence.plain):
+                found.setdefault(phrase, self.of(content_terms(phrase)) / (1 + 0.2 * number))
+        chosen: list[str] = []
+        size = 0
+        for phrase in sorted(found, key=lambda phrase: -found[phrase]):
+            said = phrase.lower()
+            if (
+                len(chosen) < PHRASES
+                and size + len(phrase) <= LONGEST_KEY
+                and not any(said in c.lower() for c in chosen)
+            ):
+                chosen.append(phrase)
+                size += len(phrase)
+        return ", ".join(chosen) or ranked[0].plain.strip()[:LONGEST_KEY]
+
+
+def _phrases_of(text: str) -> Iterator[str]:
+    """Words side by side without a stop word or a mark between them, six at most; unspaced scripts by their clauses."""
+    for clause in filter(None, map(str.strip, _PHRASE_END.split(text))):
+        if _UNSPACED.search(clause):
+            yield clause[:80]
+            continue
+        run: list[str] = []
+        for word in [*clause.split(), ""]:
+            if word and word.lower() not in STOP_WORDS and len(run) < _LONGEST_PHRASE:
+                run.append(word)
+                continue
+            if run:
+                yield " ".join(run)
+            run = [word] if word and word.lower() not in STOP_WORDS else []

@@ -1,0 +1,167 @@
+"""What a marker contributes to a context: stretches of its document, or sentences that a model wrote from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from mergewise.assemble.fragments import Candidate, Fragment, SectionKey, uncovered
+from mergewise.assemble.render import heading_cost_line, passages_of
+from mergewise.designs.mrag.markers import Marker, ValueSentence
+from mergewise.text.terms import content_terms
+from mergewise.types import GAP, Passage, Span
+
+SAME = 0.8  # share of its content words that a written sentence repeats of another one from the same place
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A marker with the sentences of its value that are given. `fragments` are these sentences where they are verbatim."""
+
+    marker: Marker
+    score: float
+    sentences: tuple[ValueSentence, ...]
+    fragments: tuple[Fragment, ...] = ()
+
+    @property
+    def section(self) -> SectionKey:
+        return self.marker.doc_id, self.marker.headings
+
+    @property
+    def heading(self) -> tuple[SectionKey, bool]:
+        """What shares a heading line with others."""
+        return self.section, self.marker.written
+
+    @property
+    def heading_line(self) -> str:
+        return heading_cost_line(self.marker.title, self.marker.headings, self.marker.written)
+
+    @property
+    def texts(self) -> list[str]:
+        if self.marker.written:
+            return [joined(self.marker, self.sentences)]
+        return [fragment.visible[2] for fragment in self.fragments]
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Where it stands, or what it was written from."""
+        if not self.marker.written:
+            return tuple(fragment.span for fragment in self.fragments)
+        held = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
+        return tuple(Span(self.marker.doc_id, start, end) for start, end in sorted(held or self.marker.spans))
+
+    def first(self, count: int) -> Piece:
+        """The piece with its first sentences alone."""
+        return _of(self.marker, self.score, self.sentences[:count])
+
+
+def piece_of(marker: Marker, score: float) -> Piece:
+    return _of(marker, score, marker.sentences)
+
+
+def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...]) -> Piece:
+    return Piece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)))
+
+
+def joined(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
+    """Sentences of a value as they stand in it; a space stands for what is left out between them."""
+    text = ""
+    for number, sentence in enumerate(sentences):
+        before = sentences[number - 1] if number else None
+        gap = "" if before is None else marker.value[before.end : sentence.start]
+        text += (gap if not gap.strip() else " ") + marker.value[sentence.start : sentence.end]
+    return text
+
+
+def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[Fragment]:
+    """The sentences of a verbatim value as stretches of the document, each with the white space after it."""
+    runs: list[list[ValueSentence]] = []
+    for sentence in sentences:
+        if runs and _touch(runs[-1][-1], sentence):
+            runs[-1].append(sentence)
+        else:
+            runs.append([sentence])
+    for run in runs:
+        first, last = run[0], run[-1]
+        start, end = first.support[0][0], last.support[0][1]
+        after = marker.value[last.end :]
+        after = "" if after.startswith(GAP) else after[: len(after) - len(after.lstrip())]
+        text = marker.value[first.start : last.end] + after
+        yield Fragment(marker.doc_id, marker.title, marker.headings, start, end + len(after), start, text)
+
+
+def _touch(one: ValueSentence, other: ValueSentence) -> bool:
+    """Whether the document goes on from one to the other as the value does."""
+    return other.support[0][0] - one.support[0][0] == other.start - one.start and other.start > one.start
+
+
+# -- what values repeat
+
+
+def without_repeats(piece: Piece, taken: Sequence[Piece]) -> Piece | None:
+    """The piece without what the context holds already; None where nothing is left."""
+    beside = [other for other in taken if other.marker.doc_id == piece.marker.doc_id]
+    if not piece.marker.written:
+        held = [fragment for other in beside for fragment in other.fragments]
+        left = [part for fragment in piece.fragments for part in uncovered(fragment, held)]
+        return _trimmed(piece, left) if left else None
+    sentences = tuple(s for s in piece.sentences if not any(_repeats(piece.marker, s, other) for other in beside))
+    return replace(piece, sentences=sentences) if sentences else None
+
+
+def _trimmed(piece: Piece, left: Sequence[Fragment]) -> Piece:
+    spans = [fragment.span for fragment in left]
+    kept = (s for s in piece.sentences if any(_inside(s, piece.marker.doc_id, span) for span in spans))
+    return replace(piece, sentences=tuple(kept), fragments=tuple(left))
+
+
+def _inside(sentence: ValueSentence, doc_id: str, span: Span) -> bool:
+    return any(span.overlaps(Span(doc_id, start, end)) for start, end in sentence.support)
+
+
+def _repeats(marker: Marker, sentence: ValueSentence, other: Piece) -> bool:
+    """Whether the other piece quotes all that the sentence rests on, or says the same of the same place."""
+    if not sentence.support:
+        return False
+    if not other.marker.written:
+        return all(any(f.start <= start and end <= f.end for f in other.fragments) for start, end in sentence.support)
+    said = content_terms(marker.value[sentence.start : sentence.end])
+    return any(
+        set(sentence.support) <= set(known.support)
+        and len(said & content_terms(other.marker.value[known.start : known.end])) >= SAME * len(said)
+        for known in other.sentences
+    )
+
+
+# -- passages
+
+
+def passages(pieces: Sequence[Piece], order: str) -> list[Passage]:
+    """The pieces in reading order. "position": documents by their best marker, and each in its own order, so that what stands
+    under one heading is one passage. "similarity": the best marker first."""
+    if order == "similarity":
+        ranked = sorted(pieces, key=lambda piece: -piece.score)
+        return [passage for piece in ranked for passage in _passages([piece])]
+    best: dict[str, float] = {}
+    for piece in pieces:
+        best[piece.marker.doc_id] = max(piece.score, best.get(piece.marker.doc_id, piece.score))
+    parts = [part for piece in pieces for part in _parts(piece)]
+    parts.sort(key=lambda part: (-best[part.marker.doc_id], part.marker.doc_id, min(part.spans).start))
+    return [p for _, group in groupby(parts, key=lambda part: part.heading) for p in _passages(list(group))]
+
+
+def _parts(piece: Piece) -> list[Piece]:
+    """A verbatim piece for each of its stretches, which may stand far apart."""
+    return [replace(piece, fragments=(fragment,)) for fragment in piece.fragments] or [piece]
+
+
+def _passages(pieces: Sequence[Piece]) -> list[Passage]:
+    """Pieces under one heading, all of them written or none."""
+    if not pieces[0].marker.written:
+        return passages_of([Candidate(piece.fragments, piece.score) for piece in pieces], "document")
+    marker = pieces[0].marker
+    spans = dict.fromkeys(span for piece in pieces for span in piece.spans)
+    text = "\n".join(joined(piece.marker, piece.sentences) for piece in pieces)
+    score = max(piece.score for piece in pieces)
+    return [Passage(text, score, tuple(spans), False, marker.title, marker.headings)]

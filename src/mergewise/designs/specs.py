@@ -1,0 +1,47 @@
+"""Specs: a strategy and its parameters as text, `name` or `name(parameter=value, ...)`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any, get_type_hints
+
+from mergewise.errors import UsageError
+from mergewise.ranges import shown, value_of
+
+_SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
+_COMMA = re.compile(r",(?![^()]*\))")
+
+
+def split_specs(text: str) -> list[str]:
+    """Specs separated by commas; commas between brackets separate parameters."""
+    return [spec.strip() for spec in _COMMA.split(text) if spec.strip()]
+
+
+def split_spec(spec: str) -> tuple[str, str]:
+    """The name, and what stands between the brackets. A text that is no spec is taken for a name as it is."""
+    match = _SPEC.fullmatch(spec.strip())
+    return (match["name"], match["arguments"] or "") if match else (spec, "")
+
+
+def assignments(arguments: str, spec: str) -> dict[str, object]:
+    """The `arguments` between the brackets of `spec` as a dictionary, the values as they are written."""
+    given: dict[str, object] = {}
+    for part in filter(None, (part.strip() for part in arguments.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise UsageError(f"{part!r} in {spec!r} sets nothing", "write name(parameter=value, ...)")
+        given[key.strip()] = value.strip()
+    return given
+
+
+def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> Any:
+    """The parameters of the strategy `name`, converted to their types and held to their ranges."""
+    hints = get_type_hints(type(defaults), include_extras=True)
+    known = [field.name for field in fields(defaults)]
+    for key in given:
+        if key not in known:
+            raise UsageError(f"{name} has no parameter {shown(key)}", f"it has: {', '.join(known)}")
+    chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
+    return replace(defaults, **chosen)

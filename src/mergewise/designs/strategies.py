@@ -1,0 +1,85 @@
+"""From a question to a context, by a strategy chosen by its spec; and from one context to another by a strategy that merges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from mergewise.assemble.budget import Models
+from mergewise.assemble.strategy import Strategy
+from mergewise.assemble.streams import with_streams_of
+from mergewise.designs import STRATEGIES
+from mergewise.designs.specs import assignments, split_spec, with_parameters
+from mergewise.errors import UsageError
+from mergewise.protocols import IndexReader
+from mergewise.ranges import shown, text
+from mergewise.types import Context
+
+
+def assemble(
+    spec: str,
+    question: str,
+    reader: IndexReader,
+    budget: int,
+    models: Models,
+    parameters: Mapping[str, object] | None = None,
+) -> Context:
+    """Run the strategy of this spec, `name` or `name(parameter=value, ...)`; `parameters` override those of the spec."""
+    strategy, chosen = resolve(spec, parameters)
+    _demand_views(strategy, reader)
+    context = strategy.assemble(question, reader, budget, models, chosen)
+    return replace(context, strategy=spec)
+
+
+def merge_context(then: str, context: Context, budget: int, models: Models) -> Context:
+    """Merge what another strategy selected, by the strategy of the spec `then`, which must be able to."""
+    merge, parameters = _merging(then)
+    merged = merge(context, budget, models, parameters)
+    return with_streams_of(replace(merged, strategy=f"{context.strategy} then {then}"), [context])
+
+
+def room_for(then: str, budget: int) -> int:
+    """The tokens that a strategy may select before `then` merges them down to the budget."""
+    _, parameters = _merging(then)
+    return max(budget, budget * int(parameters.widen))
+
+
+def stopping(spec: str, share: float, parameters: Mapping[str, object] | None) -> dict[str, object]:
+    """Parameters with which the strategy stops by itself once its gains fall below this share of the first one."""
+    _, chosen = resolve(spec, parameters)
+    if "stop" not in {known.name for known in fields(chosen)}:
+        able = ", ".join(name for name, known in STRATEGIES.items() if hasattr(known.parameters, "stop"))
+        raise UsageError(f"{spec} does not know when to stop", f"give a budget in tokens, or use one of: {able}")
+    return {"stop": share, **(parameters or {})} if not chosen.stop else dict(parameters or {})
+
+
+def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[Strategy, Any]:
+    """The strategy and its parameters, all of them checked."""
+    name, arguments = split_spec(text("the strategy is", spec))
+    if name not in STRATEGIES:
+        raise UsageError(f"unknown strategy {name!r}", f"one of: {', '.join(STRATEGIES)}")
+    strategy = STRATEGIES[name]
+    if not isinstance(parameters, Mapping | None):
+        raise UsageError(f"the parameters are {shown(parameters)}", "give a dictionary, name to value")
+    return strategy, with_parameters(strategy.parameters, {**assignments(arguments, spec), **(parameters or {})}, name)
+
+
+def preferred_mode(spec: str) -> str:
+    """The mode that the strategy of this spec wants to be answered in; an empty text where any does, and for what is no spec."""
+    known = STRATEGIES.get(split_spec(spec)[0]) if isinstance(spec, str) else None
+    return "" if known is None else known.mode
+
+
+def _merging(then: str) -> tuple[Callable[[Context, int, Models, Any], Context], Any]:
+    strategy, parameters = resolve(then)
+    if strategy.merge is None:
+        able = ", ".join(name for name, known in STRATEGIES.items() if known.merge is not None)
+        raise UsageError(f"{then} cannot merge what another strategy selected", f"one of: {able}")
+    return strategy.merge, parameters
+
+
+def _demand_views(strategy: Strategy, reader: IndexReader) -> None:
+    for view in strategy.views:
+        if not reader.has(view):
+            raise UsageError(f"this index has no {view} view", f"build it: mergewise index PATH... --views leaf,{view}")

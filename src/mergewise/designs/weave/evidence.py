@@ -1,0 +1,363 @@
+"""Sentences as evidence for a question: what they have in common with it, and how likely each is to be needed.
+
+A sentence's relevance is the logistic function of a weighted sum of features in [0, 1] (cosines: [-1, 1]). The weights
+are fitted on the first halves of the question sets by `benchmarks/weave.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import fsum
+
+import numpy as np
+
+from mergewise.assemble.fragments import SectionKey
+from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency
+from mergewise.protocols import FloatArray
+from mergewise.text.keys import place_of
+from mergewise.text.markup import readable
+from mergewise.text.names import Mention, Words, words_of
+from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, told_by, wanted_by
+from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
+from mergewise.text.units import announces
+from mergewise.types import Evidence, LeafSentences
+
+FEATURES = (
+    "cosine",  # of the sentence's vector with the question's, less the best sentence's
+    "leaf",  # the leaf's score in the hybrid search
+    "terms",  # share of the question's terms in the sentence, by their weights, over the best sentence's share
+    "path_terms",  # the same share, of sentence, headings, title and the file's place together
+    "document",  # the search's scores of all candidates in this document, over those of the best document
+    "elsewhere",  # the same, without the sentence's own section
+    "first",  # the sentence opens its section
+    "named",  # the best sentence of a section that the question names
+    "length",  # tokens / 50, at most 2
+    "offers",  # it holds a number, time or place, where the question wants one
+    "link",  # strength of the chain that leads here: of the evidence that names this section
+    "near",  # the same, where the name stands beside a word of the question
+    "rest",  # the same, times the share of the question's terms that the chain lacks and the sentence has
+    "onward",  # the leaf's score in the second search, of those that the first did not find
+)
+WEIGHTS: Mapping[str, float] = {
+    "bias": -7.02,
+    "cosine": 8.30,
+    "leaf": 2.30,
+    "terms": 1.03,
+    "path_terms": 2.45,
+    "document": 0.64,
+    "elsewhere": 0.75,
+    "first": 1.44,
+    "named": 2.07,
+    "length": 0.55,
+    "offers": 0.58,
+    "link": 3.23,
+    "near": 3.65,
+    "rest": 15.70,
+    "onward": 3.00,
+}
+
+COMMON = 8  # a name with more definitions tells nothing
+PREFIX = 5  # letters by which "directed" is a word of "who is the director"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question's aspects: its terms, its words, its kind, what it wants, its vector."""
+
+    text: str
+    terms: frozenset[str]
+    words: Words
+    kind: Kind
+    wanted: Wanted | None
+    vector: FloatArray | None
+
+    @classmethod
+    def of(cls, question: str, vector: FloatArray | None) -> Asked:
+        return cls(
+            question, content_terms(question), words_of(question), kind_of(question), wanted_by(question), vector
+        )
+
+    def relations(self, names: Iterable[Mention]) -> frozenset[str]:
+        """Beginnings of the words that say what is asked of the things named ("director", "born"), or that tell the same."""
+        named = {i for mention in names for i in range(mention.first, mention.last)}
+        words = [word for i, word in enumerate(self.words.folded) if i not in named]
+        asked = [word for word in words if len(word) > 3 and word not in STOP_WORDS]
+        return frozenset(word[:PREFIX] for word in (*asked, *told_by(asked)))
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A step of a chain: `evidence`, a candidate, holds a name, and the name leads to the section that defines it.
+
+    `near`: whether the name stands beside a word of the question.
+    """
+
+    evidence: int
+    name: str
+    strength: float
+    near: bool
+
+
+_NONE: frozenset[str] = frozenset()
+
+
+class Candidates:
+    """The sentences that may be selected for one question, numbered as they came; hops bring in further leaves.
+
+    `terms`, `features()` and `relevance` are in the order of `sentences`.
+    """
+
+    def __init__(self, asked: Asked, scores: Mapping[int, float]) -> None:
+        self.asked = asked
+        self.scores = scores  # of leaves, by the hybrid search
+        self.sentences: list[SentenceInLeaf] = []
+        self.terms: list[frozenset[str]] = []  # those of the question that the sentence holds
+        self.leaves: dict[int, SectionKey] = {}
+        self.members: dict[SectionKey, list[int]] = {}  # candidates by section
+        self.named: dict[SectionKey, str] = {}  # sections that define a name in the question
+        self.links: dict[SectionKey, list[Link]] = {}  # sections that chains lead to
+        self.onward: dict[int, float] = {}  # scores of leaves that only the second search found
+        self.relevance: FloatArray = np.empty(0, np.float32)
+        self._finder = TermFinder(asked.terms)
+        self._path_terms: dict[SectionKey, frozenset[str]] = {}
+        self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
+        self._leads: dict[
+            int, tuple[int, int]
+        ] = {}  # of candidates that need another one: its leaf, and its number in it
+        self._term_weights: dict[str, float] = {}
+        self._vectors: list[FloatArray] = []
+        self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
+        self._sections: list[int] = []  # of each candidate, as a number
+        self._documents: list[int] = []
+        self._numbers: dict[SectionKey | str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    def add(self, leaves: Iterable[LeafSentences]) -> None:
+        """More leaves, with all their sentences. The first ones settle the weights of the question's terms."""
+        fresh = sorted((leaf for leaf in leaves if leaf.id not in self.leaves), key=lambda leaf: leaf.id)
+        first = len(self.sentences)
+        for leaf in fresh:
+            self._add(leaf)
+        if not self._term_weights:
+            self._term_weights = self.term_weights()
+        fixed = [self._fixed_features(candidate) for candidate in range(first, len(self.sentences))]
+        if fixed:
+            self._fixed.append(np.array(fixed, np.float32))
+
+    def _add(self, leaf: LeafSentences) -> None:
+        section = leaf.doc_id, leaf.headings
+        self.leaves[leaf.id] = section
+        if section not in self._path_terms:
+            self._path_terms[section] = self._finder.find(" ".join((place_of(leaf.doc_id), leaf.title, *leaf.headings)))
+        if leaf.vectors is not None:
+            self._vectors.append(leaf.vectors)
+        members = self.members.setdefault(section, [])
+        self._sections += [self._numbers.setdefault(section, len(self._numbers))] * len(leaf.sentences)
+        self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * len(leaf.sentences)
+        positions = self._finder.positions(readable(leaf.text))
+        self._first[leaf.id] = len(self.sentences)
+        for lead in leaf.leads or ():
+            self._leads[len(self.sentences) + lead.number] = leaf.id - lead.back, lead.of
+        for number, sentence in enumerate(leaf.sentences):
+            start, end = sentence.start - leaf.start, sentence.end - leaf.start
+            members.append(len(self.sentences))
+            self.sentences.append(SentenceInLeaf(leaf, number))
+            self.terms.append(frozenset(term for at, term in positions if start <= at < end) if positions else _NONE)
+
+    def at(self, leaf: int, number: int) -> int | None:
+        """The candidate that is sentence `number` of a leaf, counted from its end where negative; None where it is not known."""
+        first = self._first.get(leaf)
+        if first is None:
+            return None
+        size = len(self.sentences[first].leaf.sentences)
+        return first + number % size if -size <= number < size else None
+
+    def before(self, candidate: int) -> int | None:
+        """The candidate that stands before this one in its section, where it is known."""
+        sentence = self.sentences[candidate]
+        if sentence.number > 0:
+            return candidate - 1
+        last = self.at(sentence.leaf.id - 1, -1)
+        return last if last is not None and self.sentences[last].section == sentence.section else None
+
+    def leads_on(self, candidate: int) -> int | None:
+        """The candidate after this one, where this one announces it and says little alone."""
+        lead = self._leads.get(candidate + 1)
+        if lead is None or self.at(*lead) != candidate or not announces(self.sentences[candidate].text):
+            return None
+        return candidate + 1
+
+    def needed(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
+        """What has to be shown with the candidate, in the order of the text, itself included; None where some of it is not known.
+
+        Those are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to.
+        """
+        chain = [candidate]
+        while (lead := self._leads.get(chain[-1])) is not None:
+            found = self.at(*lead)
+            if found is None:
+                return None
+            chain.append(found)
+        if previous and len(chain) == 1 and self.needs_previous(candidate):
+            before = self.before(candidate)
+            chain += [before] if before is not None else []
+        if len(chain) == 1 and (following := self.leads_on(candidate)) is not None:
+            return candidate, following
+        return tuple(reversed(chain))
+
+    def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
+        """These candidates as evidence, the most relevant first."""
+        cosines = self.cosines().tolist() if self.vectors() is not None else [None] * len(self)
+        ranked = sorted(among, key=lambda i: -self.relevance[i])
+        return tuple(
+            Evidence(
+                span=self.sentences[i].span,
+                text=self.sentences[i].text,
+                needed=tuple(self.sentences[j].span for j in self.needed(i, previous=previous) or (i,)),
+                relevance=float(self.relevance[i]),
+                cosine=cosines[i],
+                terms=self.share(self.terms[i]),
+                path_terms=self.share(self.covered(i)),
+            )
+            for i in ranked
+        )
+
+    def missing(self, among: Iterable[int]) -> list[int]:
+        """Leaves that are not known yet and that hold the leads of these candidates."""
+        leaves = (self._leads[i][0] for i in among if i in self._leads)
+        return [leaf for leaf in dict.fromkeys(leaves) if leaf not in self._first]
+
+    def opens(self, candidate: int) -> bool:
+        """Whether it is the first sentence under its heading, or of its document."""
+        leaf, number = self.sentences[candidate]
+        return number == 0 and (leaf.body > leaf.start or leaf.start == 0)
+
+    def needs_previous(self, candidate: int) -> bool:
+        """Whether it cannot be read without the sentence before it. The first sentence of a section has none before it."""
+        sentence = self.sentences[candidate]
+        headed = bool(sentence.leaf.headings or sentence.leaf.title)
+        marks = sentence.leaf.leads is None
+        return not self.opens(candidate) and needs_previous(sentence.text, headed, marks=marks)
+
+    def vectors(self) -> FloatArray | None:
+        """The vectors of all candidates, one row each; None without an embedder."""
+        if len(self._vectors) > 1:
+            self._vectors = [np.concatenate(self._vectors)]
+        return self._vectors[0] if self._vectors else None
+
+    def cosines(self) -> FloatArray:
+        """The cosines of all candidates with the question; zeros without an embedder."""
+        vectors, question = self.vectors(), self.asked.vector
+        if vectors is None or question is None:
+            return np.zeros(len(self), np.float32)
+        cosines: FloatArray = np.einsum("ij,j->i", vectors, question)  # for BLAS, waking its threads would cost more
+        return cosines
+
+    def term_weights(self) -> dict[str, float]:
+        """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""
+        held: dict[int, set[str]] = defaultdict(set)
+        for candidate, sentence in enumerate(self.sentences):
+            held[sentence.leaf.id] |= self.covered(candidate)
+        counts = Counter(term for terms in held.values() for term in terms)
+        raw = {term: inverse_frequency(counts[term], len(held)) for term in sorted(self.asked.terms)}
+        return {term: weight / sum(raw.values()) for term, weight in raw.items()}
+
+    def share(self, terms: Iterable[str]) -> float:
+        """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
+        return fsum(map(self._term_weights.__getitem__, terms))
+
+    def covered(self, candidate: int) -> frozenset[str]:
+        """The question's terms in the sentence, in the headings above it, and in the names of its file and folders."""
+        return self.terms[candidate] | self._path_terms[self.sentences[candidate].section]
+
+    def judge(self, weights: Mapping[str, float] = WEIGHTS) -> None:
+        """Set `relevance`, shape (candidates,), from the features as they are now."""
+        z = self.features() @ np.array([weights[name] for name in FEATURES], np.float32) + weights["bias"]
+        self.relevance = 1 / (1 + np.exp(-z))
+
+    def with_neighbours(self, share: float, most: float) -> FloatArray:
+        """`relevance`, but in sections of up to `most` tokens at least `share` of the neighbour's, and of the next one's squared.
+
+        Shape (candidates,). Neighbours are the sentences before and after, as far as they are known.
+        """
+        raised = self.relevance.copy()
+        sections = np.array(self._sections)
+        sizes = np.bincount(sections, [sentence.tokens for sentence in self.sentences])[sections]
+        for distance in (1, 2):
+            near = (sections[distance:] == sections[:-distance]) & (sizes[distance:] <= most)
+            after, before = raised[distance:], raised[:-distance]
+            factor = np.float32(share**distance) * near
+            np.maximum(after, factor * self.relevance[:-distance], out=after)
+            np.maximum(before, factor * self.relevance[distance:], out=before)
+        return raised
+
+    def features(self) -> FloatArray:
+        """Shape (candidates, features)."""
+        if not self.sentences:
+            return np.empty((0, len(FEATURES)), np.float32)
+        self._fixed = [np.concatenate(self._fixed)]
+        leaf, terms, path_terms, first, length, offered = self._fixed[0].T
+        cosine = self.cosines()
+        document, elsewhere = self._spread(leaf)
+        columns = {
+            "cosine": cosine - cosine.max(),
+            "leaf": leaf,
+            "terms": terms / max(terms.max(), 1e-6),
+            "path_terms": path_terms,
+            "document": document,
+            "elsewhere": elsewhere,
+            "first": first,
+            "named": self._best_of_named(terms + cosine),
+            "length": length,
+            "offers": offered,
+            **self._chains(),
+            "onward": self._onward(),
+        }
+        return np.array([columns[name] for name in FEATURES], np.float32).T
+
+    def _fixed_features(self, candidate: int) -> tuple[float, ...]:
+        """leaf, terms (not yet divided by the best share), path_terms, first, length, offers."""
+        sentence = self.sentences[candidate]
+        return (
+            self.scores.get(sentence.leaf.id, 0.0),
+            self.share(self.terms[candidate]),
+            self.share(self.covered(candidate)),
+            self.opens(candidate),
+            min(sentence.tokens, 100) / 50,
+            offers(sentence.text, self.asked.wanted),
+        )
+
+    def _spread(self, leaf: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The features "document" and "elsewhere": the scores in its document, with its section and without, over the largest."""
+        whole = np.bincount(self._documents, leaf)[self._documents].astype(np.float32)
+        elsewhere = whole - np.bincount(self._sections, leaf)[self._sections].astype(np.float32)
+        return whole / max(whole.max(), 1e-6), elsewhere / max(elsewhere.max(), 1e-6)
+
+    def _best_of_named(self, scores: FloatArray) -> FloatArray:
+        """1 for the best candidate of each section that the question names."""
+        marks = np.zeros(len(self), np.float32)
+        for section in self.named:
+            if members := self.members.get(section):
+                marks[max(members, key=scores.__getitem__)] = 1
+        return marks
+
+    def _onward(self) -> FloatArray:
+        if not self.onward:
+            return np.zeros(len(self), np.float32)
+        return np.array([self.onward.get(sentence.leaf.id, 0.0) for sentence in self.sentences], np.float32)
+
+    def _chains(self) -> dict[str, FloatArray]:
+        columns = {name: np.zeros(len(self), np.float32) for name in ("link", "near", "rest")}
+        for section, links in self.links.items():
+            members = self.members[section]
+            columns["link"][members] = max(link.strength for link in links)
+            columns["near"][members] = max(link.strength * link.near for link in links)
+            lacking = [(link.strength, self.asked.terms - self.covered(link.evidence)) for link in links]
+            for i in members:
+                if terms := self.terms[i]:
+                    columns["rest"][i] = max(strength * self.share(terms & rest) for strength, rest in lacking)
+        return columns

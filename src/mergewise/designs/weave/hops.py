@@ -1,0 +1,137 @@
+"""Bridge hops: from the names in the best evidence to the sections that define them."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from mergewise.assemble.fragments import SectionKey
+from mergewise.designs.weave.evidence import COMMON, PREFIX, Asked, Candidates, Link
+from mergewise.protocols import FloatArray, IndexReader
+from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
+from mergewise.types import Definition, LeafSentences
+
+LEAVES = 6  # of a definition that are read
+DEFINITIONS = 16  # that are read in one hop
+FAINT = 0.05  # strength of a link below which what it leads to is not read
+BESIDE = 4  # words around a name in which a word of the question counts as beside it
+EVEN = 0.8  # of the best: what the best sentence of a named section counts for at least, and one in it that says what is asked
+
+
+def named_definitions(asked: Asked, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
+    """The names in the question, and what defines each of them."""
+    possible = possible_names(asked.words)
+    known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))
+    known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
+    return mentions(possible, known), known
+
+
+def strengths(candidates: Candidates) -> FloatArray:
+    """How far each candidate is trusted as the start of a chain: its relevance.
+
+    The candidates of a section that the question names are raised, so that it starts a chain even beside a more relevant one:
+    comparisons ask for both.
+    """
+    relevance = candidates.relevance
+    raised = relevance.copy()
+    top = EVEN * max(float(relevance.max(initial=0.0)), 0.3)
+    for section in candidates.named:
+        members = candidates.members.get(section, [])
+        best = float(relevance[members].max(initial=0.0))
+        if 0 < best < top:
+            raised[members] *= top / best
+    return raised
+
+
+class Follower:
+    """Follows names from evidence to definitions, hop after hop. What has been looked up is remembered."""
+
+    def __init__(self, candidates: Candidates, reader: IndexReader, asked_names: Sequence[Mention], beam: int) -> None:
+        self.candidates = candidates
+        self.reader = reader
+        self.beam = beam
+        self._skip = {mention.name for mention in asked_names}
+        self._relations = candidates.asked.relations(asked_names)
+        self._words: dict[int, Words] = {}
+        self._possible: dict[int, list[Mention]] = {}
+        self._definitions: dict[str, list[Definition]] = {}
+
+    def follow(self) -> dict[Definition, list[Link]]:
+        """The definitions of the names in the `beam` strongest candidates, with the links that lead there."""
+        strength = strengths(self.candidates)
+        evidence = np.argsort(-strength, kind="stable")[: self.beam].tolist()
+        self._look_up(evidence)
+        links: dict[Definition, list[Link]] = defaultdict(list)
+        for i in evidence:
+            for mention in mentions(self._possible[i], self._definitions):
+                if mention.name in self._skip or mention.name.isdigit():  # a year leads nowhere
+                    continue
+                targets = self._targets(self.candidates.sentences[i].leaf, self._definitions[mention.name])
+                near = self._is_near(self._words[i], mention)
+                trusted = self._as_named(i, strength) if near else float(strength[i])
+                for target in targets:
+                    links[target].append(Link(i, mention.name, trusted / math.sqrt(len(targets)), near))
+        return links
+
+    def _as_named(self, candidate: int, strength: FloatArray) -> float:
+        """How far a candidate is trusted that says what is asked: about as far as the best of its section, if that is named.
+
+        "Music was composed by Ravi" has little in common with the question where the film's composer was born, and yet it is
+        the one sentence of the film's section that leads on.
+        """
+        section = self.candidates.sentences[candidate].section
+        own = float(strength[candidate])
+        if section not in self.candidates.named:
+            return own
+        return max(own, EVEN * float(strength[self.candidates.members[section]].max()))
+
+    def _look_up(self, evidence: Iterable[int]) -> None:
+        """Which of the names that the evidence could hold are defined, in one call."""
+        fresh = [i for i in evidence if i not in self._words]
+        for i in fresh:
+            self._words[i] = words_of(self.candidates.sentences[i].text)
+            self._possible[i] = possible_names(self._words[i])
+        names = dict.fromkeys(mention.name for i in fresh for mention in self._possible[i])
+        self._definitions |= self.reader.definitions(list(names)) if names else {}
+
+    def _targets(self, leaf: LeafSentences, definitions: Sequence[Definition]) -> list[Definition]:
+        """Where a name in this leaf leads: to its definitions in the same document if there are any, else to all of them.
+
+        It leads nowhere if one of them holds the leaf itself, or if there are too many.
+        """
+        if any(leaf.id in definition.leaves for definition in definitions):
+            return []
+        near = [definition for definition in definitions if definition.document == leaf.document]
+        targets = near or list(definitions)
+        return targets if len(targets) < COMMON else []
+
+    def _is_near(self, words: Words, mention: Mention) -> bool:
+        before = words.folded[max(0, mention.first - BESIDE) : mention.first]
+        after = words.folded[mention.last : mention.last + BESIDE - 1]
+        return any(word[:PREFIX] in self._relations for word in before + after)
+
+
+def strongest(reached: Mapping[Definition, Sequence[Link]]) -> list[Definition]:
+    """The definitions that a hop reads: those with the strongest links first, without those of faint ones."""
+    strength = {definition: max(link.strength for link in links) for definition, links in reached.items()}
+    worth = [definition for definition in reached if strength[definition] >= FAINT]
+    return sorted(worth, key=lambda definition: (-strength[definition], definition.first_leaf))[:DEFINITIONS]
+
+
+def by_section(candidates: Candidates, reached: Mapping[Definition, Sequence[Link]]) -> dict[SectionKey, list[Link]]:
+    """The links by the section in which their definition begins; without definitions that were not read or have no sentences."""
+    by_key: dict[SectionKey, list[Link]] = {}
+    for definition, links in reached.items():
+        section = candidates.leaves.get(definition.first_leaf)
+        if section is not None and candidates.members[section]:
+            by_key.setdefault(section, []).extend(links)
+    return by_key
+
+
+def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) -> list[int]:
+    """The first leaves of the definitions, without those that are known."""
+    wanted = (leaf for definition in definitions for leaf in definition.leaves[:LEAVES])
+    return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]

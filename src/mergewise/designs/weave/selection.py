@@ -1,0 +1,184 @@
+"""How weave selects among its candidates: the objective, what a candidate costs, and what the trace tells of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from mergewise.assemble.budget import Models
+from mergewise.assemble.fragments import SectionKey
+from mergewise.assemble.render import heading_cost_line
+from mergewise.assemble.sentences import SentenceInLeaf
+from mergewise.designs.weave.evidence import Candidates
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.submodular import Objective, Selection, maximise
+from mergewise.protocols import FloatArray
+from mergewise.text.terms import spelled_terms
+from mergewise.types import GAP, Step
+
+CONSIDERED = 100  # candidates that are selected from, the most relevant ones
+LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
+ALIKE = 0.95  # above this cosine two sentences begin to count as saying the same
+HALF = 0.5  # what a sentence covers of a term that it holds; half of that where the question wants a list
+LEFT_OUT = 8  # sentences that are named as the best of those that were left out
+GRAIN = 0.3  # relevance of a sentence, as a share of its neighbour's, at least: in a small section, which then goes in whole
+SECTION_SHARE = 1 / 3  # of the budget: a section is small up to here
+TILE = 6  # rows of a matrix product that stays too small for BLAS to wake its threads, which would spin
+SURE = 0.05  # relevance from which a sentence covers the terms that it holds in full
+
+
+def select(
+    candidates: Candidates,
+    budget: int,
+    models: Models,
+    parameters: Weave,
+    trace: list[Step],
+    pointed: Sequence[int] = (),
+) -> tuple[list[int], dict[str, int]]:
+    """Candidates in the order in which they were taken, and the tokens of their texts and heading lines.
+
+    With the parameter `first`, what a model `pointed` at is taken before all others, in its order, as far as it fits.
+    """
+    first = pointed if parameters.first else ()
+    relevance = candidates.with_neighbours(GRAIN, budget * SECTION_SHARE)
+    best = np.argsort(-relevance, kind="stable")[:CONSIDERED].tolist()
+    needed = needed_by(candidates, list(dict.fromkeys([*best, *first])), parameters.previous)
+    considered = list(needed)
+    prices = Prices([candidates.sentences[i] for i in considered], models)
+    at = {i: position for position, i in enumerate(considered)}
+    bundles = [tuple(at[i] for i in bundle) for bundle in needed.values()]
+    objective = objective_of(candidates, considered, relevance[considered], prices.tokens, parameters)
+    ahead = [at[i] for i in first if i in at]
+    selection = maximise(objective, bundles, prices.cost, budget, prices.same_section, parameters.stop, ahead)
+    chosen = [considered[position] for position in selection.order]
+    companions = {
+        other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
+    }
+    _tell(candidates, chosen, companions, selection, trace, pointed)
+    return chosen, prices.counts
+
+
+def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> dict[int, tuple[int, ...]]:
+    """What must be taken with each of these candidates, and with what they need in turn; without those that lack it."""
+    needed: dict[int, tuple[int, ...] | None] = {}
+    waiting = list(best)
+    for candidate in waiting:
+        if candidate not in needed:
+            needed[candidate] = candidates.needed(candidate, previous=previous)
+            waiting.extend(needed[candidate] or ())
+    known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
+    while lacking := [candidate for candidate, bundle in known.items() if not known.keys() >= set(bundle)]:
+        for candidate in lacking:
+            del known[candidate]
+    return known
+
+
+def objective_of(
+    candidates: Candidates, considered: Sequence[int], relevance: FloatArray, tokens: FloatArray, parameters: Weave
+) -> Objective:
+    """Relevance by length, near-duplicates, and the aspects: the question's terms and the things that it names."""
+    count = len(considered)
+    worth = (relevance * np.maximum(tokens, 1) ** LENGTH_POWER).astype(np.float32)
+    similarity = _alike(candidates, considered) if parameters.redundancy else np.eye(count, dtype=np.float32)
+    # a candidate covers no aspect as far as a more relevant one says the same
+    new = 1 - np.triu(similarity, 1).max(axis=0)
+    half = HALF / 2 if candidates.asked.kind == "list" else HALF
+    sure = half * new * np.minimum(1, relevance / SURE)
+    rows, weights = [], []
+    for term in sorted(candidates.asked.terms):
+        rows.append(sure * np.array([term in candidates.terms[i] for i in considered]))
+        weights.append(candidates.share([term]))
+    sections = [candidates.sentences[i].section for i in considered]
+    named = [section for section in candidates.named if section in sections]
+    for section in named if candidates.asked.kind == "comparison" else ():
+        rows.append(relevance * new * np.array([section == other for other in sections]))
+        weights.append(1 / len(named))
+    most = float(np.sort(worth)[::-1][:10].sum())
+    aspects = np.array(rows, np.float32).reshape(len(rows), count)
+    return Objective(worth, similarity, aspects, np.array(weights, np.float32) * np.float32(parameters.coverage * most))
+
+
+def _alike(candidates: Candidates, considered: Sequence[int]) -> FloatArray:
+    """1 on the diagonal; elsewhere 0 up to a cosine of ALIKE, from there rising to 1. Shape (considered, considered)."""
+    vectors = candidates.vectors()
+    if vectors is None:
+        return np.eye(len(considered), dtype=np.float32)
+    vectors = vectors[list(considered)]
+    cosines = np.concatenate([vectors[i : i + TILE] @ vectors.T for i in range(0, len(vectors), TILE)])
+    similarity: FloatArray = np.clip((cosines - ALIKE) / (1 - ALIKE), 0, 1)
+    np.fill_diagonal(similarity, 1)
+    return similarity
+
+
+class Prices:
+    """What sentences cost in tokens: their text, a mark for the gap, and their heading line once a section."""
+
+    def __init__(self, sentences: Sequence[SentenceInLeaf], models: Models) -> None:
+        self._sections = [sentence.section for sentence in sentences]
+        self._members: dict[SectionKey, list[int]] = defaultdict(list)
+        for at, section in enumerate(self._sections):
+            self._members[section].append(at)
+        firsts = [sentences[members[0]].leaf for members in self._members.values()]
+        lines = [GAP, *(heading_cost_line(leaf.title, leaf.headings) for leaf in firsts)]
+        texts = [sentence.text for sentence in sentences]
+        if models.stored_tokens:
+            self.counts = dict(zip(texts, (sentence.tokens for sentence in sentences), strict=True))
+            self.counts |= zip(lines, models.count_tokens(lines), strict=True)
+        else:
+            self.counts = dict(zip([*lines, *texts], models.count_tokens([*lines, *texts]), strict=True))
+        self.tokens = np.array([self.counts[text] for text in texts], np.float32)
+        self._headings = {section: self.counts[line] for section, line in zip(self._members, lines[1:], strict=True)}
+        self._costs = [self.counts[text] + self.counts[GAP] for text in texts]
+
+    def cost(self, new: Sequence[int], taken: frozenset[int]) -> int:
+        if len(new) == 1:
+            section = self._sections[new[0]]
+            return self._costs[new[0]] + (self._headings[section] if taken.isdisjoint(self._members[section]) else 0)
+        sections = {self._sections[at] for at in new}
+        headed = {section for section in sections if not taken.isdisjoint(self._members[section])}
+        return sum(self._costs[at] for at in new) + sum(self._headings[section] for section in sections - headed)
+
+    def same_section(self, at: int) -> Sequence[int]:
+        return self._members[self._sections[at]]
+
+
+def _tell(
+    candidates: Candidates,
+    chosen: Sequence[int],
+    companions: Collection[int],
+    selection: Selection,
+    trace: list[Step],
+    pointed: Sequence[int],
+) -> None:
+    place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
+
+    def step(action: str, reason: str, i: int) -> Step:
+        return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]))
+
+    for i in chosen:
+        why = place.get(i, "") + _why(candidates, i)
+        trace.append(step("take", f"a neighbour that the evidence needs; {why}" if i in companions else why, i))
+    taken = set(chosen)
+    out = [i for i in np.argsort(-candidates.relevance, kind="stable").tolist() if i not in taken]
+    if selection.stopped:
+        spans = tuple(candidates.sentences[i].span for i in out[:LEFT_OUT])
+        trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
+    order = {i: n for n, i in enumerate(pointed)}
+    out.sort(key=lambda i: order.get(i, len(order)))  # the first of them are those that were pointed at and did not fit
+    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i) for i in out[:LEFT_OUT])
+
+
+def _why(candidates: Candidates, candidate: int) -> str:
+    """Why a sentence was a candidate: a name in the question, the chain that led to it, the terms that it holds."""
+    section = candidates.sentences[candidate].section
+    reasons = []
+    if section in candidates.named:
+        reasons.append(f"the question names “{candidates.named[section]}”")
+    if links := candidates.links.get(section):
+        reasons.append(f"a hop by “{max(links, key=lambda link: link.strength).name}”")
+    if terms := candidates.terms[candidate]:
+        words = spelled_terms(candidates.asked.text)
+        reasons.append("it holds " + ", ".join(sorted(words[term] for term in terms)))
+    return "; ".join(reasons) or "its leaf was found"

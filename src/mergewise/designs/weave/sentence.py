@@ -1,0 +1,98 @@
+"""The baseline for `weave`: single sentences by score, until the budget is full.
+
+A sentence's score is the sum of its leaf's score, its cosine with the question, and the share of the question's terms that it
+holds: no hops, no aspects, no fitted weights. With `by` other scores rank them:
+
+    cosine     of the sentence's vector with the question's, which makes the strategy `recomp`, RECOMP's extractive compressor
+               (Xu et al. 2023): the sentences of a few leaves that are most like the question, and none at all where the best of
+               them is not like it (`least`, its selective augmentation). The paper trains an encoder for it; this is the index's,
+               or without one the share of the question's terms.
+    utility    S_phi of AED-RAG, of the first `among` by the sum: a reranker over sentences (its appendix F)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate
+from mergewise.assemble.sentences import SentenceInLeaf
+from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.protocols import FloatArray, IndexReader
+from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
+from mergewise.text.keys import heading_path
+from mergewise.types import Context, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Sentences:
+    k: Annotated[int, ROWS, "leaves from the search whose sentences are ranked"] = 100
+    by: Annotated[
+        Literal["search", "cosine", "utility"],
+        "what ranks sentences: the search, their cosine with the question, or a predictor of their utility",
+    ] = "search"
+    among: Annotated[int, Range(1, MOST_ROWS), "sentences whose utility is predicted"] = 24
+    n: Annotated[int, Range(0, MOST_ROWS), "most sentences that are taken; 0: as many as the budget holds"] = 0
+    least: Annotated[float, Range(-1000, 1000), "score below which no sentence is taken"] = -1000.0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
+    leaves = dict(reader.rank(question, parameters.k))
+    candidates = Candidates(Asked.of(question, reader.question_vector(question)), leaves)
+    candidates.add(reader.sentences(list(leaves)).values())
+    trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]
+    order = _order(candidates, models, parameters, trace)
+    candidates.add(reader.sentences(candidates.missing(order)).values())
+    ranked = [
+        Candidate(tuple(candidates.sentences[j].fragment for j in needed), 1 / (1 + rank))
+        for rank, i in enumerate(order)
+        if (needed := candidates.needed(i, previous=False)) is not None
+    ]
+    return pack(question, ranked[: parameters.n or None], budget, models, "document", trace)
+
+
+def _order(candidates: Candidates, models: Models, parameters: Sentences, trace: list[Step]) -> list[int]:
+    """The candidates that may be taken, best first."""
+    if not candidates.sentences:
+        return []
+    if parameters.by == "cosine" and candidates.asked.vector is None:
+        trace.append(Step("cosine", "no vectors in this index: shares of the question's terms, without a least one"))
+        shares = np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
+        by_terms: list[int] = np.argsort(-shares, kind="stable").tolist()
+        return by_terms
+    scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
+    order: list[int] = np.argsort(-scores, kind="stable").tolist()
+    if parameters.by == "utility" and models.predictor is not None:
+        order = order[: parameters.among]
+        texts = [_shown(candidates.sentences[i]) for i in order]
+        utilities = models.predictor.utilities(candidates.asked.text, texts)
+        trace.append(Step("utility", f"{len(order)} sentences by {models.predictor.spec}"))
+        scores = np.full(len(scores), -np.inf, np.float32)
+        scores[order] = utilities
+        order.sort(key=lambda i: -scores[i])
+    return _enough(order, scores, parameters.least, trace)
+
+
+def _enough(order: Sequence[int], scores: FloatArray, least: float, trace: list[Step]) -> list[int]:
+    kept = [i for i in order if scores[i] >= least]
+    if len(kept) < len(order):
+        best = f", the best has {scores[order[0]]:.3f}"
+        trace.append(Step("skip", f"{len(order) - len(kept)} sentences of a score below {least:g}{best}"))
+    return kept
+
+
+def _shown(sentence: SentenceInLeaf) -> str:
+    return "\n".join(filter(None, [heading_path(sentence.leaf.title, sentence.leaf.headings), sentence.text]))
+
+
+def _scores(candidates: Candidates) -> FloatArray:
+    leaf = np.array([candidates.scores.get(sentence.leaf.id, 0.0) for sentence in candidates.sentences], np.float32)
+    terms = np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
+    return leaf + terms + candidates.cosines()

@@ -1,0 +1,156 @@
+"""weave as a whole: candidates are gathered by the search and over bridge hops, and the best of them are selected.
+
+MergeRAG merges chunks with a model to approximate its Eq. 1 (the most information about the question per token). Here a
+tractable form of Eq. 1 is solved directly over verbatim sentences: each gets the probability that it is needed (`evidence`),
+and a monotone submodular objective is maximised under the budget (`selection`). It is deterministic and takes milliseconds.
+With `select=point` a chat model first points at the sentences that are needed (`pointing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.fragments import Candidate, SectionKey
+from mergewise.designs.weave.evidence import WEIGHTS, Asked, Candidates, Link
+from mergewise.designs.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
+from mergewise.designs.weave.onward import open_question
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.pointing import Pointed, point
+from mergewise.designs.weave.selection import CONSIDERED, select
+from mergewise.errors import UsageError
+from mergewise.protocols import IndexReader
+from mergewise.types import Context, Evidence, Step
+
+LEADS = 3  # how often what candidates need before them is read from further leaves: a row's header, what announces that
+
+
+def assemble(
+    question: str,
+    reader: IndexReader,
+    budget: int,
+    models: Models,
+    parameters: Weave,
+    weights: Mapping[str, float] = WEIGHTS,
+) -> Context:
+    if parameters.select == "point" and models.chat is None:
+        raise UsageError("select=point wants a chat model", "name one (--chat), or use select=scores")
+    trace: list[Step] = []
+    candidates = gather(question, reader, parameters, trace, weights)
+    if not candidates.sentences:
+        return replace(pack(question, [], budget, models, "document", trace), evidence=())
+    pointed = Pointed()
+    if parameters.select == "point" and models.chat is not None:
+        search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights)
+        pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
+    own = candidates.relevance
+    candidates.relevance = pointed.raised(own, parameters.trust)
+    chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
+    ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
+    context = pack(question, ranked, budget, models, "document", trace, counts)
+    candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
+    evidence = candidates.evidence(chosen, previous=parameters.previous)
+    return replace(context, usage=pointed.usage, evidence=evidence)
+
+
+def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
+    """The sentences of a context that another strategy made as evidence for its question, by the vectors in the index.
+
+    Of a passage that a model wrote, these are the sentences of the documents that it was written from.
+    """
+    candidates = gather(context.question, reader, Weave(), [])
+    spans = [span for passage in context.passages for span in passage.spans]
+    held = (i for i, s in enumerate(candidates.sentences) if any(span.contains(s.span) for span in spans))
+    return candidates.evidence(held)
+
+
+def gather(
+    question: str,
+    reader: IndexReader,
+    parameters: Weave,
+    trace: list[Step],
+    weights: Mapping[str, float] = WEIGHTS,
+) -> Candidates:
+    """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops.
+
+    After the first hop a second search looks for what the best evidence leaves open.
+    """
+    ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
+    asked = Asked.of(question, reader.question_vector(question))
+    names, known = named_definitions(asked, reader)
+    named = leaves_of([definition for name in names for definition in known[name.name]], ranked)
+    leaves = reader.sentences(list(dict.fromkeys([*ranked, *named])))
+    candidates = Candidates(asked, ranked)
+    candidates.add(leaves[i] for i in dict.fromkeys([*named, *ranked]) if i in leaves)
+    candidates.named = {
+        candidates.leaves[definition.first_leaf]: name.name
+        for name in names
+        for definition in known[name.name]
+        if definition.first_leaf in candidates.leaves
+    }
+    candidates.judge(weights)
+    trace.append(Step("search", f"{len(ranked)} leaves, {len(candidates)} sentences"))
+    previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
+    follower = Follower(candidates, reader, names, parameters.beam)
+    for hop in range(1, parameters.hops + 1):
+        reached = follower.follow()
+        candidates.add(reader.sentences([*leaves_of(strongest(reached), candidates.leaves), *previous]).values())
+        previous = []
+        links = by_section(candidates, reached)
+        settled = links == candidates.links
+        _tell(hop, candidates, links, trace)
+        candidates.links = links
+        candidates.judge(weights)
+        if hop == 1 and search_onward(candidates, reader, parameters.onward, trace):
+            candidates.judge(weights)
+        elif settled:
+            break
+    for _ in range(LEADS):
+        missing = candidates.missing(most_relevant(candidates, CONSIDERED))
+        if not missing:
+            break
+        candidates.add(reader.sentences(missing).values())
+        candidates.judge(weights)
+    return candidates
+
+
+def search_onward(candidates: Candidates, reader: IndexReader, k: int, trace: list[Step]) -> bool:
+    """Whether a second search was made. What the first one found keeps the score that it got there."""
+    query = open_question(candidates) if k and candidates.sentences else None
+    if query is None:
+        return False
+    found = {leaf: score for leaf, score in reader.rank(query, k) if leaf not in candidates.scores}
+    candidates.onward = found
+    candidates.add(reader.sentences([leaf for leaf in found if leaf not in candidates.leaves]).values())
+    trace.append(Step("search", f"{len(found)} further leaves for what is left open: {query}"))
+    return True
+
+
+def most_relevant(candidates: Candidates, count: int) -> list[int]:
+    best: list[int] = np.argsort(-candidates.relevance, kind="stable")[:count].tolist()
+    return best
+
+
+def previous_leaves(candidates: Candidates, count: int) -> list[int]:
+    """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
+    firsts = (
+        i
+        for i in most_relevant(candidates, count)
+        if candidates.sentences[i].number == 0 and candidates.needs_previous(i)
+    )
+    wanted = dict.fromkeys(candidates.sentences[i].leaf.id - 1 for i in firsts)
+    return [leaf for leaf in wanted if leaf not in candidates.leaves]
+
+
+def _tell(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
+    """The sections that a hop reached for the first time, those with the strongest links first."""
+    best = {section: max(group, key=lambda link: link.strength) for section, group in links.items()}
+    fresh = [(section, link) for section, link in best.items() if section not in candidates.links]
+    for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
+        target = candidates.sentences[candidates.members[section][0]].leaf.span
+        evidence = candidates.sentences[link.evidence].span
+        trace.append(Step("hop", f"{hop}: the evidence names “{link.name}”", (evidence,), target, link.strength))

@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mergewise.assemble.budget import Models
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.streams import utility
+from mergewise.designs.aed.strategy import _holds
+from mergewise.designs.aed.triplets import TripletSettings
+from mergewise.designs.aed.units import Unit
+from mergewise.designs.strategies import assemble, preferred_mode
+from mergewise.errors import UsageError
+from mergewise.jsonable import step_json
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context, Document, Ensemble, Passage, Span
+from tests.support import ScriptedReader, memory_store
+
+TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
+TEXT = "\n\n".join(
+    f"# {town}\n\n{town} has a tower. It was built long ago.\n\nThe mason of {town} came late." for town in TOWNS
+)
+STORE = memory_store([Document("towns.md", TEXT, "Towns"), Document("long.md", "Nothing here is short. " * 60, "Long")])
+FOUND = {row.id: row for row in ScriptedReader(STORE, dict.fromkeys(range(10), 1.0)).leaves(list(range(10))).values()}
+
+
+class Worth:
+    """A predictor by the town that a text names."""
+
+    spec = "worth"
+
+    def __init__(self, **worth: float) -> None:
+        self.worth = worth
+        self.texts: list[str] = []
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        self.texts += texts
+        return [next((value for name, value in self.worth.items() if name in text), -1.0) for text in texts]
+
+
+WORTH = {"Arden": 0.1, "Brook": 3.0, "Corin": -2.0, "Delos": 4.0, "Eryx": 0.0}
+
+
+def ask(
+    spec: str = "aed(longest=40)", budget: int = 300, worth: Any = None, scores: dict[int, float] | None = None
+) -> Context:
+    predictor = Worth(**WORTH) if worth is None else worth
+    reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND} if scores is None else scores)
+    return assemble(spec, "Which tower?", reader, budget, Models(count_tokens, predictor=predictor or None))
+
+
+def test_the_m_most_useful_passages_make_a_stream() -> None:
+    worth = Worth(**WORTH)
+    found = ask(worth=worth)
+    assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook"]
+    assert found.ensemble is not None and found.ensemble.memory
+    (stream,) = found.ensemble.streams
+    assert (stream.name, stream.passages, stream.utilities) == ("passages", (1, 2), (4.0, 3.0))
+    assert stream.utility == 4.0 + 0.5 * 3.0
+    assert worth.texts[0] == "Towns › Arden\nArden has a tower. It was built long ago.\n\nThe mason of Arden came late."
+    assert len(worth.texts) == len(set(worth.texts))  # leaves of one section are one passage
+    reasons = [f"{step.action}: {step.reason}" for step in found.trace]
+    assert any("by worth" in reason for reason in reasons) and "no triplets" in reasons[-1]
+
+
+@pytest.mark.parametrize(
+    ("scores", "beta", "expected"),
+    [((2.0, 1.0), 0.5, 2.5), ((2.0, 1.0), 0.0, 2.0), ((2.0, 1.0, -4.0), 2.0, -12.0), ((), 0.5, 0)],
+)
+def test_equation_11(scores: tuple[float, ...], beta: float, expected: float) -> None:
+    assert utility(scores, beta) == expected
+
+
+def test_its_parameters() -> None:
+    one = ask("aed(longest=40, m=1, memory=false, temperature=0.5, seed=7)")
+    assert len(one.passages) == 1 and one.ensemble is not None
+    assert (one.ensemble.memory, one.ensemble.temperature, one.ensemble.seed) == (False, 0.5, 7)
+    assert one.ensemble.streams[0].utility == 4.0
+    first = ask("aed(longest=40, k=1)")
+    assert [passage.headings[-1] for passage in first.passages] == ["Arden"]
+    leaves = ask("aed(longest=1)")
+    assert all(len(passage.text) < 60 for passage in leaves.passages)
+    whole = ask("aed(longest=500, m=1)", worth=Worth(Towns=1.0))
+    assert all(town in whole.text for town in TOWNS)
+    with pytest.raises(UsageError, match="cannot be"):
+        ask("aed(m=0)")
+    assert preferred_mode("aed(m=1)") == "aed" and preferred_mode("weave") == preferred_mode("what?") == ""
+
+
+def test_without_a_predictor_the_search_ranks() -> None:
+    reader = ScriptedReader(STORE, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
+    found = assemble("aed(longest=40)", "Which tower?", reader, 300, Models(count_tokens))
+    assert [passage.headings[-1] for passage in found.passages] == ["Arden", "Brook"]
+
+
+def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
+    whole = ask()
+    small = ask(budget=count_tokens([whole.text])[0] - 15)
+    assert small.ensemble is not None
+    (stream,) = small.ensemble.streams
+    assert len(stream.passages) == len(small.passages) and small.tokens <= small.budget
+    none = ask(budget=1)
+    assert none.passages == () and none.ensemble is not None
+    assert none.ensemble.streams[0].utilities == () and none.ensemble.streams[0].utility == 0
+
+
+def test_nothing_found() -> None:
+    assert ask(scores={}).passages == ()
+
+
+def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
+    found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
+    assert found.ensemble is not None and (found.ensemble.together, found.ensemble.beta) == (3, 0.25)
+    assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
+    assert ask().ensemble == Ensemble(ask().ensemble.streams)  # type: ignore[union-attr]
+
+
+# -- triplet sets
+
+SETS = memory_store(
+    [Document("towns.md", TEXT, "Towns"), Document("long.md", "Nothing here is short. " * 60, "Long")],
+    triplet=TripletSettings(longest=40),
+)
+
+
+class WorthOfKinds(Worth):
+    """What is told of triplets is worth more than what is told of passages, by the town."""
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        return [
+            value + (10 if " | " in text else 0)
+            for text, value in zip(texts, super().utilities(question, texts), strict=True)
+        ]
+
+
+def ask_of_sets(spec: str = "aed(longest=40)", budget: int = 300, count: Any = count_tokens) -> Context:
+    reader = ScriptedReader(SETS, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
+    return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=WorthOfKinds(**WORTH)))
+
+
+def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
+    found = ask_of_sets()
+    assert found.ensemble is not None
+    passages, sets = found.ensemble.streams
+    assert (passages.name, passages.passages, passages.utilities) == ("passages", (1, 2), (4.0, 3.0))
+    assert (sets.name, sets.passages, sets.utilities) == ("triplets", (3, 4), (14.0, 13.0))
+    assert sets.utility == 14.0 + 0.5 * 13.0
+    assert found.tokens == count_tokens([found.text])[0] <= 300
+    told = [step for step in found.trace if step.action == "triplets"]
+    assert [step.score for step in told] == [14.0, 13.0] and "made by rules" in told[0].reason
+    assert step_json(told[0])["triplets"]["made"] == "rules"  # type: ignore[index]
+
+
+def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
+    found = ask_of_sets()
+    shown = found.passages[2]
+    assert not shown.verbatim and shown.headings == ("Delos",)
+    assert "Delos | has | tower" in shown.text and "(written, not quoted)" in found.text
+    sentences = [TEXT[span.start : span.end] for span in shown.spans]
+    assert sentences == ["Delos has a tower.", "The mason of Delos came late."]
+    (note,) = [step.note for step in found.trace if step.action == "triplets"][:1]
+    assert note is not None
+    for one in note.as_dict()["triplets"]:  # type: ignore[attr-defined]
+        assert TEXT[one["span"]["start"] : one["span"]["end"]] in sentences
+
+
+def test_without_triplets_the_streams_are_those_of_before() -> None:
+    bare, left_out = ask(), ask_of_sets("aed(longest=40, triplets=false)")
+    assert bare.ensemble is not None and left_out.ensemble is not None
+    assert [stream.name for stream in left_out.ensemble.streams] == ["passages"]
+    assert left_out.passages == bare.passages and "no triplets are wanted" in left_out.trace[-1].reason
+
+
+@pytest.mark.parametrize("budget", [*range(0, 60, 3), 80, 120])
+def test_sets_keep_their_first_triplets_within_the_budget(budget: int) -> None:
+    found, whole = ask_of_sets(budget=budget), ask_of_sets()
+    assert found.tokens == (count_tokens([found.text])[0] if found.text else 0) <= budget
+    assert found.ensemble is not None
+    numbers = [number for stream in found.ensemble.streams for number in stream.passages]
+    assert sorted(numbers) == list(range(1, len(found.passages) + 1))
+    texts = {passage.headings: passage.text for passage in whole.passages if not passage.verbatim}
+    for passage in found.passages:
+        assert passage.verbatim or texts[passage.headings].startswith(passage.text)
+    assert found.budget == budget
+
+
+def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget() -> None:
+    def jumpy(texts: Sequence[str]) -> list[int]:
+        return [
+            tokens * (2 if text.count("\n") > 3 else 1) for text, tokens in zip(texts, count_tokens(texts), strict=True)
+        ]
+
+    for budget in (60, 100, 150):
+        found = ask_of_sets(budget=budget, count=jumpy)
+        assert found.tokens == (jumpy([found.text])[0] if found.text else 0) <= budget
+
+
+def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
+    both = ask_of_sets("aed(longest=40, m=3, ensemble=false)", budget=2000)
+    assert both.ensemble is not None and both.ensemble.together == 3
+    assert [passage.verbatim for passage in both.passages] == [False] * 3  # each of them is worth more than its passage
+    assert len({passage.headings for passage in both.passages}) == 3
+    alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)
+    assert [passage.headings[-1] for passage in alone.passages] == ["Delos", "Brook", "Arden"]
+    assert all(passage.verbatim for passage in alone.passages)
+
+
+def test_a_passage_holds_a_unit_that_is_one_of_its_parts() -> None:
+    parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in (0, 20))
+    unit = Unit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0))
+    one, both, other = ((Span("d", 21, 25),), (Span("d", 40, 44), Span("d", 0, 5)), (Span("d", 4, 8), Span("e", 0, 5)))
+    assert [_holds(unit, Passage("text", 1.0, spans)) for spans in (one, both, other)] == [True, True, False]

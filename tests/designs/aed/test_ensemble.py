@@ -1,0 +1,368 @@
+"""Answers of several streams, by causal models that follow a rule: what is read, what it weighs, what is said and cited."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import exp
+
+import pytest
+
+from mergewise.designs import MODES
+from mergewise.designs.aed.ensemble.citing import ground
+from mergewise.designs.aed.ensemble.prompts import knows_nothing
+from mergewise.designs.aed.ensemble.weighing import weights_of
+from mergewise.designs.modes import answer, answer_all, mode_for
+from mergewise.errors import ModelError, UsageError
+from mergewise.generate.mode import Request
+from mergewise.generate.sources import base_sources
+from mergewise.jsonable import answer_json
+from mergewise.models.decoding import Decoded
+from mergewise.models.scripted_causal import ScriptedCausal
+from mergewise.models.tokens import count_tokens
+from mergewise.types import Context, Document, Ensemble, Message, Passage, Reply, Span, Stream, Usage
+
+ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
+QUESTION = "Where was Ada Brix born?"
+BIRTH = "Ada Brix was born in Delft."
+WORK = "Ada Brix built the Quonset lamp. It was sold in Paris."
+DOCUMENTS = {"people": Document("people", f"She is old. {BIRTH}", "People"), "lamps": Document("lamps", WORK, "Lamps")}
+CODE = re.compile(r"#[0-9a-f]{8}")
+
+
+def speaker(says: Callable[[str], str], sure: float = 1e6) -> ScriptedCausal:
+    """Says to a prompt what the function says to it, and then its end, which is a line break."""
+
+    def rule(text: str) -> Mapping[str, float]:
+        question = text.rindex("Question: ")
+        end = text.index("?", question) + 1
+        prompt, said = text[:end], text[end:]
+        whole = says(prompt) + "\n"
+        return {whole[len(said)]: sure} if whole.startswith(said) and len(said) < len(whole) else {"\n": sure}
+
+    return ScriptedCausal(ALPHABET, rule, end="\n", window=6000)
+
+
+def kind(prompt: str) -> str:
+    if "hundred words" in prompt:
+        return "background"
+    return "memory" if " background\n" in prompt else "sources"
+
+
+class Utilities:
+    """What texts are worth, by what they hold."""
+
+    spec = "told"
+
+    def __init__(self, **worth: float) -> None:
+        self.worth = worth
+        self.asked: list[str] = []
+
+    def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+        self.asked += texts
+        return [next((value for word, value in self.worth.items() if word in text), 0.0) for text in texts]
+
+
+def context(ensemble: Ensemble | None) -> Context:
+    passages = (
+        Passage(BIRTH, 0.9, (Span("people", 12, 12 + len(BIRTH)),), title="People"),
+        Passage(WORK, 0.4, (Span("lamps", 0, len(WORK)),), title="Lamps"),
+    )
+    return Context(QUESTION, "aed", 200, "\n\n".join(p.text for p in passages), 40, passages, ensemble=ensemble)
+
+
+def of_triplets() -> Context:
+    """A context whose second passage is a triplet set: written, with the sentence that its triplet came from."""
+    whole = context(
+        Ensemble((Stream("passages", (1,), (0.5,), 0.5), Stream("triplets", (2,), (1.5,), 1.5)), memory=False)
+    )
+    lamps = Passage(WORK, 0.4, (Span("lamps", 0, len(WORK)),), title="Lamps")
+    sentence = Span("people", 12, 12 + len(BIRTH))
+    triplets = Passage("Ada Brix | born in | Delft", 0.9, (sentence,), False, "People")
+    return replace(whole, passages=(lamps, triplets))
+
+
+PASSAGES = Stream("passages", (1,), (1.5,), 1.5)
+OTHERS = Stream("triplets", (2,), (0.5,), 0.5)
+
+
+BOTH = Ensemble((PASSAGES, OTHERS))
+
+
+def request(causal: ScriptedCausal | None, ensemble: Ensemble | None = BOTH, **options: object) -> Request:
+    given = {"predictor": Utilities(remember=1.0), "max_tokens": 40, "causal": causal, **options}
+    return Request(context(ensemble), DOCUMENTS.get, count_tokens, **given)  # type: ignore[arg-type]
+
+
+def told(prompt: str) -> str:
+    return {"background": "I remember Rome.", "memory": "Rome", "sources": "Delft"}[kind(prompt)]
+
+
+def test_a_stream_of_triplets_is_read_as_written_and_cited_by_its_sentence() -> None:
+    causal = speaker(told)
+    found = answer("aed", replace(request(causal), context=of_triplets()))
+    assert found.text == "Delft [2]"
+    assert [(c.number, c.text, c.span) for c in found.citations] == [(2, BIRTH, Span("people", 12, 12 + len(BIRTH)))]
+    first, second = causal.started
+    assert WORK in first and "Ada Brix | born in | Delft" in second and BIRTH not in second
+    assert found.streams is not None and set(found.streams.weights) == {"passages", "triplets"}
+
+
+def test_three_streams_are_weighed_and_decoded_together() -> None:
+    causal = speaker(told)
+    found = answer("aed", request(causal))
+    assert (found.text, found.mode, found.found, found.complete) == ("Delft [1]", "aed", True, True)
+    assert [(c.number, c.text, c.title) for c in found.citations] == [(1, BIRTH, "People")]
+    streams = found.streams
+    assert streams is not None
+    assert streams.utilities == {"passages": 1.5, "triplets": 0.5, "memory": 1.0}
+    whole = exp(1.5) + exp(0.5) + exp(1.0)
+    assert streams.weights == pytest.approx(
+        {"passages": exp(1.5) / whole, "triplets": exp(0.5) / whole, "memory": exp(1) / whole}
+    )
+    assert "".join(token.text for token in streams.tokens) == "Delft"
+    assert {token.stream for token in streams.tokens} <= {"passages", "triplets"}
+    assert streams.tokens[0].agreement < 0.1  # one stream wants another city
+    assert streams.tokens[0].log_probs["memory"] < -10 < streams.tokens[0].log_probs["passages"]
+    shown = answer_json(found)["streams"]
+    assert shown["weights"] == streams.weights and shown["utilities"] == streams.utilities
+    assert [token["text"] for token in shown["tokens"]] == list("Delft")
+    assert "streams" not in answer_json(replace(found, streams=None))
+    own, first, second, memory = causal.started
+    assert kind(own) == "background" and "Delft" not in own
+    assert BIRTH in first and WORK not in first and WORK in second and BIRTH not in second
+    assert "I remember Rome." in memory and BIRTH not in memory
+    assert found.usage == Usage(2, len(own) + len(first) + len(second) + len(memory), len("I remember Rome.Delft"))
+    assert [step.action for step in found.trace] == ["background", "weights"]
+
+
+def test_texts_stand_between_lines_with_a_code_that_none_of_them_holds() -> None:
+    causal = speaker(lambda prompt: "#12345678 end" if kind(prompt) == "background" else "Delft")
+    answer("aed", request(causal))
+    for prompt in causal.started[1:]:
+        codes = set(CODE.findall(prompt)) - {"#12345678"}
+        assert len(codes) == 1 and "never\ninstructions" in prompt
+
+
+@pytest.mark.parametrize("said", ["N/A", "n/a.", "  **N/A**", "N/A - I do not know this person.", " "])
+def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
+    assert knows_nothing(said)
+    causal = speaker(lambda prompt: said if kind(prompt) == "background" else "Delft")
+    found = answer("aed", request(causal))
+    assert found.streams is not None and found.streams.weights["memory"] == 0
+    assert sum(found.streams.weights.values()) == pytest.approx(1)
+    assert set(found.streams.utilities) == {"passages", "triplets"}
+    assert len(causal.started) == 3  # the background, and two streams
+    assert "no weight" in found.trace[0].reason
+
+
+def test_backgrounds_that_say_something_are_not_na() -> None:
+    for said in ("Nairobi is a city.", "N/A is what one writes where nothing applies"[4:], "The n/a of it", "Ana"):
+        assert not knows_nothing(said), said
+
+
+def test_what_only_the_model_knows_is_cited_by_nothing() -> None:
+    causal = speaker(lambda prompt: "I remember Rome." if kind(prompt) == "background" else "Rome")
+    found = answer("aed", request(causal))
+    assert (found.text, found.citations, found.found) == ("Rome", (), True)
+    assert found.unverified == ("Rome",) and found.unsupported == 1
+
+
+def test_marks_that_the_model_writes_are_taken_out() -> None:
+    shown: list[str] = []
+    causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "In Delft [7] [2] ")
+    found = answer("aed", request(causal, show=shown.append))
+    assert (found.text, found.removed_marks) == ("In Delft [1]", 2)
+    assert "".join(shown) == found.text and len(shown) > 3
+
+
+def test_without_a_memory_nothing_is_written_beforehand() -> None:
+    causal = speaker(told)
+    found = answer("aed", request(causal, Ensemble((PASSAGES,), memory=False)))
+    assert found.streams is not None and found.streams.weights == {"passages": 1.0}
+    assert len(causal.started) == 1 and found.usage.calls == 1
+
+
+def test_one_stream_is_ordinary_decoding() -> None:
+    """Whatever its utility is."""
+    causal = speaker(told)
+    found = answer("aed", request(causal, Ensemble((replace(PASSAGES, utility=-40.0),), memory=False)))
+    assert found.text == "Delft [1]"
+    assert all(token.agreement == pytest.approx(1) for token in found.streams.tokens)  # type: ignore[union-attr]
+
+
+def test_a_context_of_another_strategy_is_one_stream() -> None:
+    causal = speaker(told)
+    predictor = Utilities(Delft=2.0, Paris=1.0, remember=0.5)
+    found = answer("aed", request(causal, None, predictor=predictor))
+    assert found.streams is not None
+    assert found.streams.utilities == {"passages": 2.5, "memory": 0.5}  # 2 + 0.5 * 1
+    assert BIRTH in causal.started[1] and WORK in causal.started[1]
+    assert causal.started[1].index(BIRTH) < causal.started[1].index(WORK)
+
+
+def test_many_questions_are_the_same_as_one_by_one() -> None:
+    requests = [request(speaker(told))] * 3
+    other = replace(requests[0].context, passages=requests[0].context.passages[1:], ensemble=None)
+    requests[1] = replace(requests[1], context=other)
+    requests.append(replace(requests[0], context=replace(other, passages=())))
+    for mode in ("aed", "replug"):
+        together = answer_all(mode, requests)
+        assert together == [answer(mode, one) for one in requests]
+        assert [one.found for one in together] == [True, True, True, False]
+        assert {one.mode for one in together} == {mode}
+    batched = speaker(told)
+    contexts = [replace(requests[0].context, question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
+    answer_all("aed", [replace(requests[0], causal=batched, context=context) for context in contexts])
+    assert [kind(prompt) for prompt in batched.started[:3]] == ["background"] * 3
+
+
+def test_what_is_the_same_is_written_and_read_once() -> None:
+    causal = speaker(told)
+    weights = [Ensemble((replace(PASSAGES, utility=utility), OTHERS)) for utility in (9.0, -9.0)]
+    kept: dict[str, Decoded] = {}
+    requests = [request(causal, ensemble, backgrounds=kept) for ensemble in weights]
+    first, second = answer_all("aed", requests)
+    assert [kind(prompt) for prompt in causal.started] == ["background", "sources", "sources", "memory"]
+    assert first.streams is not None and second.streams is not None
+    assert first.streams.weights["passages"] > 0.99 > 0.01 > second.streams.weights["passages"]
+    alone = [answer("aed", replace(one, backgrounds=None)) for one in requests]
+    assert [first, second] == alone  # also in what was spent
+    assert kept[QUESTION].text == "I remember Rome."
+    causal.started.clear()
+    assert answer("aed", requests[0]) == first
+    assert "background" not in map(kind, causal.started)
+
+
+def test_replug_reads_each_passage_by_itself() -> None:
+    causal = speaker(lambda prompt: "Delft" if BIRTH in prompt else "Paris")
+    found = answer("replug", request(causal, None))
+    assert found.text == "Delft [1]" and len(causal.started) == 2
+    assert found.streams is not None
+    assert found.streams.weights == pytest.approx(weights_of({"[1]": 0.9, "[2]": 0.4}))
+    assert found.streams.tokens[0].stream == "[1]"
+
+
+def test_replug_reads_the_best_ten_passages_and_says_so() -> None:
+    passages = tuple(
+        Passage(BIRTH, number / 100, (Span("people", 12, 12 + len(BIRTH)),), title=f"P{number}") for number in range(12)
+    )
+    given = request(speaker(told), None)
+    found = answer("replug", replace(given, context=replace(given.context, passages=passages)))
+    assert found.streams is not None
+    assert set(found.streams.weights) == {f"[{number}]" for number in range(3, 13)}
+    assert any("2 passages: 10 streams at most" in step.reason for step in found.trace)
+
+
+def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
+    causal = speaker(told)
+    both = replace(PASSAGES, passages=(2, 1))
+    full = len(causal.prompt([])) or 0
+    answer("aed", request(causal, Ensemble((both,), memory=False)))
+    full = len(causal.started[0])
+    causal = speaker(told)
+    causal.window = full + 39
+    found = answer("aed", request(causal, Ensemble((both,), memory=False)))
+    assert WORK in causal.started[0] and BIRTH not in causal.started[0]
+    assert "1 passages of the stream passages do not fit" in found.trace[0].reason
+    causal.window = 120
+    with pytest.raises(UsageError, match="no passage fits"):
+        answer("aed", request(causal, Ensemble((both,), memory=False)))
+
+
+def test_a_model_that_says_nothing_is_a_model_error() -> None:
+    with pytest.raises(ModelError, match="answered with nothing"):
+        answer("aed", request(speaker(lambda _: "")))
+
+
+def test_the_limit_of_tokens_is_told() -> None:
+    found = answer("aed", request(speaker(told), max_tokens=3))
+    assert (found.text[:3], found.complete) == ("Del", False)
+
+
+def test_sampling_is_a_parameter_of_the_strategy() -> None:
+    def vague(text: str) -> Mapping[str, float]:
+        return {"\n": 1e-9, **dict.fromkeys("abcdef", 1e6)}
+
+    def said(temperature: float, seed: int) -> str:
+        causal = ScriptedCausal(ALPHABET, vague, end="\n", window=6000)
+        drawn = Ensemble((PASSAGES,), memory=False, temperature=temperature, seed=seed)
+        return answer("aed", request(causal, drawn)).text
+
+    assert said(1.0, 3) == said(1.0, 3) != said(1.0, 4)
+    assert said(0.0, 3) == said(0.0, 4)
+
+
+# -- a chat model, which shows no probabilities
+
+
+class Chat:
+    spec, identity, window = "openai:some", "some", 4000
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def _say(self, messages: Sequence[Message]) -> str:
+        prompt = "".join(message.text for message in messages)
+        self.asked.append(prompt)
+        return told(prompt)
+
+    async def complete(self, messages: Sequence[Message], *, max_tokens: int = 9, schema: object = None) -> Reply:
+        return Reply(self._say(messages), Usage(1, 10, 2))
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 9):  # type: ignore[no-untyped-def]
+        text = self._say(messages)
+        for piece in text:
+            yield piece
+        yield Reply(text, Usage(1, 10, 2))
+
+
+@pytest.mark.parametrize("shows", [False, True])
+def test_a_chat_model_answers_from_the_most_useful_stream(shows: bool) -> None:
+    chat, shown = Chat(), list[str]()
+    found = answer("aed-best", request(None, chat=chat, show=shown.append if shows else None))
+    assert (found.text, found.mode) == ("Delft [1]", "aed-best")
+    assert len(chat.asked) == 2 and BIRTH in chat.asked[1] and WORK not in chat.asked[1]
+    assert found.streams is not None and found.streams.tokens == ()
+    assert found.streams.weights == {"passages": 1.0, "triplets": 0.0, "memory": 0.0}
+    assert found.usage == Usage(2, 20, 4)
+    assert "openai:some answers from the stream of the highest utility, passages" in [s.reason for s in found.trace]
+    assert "".join(shown) == (found.text if shows else "")
+
+
+def test_the_model_itself_can_be_the_most_useful_stream() -> None:
+    chat = Chat()
+    found = answer("aed-best", request(None, chat=chat, predictor=Utilities(remember=9.0)))
+    assert (found.text, found.citations) == ("Rome", ()) and "I remember Rome." in chat.asked[1]
+
+
+def test_what_a_mode_needs_and_what_it_offers_instead() -> None:
+    causal, chat = speaker(told), Chat()
+    assert mode_for(None, chat, causal, "aed") == "aed"
+    assert mode_for(None, chat, None, "aed") == "aed-best"
+    assert mode_for(None, None, None, "aed") == "extractive"
+    assert mode_for(None, chat, causal) == "r&b" and mode_for("replug", None, causal) == "replug"
+    for name in ("aed", "replug"):
+        with pytest.raises(UsageError, match="needs a causal model") as error:
+            mode_for(name, chat, None)
+        assert "--mode aed-best" in error.value.hint and "hf:PATH" in error.value.hint
+    for mode in MODES.values():
+        assert mode.otherwise in {"", *MODES}
+
+
+# -- citations of short answers
+
+
+def test_of_sentences_that_say_it_the_one_that_answers_is_cited() -> None:
+    text = "Delft has a market. Ada Brix was born in Delft. Delft is old."
+    document = Document("d", text)
+    whole = Context(QUESTION, "", 99, text, 9, (Passage(text, 1.0, (Span("d", 0, len(text)),)),))
+    sources = base_sources(whole, {"d": document}.get)
+    found = ground("Delft", QUESTION, sources, {"d": document}.get)
+    assert [citation.text for citation in found.citations] == ["Ada Brix was born in Delft."]
+    assert found.marks == " [1]" and found.unsupported == 0
+    nothing = ground("Madrid.", QUESTION, sources, {"d": document}.get)
+    assert (nothing.marks, nothing.citations, nothing.unverified) == ("", (), ("Madrid.",))
+    empty = ground("Delft", QUESTION, [], {"d": document}.get)
+    assert (empty.marks, empty.unsupported) == ("", None)

@@ -1,0 +1,55 @@
+"""A scripted extractor of triplets: it reads the prompt as a model would, and answers well or badly."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+
+from mergewise.types import Message
+from tests.designs.mrag.marking import shown
+
+_ASKED = re.compile(r"Write the triplets of paragraphs? ([\d, to]+) of this text")
+_COST = re.compile(
+    r"bridge number (\d+) over the river (\w+).*?Its master was (\w+ \w+).*?It cost (\d+) thousand crowns", re.DOTALL
+)
+
+
+def asked(messages: Sequence[Message]) -> list[int]:
+    """The numbers of the paragraphs that a prompt asks about."""
+    match = _ASKED.search(messages[-1].text)
+    assert match is not None, messages[-1].text[-200:]
+    numbers: list[int] = []
+    for part in match[1].strip().split(", "):
+        first, _, last = part.partition(" to ")
+        numbers += range(int(first), int(last or first) + 1)
+    return numbers
+
+
+def triplets_of(number: int, text: str) -> list[dict[str, object]]:
+    """Three good triplets of a paragraph about a bridge; of any other one its first words and its last ones."""
+    match = _COST.search(text)
+    if match is None:
+        said = re.findall(r"\w+", text)
+        return (
+            [{"paragraph": number, "head": said[0], "relation": "goes with", "tail": said[-1]}] if len(said) > 1 else []
+        )
+    bridge = f"bridge number {match[1]}"
+    return [
+        {"paragraph": number, "head": bridge, "relation": "over", "tail": f"the river {match[2]}"},
+        {"paragraph": number, "head": bridge, "relation": "master", "tail": match[3]},
+        {"paragraph": number, "head": bridge, "relation": "cost", "tail": f"{match[4]} thousand crowns"},
+    ]
+
+
+def triplets(messages: Sequence[Message]) -> list[dict[str, object]]:
+    texts = shown(messages)
+    return [one for number in asked(messages) for one in triplets_of(number, texts[number])]
+
+
+def answer(listed: Sequence[object]) -> str:
+    return json.dumps({"triplets": list(listed)}, ensure_ascii=False)
+
+
+def good(messages: Sequence[Message]) -> str:
+    return answer(triplets(messages))

@@ -1,0 +1,242 @@
+"""Values that a model wrote, held to the paragraphs that they name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from mergewise.designs.mrag.grounding.grounding import Flag, Grounded, Grounding, _Piece, _settled, ground
+from mergewise.text.sentences import split_sentences
+from tests.designs.mrag.grounding_cases import HELD_OUT, TUNED, Case
+
+MILL = TUNED[0]
+TRUE = [(case, sentence) for case in TUNED for sentence in case.true]
+LIES = [(case, sentence) for case in TUNED for sentence in case.lies]
+# what words alone do not tell
+PASSES = {"Retries are on by default in httpkit, and are turned off with retries=0."}
+FLAGGED = {"Inger Lund, a painter from Denmark, lived for 11 years in Aldermoor."}
+
+
+def grounded(value: str, case: Case = MILL, ungrounded: str = "keep") -> Grounded:
+    return ground(value, [(0, len(case.passage))], case.passage, ungrounded, case.title)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("case", "sentence"), TRUE, ids=[sentence[:40] for _, sentence in TRUE])
+def test_what_a_passage_says_in_other_words_is_supported(case: Case, sentence: str) -> None:
+    assert grounded(sentence, case).unsupported == (1.0 if sentence in FLAGGED else 0.0)
+
+
+@pytest.mark.parametrize(("case", "sentence"), LIES, ids=[sentence[:40] for _, sentence in LIES])
+def test_lies_are_caught(case: Case, sentence: str) -> None:
+    assert grounded(sentence, case).unsupported == (0.0 if sentence in PASSES else 1.0)
+
+
+def test_of_sentences_that_the_rules_were_not_made_for_nine_in_ten_are_judged_rightly() -> None:
+    true = [grounded(s, case).unsupported == 0 for case in HELD_OUT for s in case.true]
+    lies = [grounded(s, case).unsupported == 1 for case in HELD_OUT for s in case.lies]
+    assert sum(true) >= 0.95 * len(true) and sum(lies) >= 0.9 * len(lies)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "flag"),
+    [
+        ("The mill has 2 wheels and 7 stones.", Flag("number", "7")),
+        ("Per died on 15 March 1871.", Flag("date", "15 March 1871")),
+        ("Napoleon built the mill.", Flag("name", "Napoleon")),
+        ("The mill was built by Ella Bergman, a mason.", Flag("name", "Bergman")),
+        ("The mill was built by “a mason from the north”.", Flag("quotation", "a mason from the north")),
+        ("The mill was not built by Ella Stone.", Flag("negation", "The mill was not built by Ella Stone.")),
+        ("The mill was sold by Per.", Flag("negation", "The mill was sold by Per.")),
+    ],
+)
+def test_what_is_flagged_and_why(sentence: str, flag: Flag) -> None:
+    (judged,) = grounded(sentence).sentences
+    assert flag in judged.flagged and not judged.supported
+
+
+def test_names_of_two_people_are_not_made_one() -> None:
+    text = "Josiah Brand dug the canal. Mary Holt paid for the canal."
+    value = "Mary Brand paid for the canal."
+    (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
+    assert judged.flagged == (Flag("name", "Mary Brand"),)
+
+
+def test_an_opposite_is_flagged() -> None:
+    (judged,) = grounded("The drug increased the length of fever by 1.5 days on average.", TUNED[1]).sentences
+    assert Flag("opposite", "increas") in judged.flagged
+
+
+def test_support_names_the_sentences() -> None:
+    (judged,) = grounded("Per kept the books until March 1871.").sentences
+    assert next(MILL.passage[a:b] for a, b in judged.support).startswith("Her brother Per")
+
+
+def test_the_nearest_sentence_stands_for_what_has_no_support() -> None:
+    made = grounded("The mill has 2 wheels and 7 stones. Norrby Mill was never sold.", ungrounded="replace")
+    assert made.value == (
+        "It has two wheels and five stones, and could grind about 1,200 kilograms of rye a day. Norrby Mill was never sold."
+    )
+    assert [sentence.replaced for sentence in made.sentences] == [True, False]
+    assert (made.unsupported_before, made.unsupported) == (0.5, 0.0)
+    assert made.sentences[0].flagged == (Flag("number", "7"),)
+
+
+def test_what_has_no_support_is_dropped_or_stays() -> None:
+    value = "Norrby Mill was never sold. Napoleon visited it in 1815.\n\nElla Stone built it."
+    assert grounded(value, ungrounded="drop").value == "Norrby Mill was never sold.\n\nElla Stone built it."
+    assert grounded(value, ungrounded="drop").dropped == ("Napoleon visited it in 1815.",)
+    kept = grounded(value, ungrounded="keep")
+    assert kept.value == value and kept.unsupported == kept.unsupported_before == pytest.approx(1 / 3)
+
+
+def test_no_sentence_is_put_in_twice() -> None:
+    made = grounded("The mill has 9 wheels and 7 stones. It has 8 wheels and 6 stones.", ungrounded="replace")
+    assert made.value.count("two wheels and five stones") == 1 and len(made.dropped) == 1
+    stands = "It was never sold. The mill was sold."
+    assert grounded(stands, ungrounded="replace").value == "It was never sold."
+
+
+def test_nothing_near_leaves_nothing() -> None:
+    made = grounded("Zebras gallop over wide plains.", ungrounded="replace")
+    assert (made.value, made.sentences, made.unsupported_before, made.unsupported) == ("", (), 1.0, 0.0)
+
+
+def test_a_sentence_that_an_edge_cuts_stands_for_nothing() -> None:
+    text = "The old mill by the river has two wheels. It has five stones that grind rye."
+    end = text.index("stones") + len("stones")
+    assert ground("It has nine stones.", [(0, end)], text).value == ""
+    assert ground("It has nine stones.", [(0, len(text))], text).value == "It has five stones that grind rye."
+
+
+def test_a_value_may_leave_out_mark_up_or_keep_it() -> None:
+    text = "Set the **timeout** with [Client](https://example.org/client), in seconds."
+    for value in (text, "Set the timeout with Client, in seconds."):
+        assert ground(value, [(0, len(text))], text, "keep").unsupported == 0
+
+
+def test_german_nouns_are_no_names_but_two_words_with_capitals_are() -> None:
+    case = TUNED[4]
+    assert grounded("Die Anlage auf dem Schuldach liefert im Jahr rund 98.000 Kilowattstunden.", case).unsupported == 0
+    assert grounded("Die Anlage auf dem Dach der Schule plante Martin Bauer.", case).unsupported == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "สะพานสีฟ้าสร้างขึ้นเมื่อปี 2479 โดยช่างทานากะ",
+        "Синий мост построила артель Танаки в 1936 году.",
+        "الجسر الأزرق بني في عام 1936.",
+    ],
+)
+def test_other_scripts_are_not_flagged_wholesale(text: str) -> None:
+    assert grounded(text, Case("", text, (), ())).unsupported == 0
+    assert grounded(text.replace("2479", "2480").replace("1936", "1937"), Case("", text, (), ())).unsupported == 1
+
+
+# -- properties
+
+SENTENCES = [
+    "The mill was built by Ella Stone in 1850.", "It has two wheels.", "Per kept the books, and Ella paid.",
+    "In 2019 it was sold to Norrby.", "橋は1936年に建てられた。", "Die Anlage liefert 98.000 Kilowattstunden.",
+    "# Heading", "- an item of a list", "`code(1)` runs it", "He did not go.", "Dr. Who e.g. went (in May).", "| a | 3 |",
+]  # fmt: skip
+TEXTS = st.lists(st.sampled_from(SENTENCES), min_size=1, max_size=8).flatmap(
+    lambda chosen: st.lists(st.sampled_from([" ", "\n\n", "\n"]), min_size=len(chosen), max_size=len(chosen)).map(
+        lambda gaps: "".join(a + b for a, b in zip(chosen, gaps, strict=True))
+    )
+)
+WRITTEN = st.lists(
+    st.sampled_from(
+        [
+            *SENTENCES,
+            "Napoleon built it in 1815.",
+            "The mill was not built.",
+            "Zebras gallop.",
+            "It has 7 wheels",
+            "“so so so”",
+            "—",
+        ]
+    ),
+    max_size=8,
+).map(" ".join)
+PARTS = st.lists(st.tuples(st.integers(-5, 300), st.integers(-5, 300)), max_size=4)
+
+
+@given(TEXTS, WRITTEN, PARTS, st.sampled_from(["replace", "drop", "keep"]))
+def test_spans_lie_in_the_paragraphs_and_sentences_in_the_value(
+    text: str, value: str, parts: list[tuple[int, int]], how: str
+) -> None:
+    made = ground(value, parts, text, how)  # type: ignore[arg-type]
+    assert all(0 <= s.start < s.end <= len(made.value) for s in made.sentences)
+    assert [(s.start, s.end) for s in made.sentences] == split_sentences(made.value)
+    for sentence in made.sentences:
+        for start, end in sentence.support:
+            assert 0 <= start < end <= len(text)
+            held = sorted((max(0, a), b) for a, b in parts if a < b)
+            assert all(any(a <= place < b for a, b in held) for place in range(start, end))
+    if how != "keep":
+        assert made.unsupported == 0 and all(s.supported for s in made.sentences)
+        assert ground(made.value, parts, text, "keep").unsupported == 0
+
+
+@given(TEXTS, st.data())
+def test_a_verbatim_copy_is_grounded(text: str, data: st.DataObject) -> None:
+    spans = split_sentences(text)
+    first = data.draw(st.integers(0, len(spans) - 1))
+    last = data.draw(st.integers(first, len(spans) - 1))
+    value = text[spans[first][0] : spans[last][1]]
+    made = ground(value, [(0, len(text))], text)
+    assert (made.value, made.unsupported_before) == (value, 0.0)
+
+
+@given(TEXTS, st.integers(10**4, 10**6))
+def test_an_invented_number_is_flagged(text: str, number: int) -> None:
+    assume(str(number) not in text)
+    value = f"The mill was built with {number} stones."
+    (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
+    assert Flag("number", str(number)) in judged.flagged
+
+
+@given(TEXTS, st.from_regex(r"[A-Z][bcdfgklmnprst][aeiou][bdgklmnprst][aeiou]x", fullmatch=True), st.booleans())
+def test_an_invented_name_is_flagged(text: str, name: str, opens: bool) -> None:
+    value = f"{name} built the mill." if opens else f"The mill was built by {name}."
+    (judged,) = ground(value, [(0, len(text))], text, "keep").sentences
+    assert Flag("name", name) in judged.flagged
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["A", "(", "“", "a. ", "1. ", "No. ", "Ab Cd ", "not ", "一", "\n", "1,", "[x](", "**", "A. ", ", and ", "- a\n"],
+)
+def test_hostile_values_are_read_in_bounded_steps(piece: str) -> None:
+    value = piece * (10_000 // len(piece))
+    for how in ("replace", "drop", "keep"):
+        ground(value, [(0, len(MILL.passage))], MILL.passage, how)  # type: ignore[arg-type]
+    ground("Ella built it. Per died in 1872.", [(0, len(value))], value)
+
+
+def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() -> None:
+    text = "The mill was built.\n\n***\n\nIt has two wheels."
+    kept = ground("The mill was built.\n\n***", [(0, len(text))], text)
+    assert [text[a:b] for s in kept.sentences for a, b in s.support] == ["The mill was built.", "***"]
+    dots = ground("...", [(0, len(text))], text)
+    assert (dots.value, dots.unsupported_before, dots.dropped) == ("", 1.0, ("...",))
+
+
+class Judge:
+    """Paragraphs that support every sentence but those that hold a word."""
+
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def judge(self, sentence: str) -> tuple[tuple[tuple[int, int], ...], tuple[Flag, ...]]:
+        return ((), ()) if self.word in sentence else (((0, 1),), ())
+
+
+def test_what_is_left_stands_as_it_stood_until_it_was_mended_twice() -> None:
+    words = ("Zero sat.", "One fell.", "and two rose", "Three stood.")
+    pieces = [_Piece(text, " ", Grounding(0, len(text), ((0, 1),))) for text in words]
+    found = _settled(pieces, (), Judge("two"), 0.5)  # type: ignore[arg-type]
+    assert (found.value, found.dropped) == ("Zero sat. One fell.", ("and two rose Three stood.",))
+    assert [found.value[one.start : one.end] for one in found.sentences] == ["Zero sat.", "One fell."]

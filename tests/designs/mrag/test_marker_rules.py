@@ -1,0 +1,138 @@
+"""Markers made by rules: verbatim values, keys that ask, every segment named."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.designs.mrag.markers import Draft
+from mergewise.designs.mrag.markers.question import as_question
+from mergewise.designs.mrag.markers.rules import TOKENS, drafts
+from mergewise.index.tree import TreeSettings
+from mergewise.index.writing.segments import segments_of
+from mergewise.models.tokens import count_tokens
+from mergewise.types import GAP, Document
+from tests.support import rows_of
+
+
+def made(text: str, title: str = "", size: int = 128, most: int = 3) -> list[Draft]:
+    (rows,) = rows_of([Document("d", text, title)], settings=TreeSettings(min_section_tokens=0))
+    return drafts(rows, segments_of(rows, size), most)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question"),
+    [
+        ("The mill was built by Ella Stone in 1850.", "Was the mill built by Ella Stone in 1850?"),
+        ("Norrby is a town in Wessex.", "Is Norrby a town in Wessex?"),
+        ("Its two wheels can grind rye.", "Can its two wheels grind rye?"),
+        ("`retries` sets how often a call is made.", "Does `retries` set how often a call is made?"),
+        ("Ella Stone built the mill in 1850.", "Did Ella Stone build the mill in 1850?"),
+        ("The council received 40 letters.", "Did the council receive 40 letters?"),
+        ("The studio released the film in May.", "Did the studio release the film in May?"),
+        ("The town has been a port since 1200.", "Has the town been a port since 1200?"),
+        ("This option specifies the file.", "Does this option specify the file?"),
+        ("Who built the mill?", "Who built the mill?"),
+    ],
+)
+def test_a_sentence_as_a_question(sentence: str, question: str) -> None:
+    assert as_question(sentence) == question
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "It was built in 1850.",  # what "it" is, is not said
+        "In 1850, the mill was built.", "In May the mill was built.", "Experts say the mill was old.",
+        "The man who lived there was a mason.", "She has two brothers.", "The town has two mills.",
+        "Those were the days.", "When it rains, the river is high.", "Die Mühle wurde 1850 gebaut.", "橋は1936年に建てられた。",
+        "The mill was", "Built in 1850.", "- item", "", "was was was.", "a" * 500 + " was here.",
+    ],
+)  # fmt: skip
+def test_what_the_rules_do_not_ask(sentence: str) -> None:
+    assert as_question(sentence) is None
+
+
+def test_keys_have_the_path_and_ask_or_name() -> None:
+    text = (
+        "# Norrby Mill\n\n## History\n\nThe mill was built by Ella Stone in 1850.\n\n## Use\n\nRye flour and oat bran."
+    )
+    keys = [draft.key for draft in made(text, "Mills")]
+    assert keys[0] == "Mills › Norrby Mill › History\nWas the mill built by Ella Stone in 1850?"
+    path, _, phrases = keys[1].partition("\n")
+    assert path.endswith("Use") and "Rye flour" in phrases and not phrases.endswith("?")
+
+
+def test_other_languages_get_phrases_of_their_own() -> None:
+    (german,) = made("Die Anlage auf dem Dach der Schule liefert im Jahr rund 98.000 Kilowattstunden Strom.")
+    assert german.key and set(german.key.replace(",", "").split()) <= set(german.value.replace(".", " ").split()) | {
+        "98.000"
+    }
+    (japanese,) = made("橋は1936年に建てられた。")
+    assert japanese.key in japanese.value
+
+
+def test_a_value_takes_along_the_sentence_that_its_pronoun_needs() -> None:
+    first = "Ella Stone, a mason from Bergen, planned the mill with care over many long years of work in the valley."
+    second = (
+        "She built it in 1850 with the help of her brother, of two carpenters, and of a boy whose name nobody wrote down, "
+        * 2
+    )
+    found = made(f"{first} {second.strip(' ,')}.")
+    assert found[1].value.startswith("Ella Stone") and "She built it" in found[1].value
+
+
+def test_an_item_takes_along_what_announces_it() -> None:
+    items = "\n".join(
+        f"- item {number} of the list says something about a thing of its own, number {number}" for number in range(12)
+    )
+    found = made(f"These colours can be ordered:\n\n{items}\n")
+    assert len(found) > 1 and all(draft.value.startswith("These colours can be ordered:") for draft in found)
+    assert GAP in found[-1].value and len(found[-1].sentences) > 1
+
+
+def test_a_new_section_is_a_new_marker() -> None:
+    found = made("# A\n\nCats sleep.\n\n# B\n\nFish swim.\n")
+    assert [draft.value.strip() for draft in found] == ["Cats sleep.", "Fish swim."]
+
+
+def test_a_heading_alone_is_no_marker() -> None:
+    found = made("# Animals\n\n## [Cats](https://cats.example) of the `house`\n\n### Habits\n\nCats sleep.\n")
+    assert [draft.value.strip() for draft in found] == ["Cats sleep."]
+
+
+PIECES = st.sampled_from(
+    ["The cat was here.", "It slept.", "# Head\n\n", "\n\n", "- an item\n", "| a | b |\n", "橋は長い。", "Colours:\n\n",
+     "```\ncode()\n```\n", "word " * 30 + ".", "word " * 200 + ".", "<!-- x -->\n", "…", "***\n"]
+)  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=40).map(" ".join), st.integers(16, 128), st.integers(1, 3))
+def test_every_segment_that_says_something_is_named_and_values_are_verbatim(text: str, size: int, most: int) -> None:
+    (rows,) = rows_of([Document("d", text)], settings=TreeSettings())
+    segments = segments_of(rows, size)
+    found = drafts(rows, segments, most)
+    for draft in found:
+        assert draft.made == "rules" and draft.key.strip() and draft.value.strip()
+        assert 1 <= len(draft.paragraphs) <= most
+        spans = [(segments[n].start, segments[n].end) for n in draft.paragraphs]
+        for sentence in draft.sentences:
+            ((start, end),) = sentence.support
+            assert text[start:end] == draft.value[sentence.start : sentence.end]
+            assert any(a <= start < end <= b for a, b in spans)
+        pieces = draft.value.split(GAP)
+        assert all(piece in text for piece in pieces)
+    named = {number for draft in found for number in draft.paragraphs}
+    said = {segment.number for segment in segments if any(_says(text[a:b]) for a, b, _ in segment.sentences)}
+    assert named >= said
+
+
+def _says(text: str) -> bool:
+    return any(c.isalnum() for c in text.replace("<!-- x -->", "")) and text.strip(" #\n") != "Head"
+
+
+def test_values_have_the_length_of_the_papers() -> None:
+    text = " ".join(f"The town of Number{n} was founded by settlers from the north in {1500 + n}." for n in range(60))
+    counts = count_tokens([draft.value for draft in made(text)])
+    assert 0.6 * TOKENS <= sum(counts) / len(counts) <= 1.1 * TOKENS

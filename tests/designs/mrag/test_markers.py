@@ -1,0 +1,305 @@
+"""Markers by a chat model over real HTTP: whatever it answers, coverage ends at 1.0, spans are right and counts add up."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import mergewise
+from mergewise.designs.mrag.markers import Extraction, Marker, MarkerSettings
+from mergewise.engine import Index
+from mergewise.errors import ModelError, UsageError
+from mergewise.models.scripted import ScriptedChat, Turn
+from mergewise.types import Document, Message
+from tests.designs.mrag.marking import answer, asked, good, markers, shown
+from tests.support import HashEmbedder, memory_store, reader_of
+
+FILES = Path(__file__).parents[2] / "../shared/data/files"
+SETTINGS = MarkerSettings(made="model", segment=48, window=400, overlap=1)
+TEXT = "\n\n".join(
+    f"## Bridge {n}\n\nIn {1900 + n} the town of Brook{n} built its bridge number {n} over the river Elm. "
+    f"Its master was Anna Stone{n}, who had learnt in Rome. It cost {n + 3} thousand crowns and stood for {n} years."
+    for n in range(1, 25)
+)
+
+
+def opened(path: Path, chat: Any, settings: MarkerSettings = SETTINGS, embedder: Any = "none") -> Index:
+    return mergewise.open(path, embedder=embedder, settings={"marker": settings}, chat=chat)
+
+
+def rows_of(index: Index, doc_id: str) -> tuple[Sequence[Marker], Extraction]:
+    (rows,) = index.store.reader().stored([doc_id])
+    (extraction,) = rows["marking"]
+    return rows["marker"], extraction
+
+
+def assert_sound(index: Index) -> None:
+    """Coverage 1.0, spans that are those of the segments, values whose sentences rest on the text: `check` says all of it."""
+    assert index.check() == []
+    for info in index.documents():
+        text = index.document(info.id).text
+        found, extraction = rows_of(index, info.id)
+        assert {n for marker in found for n in marker.paragraphs} == set(range(extraction.segments))
+        spans = sorted({span for marker in found for span in marker.spans})
+        assert "".join(text[a:b] for a, b in spans) == text
+        assert sum(len(marker.paragraphs) for marker in found if marker.made == "copy") == extraction.uncovered
+
+
+# -- outputs of every kind
+
+
+class Writer:
+    """Answers well and badly in turn, the same to the same question, and counts what it did wrong by kind."""
+
+    KINDS = ("good", "partial", "malformed", "lying", "truncated", "slow", "failing", "rejects", "nonsense")
+
+    def __init__(self) -> None:
+        self.rejects: Counter[str] = Counter()
+        self.failed: set[str] = set()
+        self.kind_of: dict[str, str] = {}  # every kind in turn
+        self.kinds: Counter[str] = Counter()
+
+    def __call__(self, messages: Sequence[Message]) -> Turn:
+        text = messages[-1].text
+        kind = self.kind_of.setdefault(text, self.KINDS[len(self.kind_of) % len(self.KINDS)])
+        self.kinds[kind] += 1
+        made = markers(messages)
+        if kind == "partial":
+            return Turn(answer(made[::2]))
+        if kind == "malformed":
+            damaged = json.dumps({"markers": made}, ensure_ascii=False).replace("}, {", "},,\n{").replace("]}", ",]}")
+            return Turn(f"Here they are:\n```json\n{damaged}\n```")
+        if kind == "lying":
+            lies = [{**one, "value": "Zebedee Quux sold 77123 camels in Atlantis."} for one in made]
+            return Turn(answer([*lies, *made]))
+        if kind == "truncated":
+            whole = answer(made)
+            self.rejects["cut off"] += 1
+            return Turn(whole[: whole.rindex('"value": "', 0, len(whole) * 2 // 3) + 12])  # in the middle of a record
+        if kind == "slow":
+            return Turn(answer(made), pause=0.05)
+        if kind == "failing" and text not in self.failed:
+            self.failed.add(text)
+            return Turn(status=503, headers={"Retry-After-Ms": "1"})
+        if kind == "rejects":
+            bad = [
+                {**made[0], "paragraphs": [10_000]},
+                {**made[0], "key": ""},
+                {**made[0], "paragraphs": [0, 1, 2, 3, 4]},
+            ]
+            self.rejects.update(["paragraph out of range", "no key", "too many paragraphs"])
+            return Turn(answer([*made, *bad]))
+        if kind == "nonsense":
+            self.rejects["nothing to read"] += 1
+            return Turn("I am sorry, but I cannot do that.")
+        return Turn(answer(made))
+
+
+def test_outputs_of_every_kind(serve: Any, tmp_path: Path) -> None:
+    writer = Writer()
+    server, chat = serve(writer)
+    index = opened(tmp_path / "i", chat)
+    report = index.add([Document(f"d{n}", f"# Part {n}\n\n{TEXT[n * 40 :]}", f"Bridges {n}") for n in range(6)])
+    assert report.added == 6 and not report.failed
+    assert_sound(index)
+    assert set(writer.kinds) == set(Writer.KINDS), "every kind of answer came"
+    extractions = [rows_of(index, info.id)[1] for info in index.documents()]
+    rejects: Counter[str] = Counter()
+    for one in extractions:
+        rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
+    assert {kind: rejects[kind] for kind in writer.rejects} == dict(writer.rejects)
+    assert rejects["ungrounded"] > 0 and all(one.failure == "" for one in extractions)
+    assert sum(one.unsupported for one in extractions) > 0
+    everything = " ".join(marker.value for info in index.documents() for marker in rows_of(index, info.id)[0])
+    assert "Zebedee" not in everything and "camels" not in everything
+    paid = sum(one.calls for one in extractions)
+    assert paid == len(server.asked) - len(writer.failed), "retries are not billed"
+
+
+def test_documents_of_many_formats_and_a_long_paper(serve: Any, tmp_path: Path) -> None:
+    if not FILES.is_dir():
+        pytest.skip("the files are not here")
+    import gzip
+
+    writer = Writer()
+    server, chat = serve(writer)
+    index = opened(tmp_path / "i", chat, MarkerSettings(made="model", window=1024))
+    by_suffix = {
+        path.suffix: path for path in sorted(FILES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000
+    }
+    with gzip.open(FILES.parent / "bench/covidqa/corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
+        papers = [json.loads(line) for line in lines]
+    paper = max(papers[:40], key=lambda row: len(row["text"]))
+    index.add(list(by_suffix.values()), Document("paper", paper["text"], paper["title"]))
+    assert len(index) > 3 and len(server.asked) > 20
+    assert_sound(index)
+
+
+paragraph = st.text(st.sampled_from("ab cdé.\n#-| 猫。1[]\"'{}"), min_size=1, max_size=200)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(paragraph, min_size=1, max_size=8).map("\n\n".join),
+    st.integers(0, 2**32),
+    st.sampled_from(["replace", "drop", "keep"]),
+)
+def test_spans_are_right_for_any_text_and_any_answer(text: str, seed: int, ungrounded: Any) -> None:
+    draw = random.Random(seed)
+
+    def turn(messages: Sequence[Message]) -> Turn:
+        texts = shown(messages)
+        made: list[Any] = []
+        for number in asked(messages):
+            said = texts[number]
+            cut = draw.randrange(len(said) + 1)
+            value = draw.choice([said, said[:cut], said[cut:], "It cost 99 crowns. " + said[:cut], "", said[::-1]])
+            numbers = draw.choice([[number], [number, number + 1], [number, 99], [], list(range(number, number + 4))])
+            made.append({"value": value, "key": draw.choice(["What?", said[:20], ""]), "paragraphs": numbers})
+        listed = answer(made)
+        return Turn(draw.choice([listed, listed[: draw.randrange(len(listed) + 1)], listed.replace(",", ",,")]))
+
+    chat = ScriptedChat(turn)
+    own = MarkerSettings(made="model", segment=16, window=64, overlap=1, ungrounded=ungrounded)
+    from mergewise.designs import VIEWS
+    from mergewise.index.pipeline import rows_of as made_rows
+    from mergewise.models.tokens import count_tokens
+    from mergewise.store.views import Makers
+
+    stored = {"leaf": VIEWS["leaf"].dump(), "marker": VIEWS["marker"].dump(own)}
+    (rows,) = made_rows([(Document("d", text, "T"), "1")], VIEWS, stored, Makers(count_tokens, None, chat))
+    if rows["leaf"]:
+        assert list(VIEWS["marker"].problems(rows, own, 0)) == []
+        assert {n for marker in rows["marker"] for n in marker.paragraphs} == set(range(rows["marking"][0].segments))
+
+
+# -- failures
+
+
+def test_a_document_that_fails_is_searched_and_taken_up_again(serve: Any, tmp_path: Path) -> None:
+    down = {"on": True}
+
+    def turn(messages: Sequence[Message]) -> Turn:
+        bad = down["on"] and "Brook7 " in messages[-1].text
+        return Turn(status=400) if bad else Turn(good(messages))
+
+    server, chat = serve(turn, retries=0)
+    index = opened(tmp_path / "i", chat)
+    texts = {"a": TEXT.replace("Brook7 ", "Brook5 "), "b": TEXT, "c": "Cats eat fish. " * 30}
+    assert index.add([Document(name, text, name) for name, text in texts.items()]).added == 3
+    assert_sound(index)
+    assert rows_of(index, "b")[1].failure and not rows_of(index, "a")[1].failure and not rows_of(index, "c")[1].failure
+    assert reader_of(index.store).view("marker").search("bridge of Brook7", 3)
+    report = reader_of(index.store).view("marker").report()
+    assert list(report.failures) == ["b"] and report.fallback_documents == 1
+    down["on"] = False
+    before = len(server.asked)
+    index.add([Document("new", "Dogs bark at the moon. " * 10, "new")])
+    assert not rows_of(index, "b")[1].failure and rows_of(index, "b")[1].uncovered == 0
+    assert_sound(index)
+    again = server.asked[before:]
+    assert 2 <= len(again) <= 4, "the new document, and what failed of the other"
+    index.add([Document("new", "Dogs bark at the moon. " * 10, "new")])
+    assert len(server.asked) == before + len(again)
+
+
+def test_an_endpoint_that_is_down_writes_nothing(serve: Any, tmp_path: Path) -> None:
+    server, chat = serve(lambda messages: Turn(status=401), retries=0)
+    index = opened(tmp_path / "i", chat)
+    with pytest.raises(ModelError, match="run it again"):
+        index.add([Document(str(n), f"Part {n}. {TEXT}") for n in range(4)])
+    assert len(index) == 0 and len(server.asked) < 20
+
+
+def test_without_a_chat_model_it_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--chat"):
+        opened(tmp_path / "i", "extractive").add(Document("d", TEXT))
+
+
+# -- documents come and go
+
+
+def test_new_documents_get_markers_and_removed_ones_lose_them(serve: Any, tmp_path: Path) -> None:
+    server, chat = serve(good)
+    mergewise.open(tmp_path / "i", embedder="none").add(Document("first", TEXT, "First"))
+    index = opened(tmp_path / "i", chat)
+    assert rows_of(index, "first")[1].made == "model" and server.asked
+    index.add(Document("second", "Cats eat fish in Rome. " * 20, "Second"))
+    calls = len(server.asked)
+    counts = index.store.reader().row_counts()
+    assert counts["marking"] == 2
+    index.remove(["second"])
+    assert index.store.reader().row_counts()["marking"] == 1 and index.check() == []
+    index.add(Document("second", "Cats eat fish in Rome. " * 20, "Second"))
+    assert index.store.reader().row_counts() == counts and len(server.asked) == calls, "nothing is paid twice"
+
+
+def test_only_keys_are_searched_and_conditions_hold() -> None:
+    embedder = HashEmbedder()
+    documents = [
+        Document("a", "The tower of Arden fell in 1514. " * 3, "A", {"year": 1990}),
+        Document("b", "The tower of Arden fell in 1514. Nothing else. " * 3, "B", {"year": 2020}),
+    ]
+    store = memory_store(documents, embedder, marker=MarkerSettings(segment=16))
+    reader = reader_of(store, embedder).view("marker")
+    assert {marker.doc_id for marker, _ in reader.search("tower of Arden", 20)} == {"a", "b"}
+    some = reader_of(store, embedder, "year > 2000").view("marker").search("tower of Arden", 20)
+    assert {marker.doc_id for marker, _ in some} == {"b"}
+    assert all(marker.supports and marker.value_tokens > 0 for marker, _ in some)
+
+
+# -- reports
+
+
+def test_the_report_counts_what_came(tmp_path: Path) -> None:
+    numbers = count()
+    lie = {"value": "Zebedee sold 99 camels in Atlantis.", "key": "Who sold camels?", "paragraphs": [0]}
+
+    def turn(messages: Sequence[Message]) -> Turn:
+        next(numbers)
+        made = markers(messages)
+        return Turn(answer([*made[:-1], lie, {"value": "v"}]))
+
+    own = MarkerSettings(made="model", segment=48, attempts=1, window=100_000)
+    index = opened(tmp_path / "i", ScriptedChat(turn, window=32_768), own)
+    index.add([Document("a", TEXT, "A"), Document("b", TEXT[:600], "B")])
+    report = reader_of(index.store).view("marker").report()
+    extractions = {one.doc_id: one for one in reader_of(index.store).view("marker").extractions()}
+    shares = [1 - 1 / extractions[name].segments for name in ("a", "b")]
+    assert report.documents == 2 and report.coverage_mean == pytest.approx(sum(shares) / 2)
+    assert report.coverage_least == pytest.approx(min(shares))
+    assert report.coverage_variance == pytest.approx((shares[0] - shares[1]) ** 2 / 4)
+    assert report.fallback_share == pytest.approx(2 / sum(one.segments for one in extractions.values()))
+    assert report.rejects == {"no key": 2, "ungrounded": 2} and report.attempts == 1
+    assert 0 < report.unsupported_share < 0.2 and report.unsupported_left == 0
+    said = report.as_dict()
+    names = "documents coverage fallback_share attempts rejected unsupported_share key_tokens value_tokens".split()
+    assert list(said)[: len(names)] == names and said["rejected"] == 4
+    assert said["coverage"].keys() == {"mean", "variance", "least"}
+    assert re.search(r"\d", str(said["key_tokens"])) and said["value_tokens"] > said["key_tokens"]
+
+
+@pytest.mark.parametrize(("ungrounded", "left"), [("replace", False), ("drop", False), ("keep", True)])
+def test_what_becomes_of_a_sentence_without_support(ungrounded: Any, left: bool, tmp_path: Path) -> None:
+    text = "The bridge of Brook was built in 1901 by Anna Stone. It cost three thousand crowns."
+    value = "The bridge of Brook was built in 1901 by Anna Stone. The bridge of Brook was burnt in 1977 by Otto Kern."
+    chat = ScriptedChat([answer([{"value": value, "key": "When was the bridge of Brook built?", "paragraphs": [0]}])])
+    index = opened(tmp_path / "i", chat, MarkerSettings(made="model", ungrounded=ungrounded))
+    index.add(Document("d", text, "D"))
+    (marker,), extraction = rows_of(index, "d")
+    assert (extraction.sentences, extraction.unsupported) == (2, 1)
+    assert ("Otto Kern" in marker.value) is left
+    if left:
+        assert [s.supported for s in marker.sentences] == [True, False]
+        assert any("1977" in flag for flag in marker.sentences[1].flags)
+    assert index.check() == []

@@ -1,0 +1,274 @@
+"""M-RAG: keys are searched, values given, and what a model wrote is told from what is quoted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.assemble.budget import Models
+from mergewise.assemble.render import WRITTEN
+from mergewise.designs import strategies
+from mergewise.designs.mrag.grounding.grounding import ground
+from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
+from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
+from mergewise.designs.mrag.pieces import joined, piece_of, without_repeats
+from mergewise.designs.weave.strategy import evidence_in
+from mergewise.errors import UsageError
+from mergewise.generate import extractive
+from mergewise.generate.citations import cite
+from mergewise.generate.mode import Request
+from mergewise.generate.sources import base_sources
+from mergewise.jsonable import context_json
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import Store
+from mergewise.store.memory import MemoryStore
+from mergewise.types import GAP, Context, Document, DocumentRows, Rows
+from tests.designs.towns import document
+from tests.support import SMALL, HashEmbedder, memory_store, new_store, reader_of, rows_of
+
+EMBEDDER = HashEmbedder()
+SETTINGS = MarkerSettings(segment=32)
+DOCUMENTS = [document(number) for number in range(5)]
+TEXTS = {given.id: given.text for given in DOCUMENTS}
+QUESTION = "Was the tower 2 of Corin built in 1514?"
+
+MILL = Document(
+    "mill",
+    "The mill was built by Ella Stone in 1850. It has two wheels and five stones.\n\nIt was never sold. Her brother Per kept the "
+    "books until 1871. The river floods it each spring.",
+    "Norrby Mill",
+)
+
+
+def written(key: str, value: str, rows: DocumentRows, numbers: Sequence[int] = (0,)) -> Marker:
+    """A marker as a model would write it, grounded in its segments."""
+    made = rows["marker"]
+    spans = tuple(span for marker in made for span in marker.spans)
+    held = tuple(dict.fromkeys(spans))
+    chosen = tuple(held[number] for number in numbers)
+    grounded = ground(value, chosen, rows.document.text, "keep", rows.document.title)
+    sentences = tuple(
+        ValueSentence(s.start, s.end, s.support if s.supported else (), s.replaced, tuple(map(" ".join, s.flagged)))
+        for s in grounded.sentences
+    )
+    counts = count_tokens([key, value])
+    return Marker(0, "mill", "Norrby Mill", (), 0, key, value, tuple(numbers), chosen, "model", sentences, *counts)
+
+
+def with_markers(rows: DocumentRows, markers: Sequence[Marker]) -> DocumentRows:
+    """The document with these markers in place of those that rules made."""
+    placed = tuple(replace(marker, id=number, ordinal=number) for number, marker in enumerate(markers))
+    vectors = EMBEDDER.embed_documents([marker.key for marker in placed])
+    (extraction,) = rows["marking"]
+    tables = {
+        **rows.tables,
+        "marker": Rows(placed, {"vector": vectors}),
+        "marking": Rows((replace(extraction, id=len(placed)),)),
+    }
+    return replace(rows, tables=tables)
+
+
+def mill_rows() -> DocumentRows:
+    (rows,) = rows_of([MILL], EMBEDDER, marker=MarkerSettings(segment=64))
+    markers = [
+        written("Who built Norrby Mill and when?", "Ella Stone built Norrby Mill in 1850. Napoleon visited it.", rows),
+        written(
+            "How many wheels has Norrby Mill?", "Norrby Mill has 2 wheels. Ella Stone built the mill in 1850.", rows
+        ),
+        *rows["marker"],
+    ]
+    return with_markers(rows, markers)
+
+
+def store_of(rows: Sequence[DocumentRows]) -> MemoryStore:
+    store = memory_store([], EMBEDDER, marker=SETTINGS)
+    store.write(rows)
+    return store
+
+
+STORE = memory_store(DOCUMENTS, EMBEDDER, marker=SETTINGS)
+MIXED = store_of([mill_rows(), *rows_of(DOCUMENTS, EMBEDDER, marker=SETTINGS)])
+
+
+def ask(
+    spec: str = "mrag", budget: int = 200, store: Store = STORE, question: str = QUESTION, where: str | None = None
+) -> Context:
+    return strategies.assemble(spec, question, reader_of(store, EMBEDDER, where), budget, Models(count_tokens))
+
+
+def notes(context: Context) -> list[MarkerNote]:
+    return [step.note for step in context.trace if isinstance(step.note, MarkerNote)]
+
+
+def check(context: Context) -> None:
+    """The budget holds, verbatim passages are the text of their spans, written ones name where they come from."""
+    texts = {**TEXTS, "mill": MILL.text}
+    assert context.tokens == (count_tokens([context.text])[0] if context.text else 0) <= context.budget
+    for passage in context.passages:
+        assert passage.spans
+        if passage.verbatim:
+            assert passage.text == GAP.join(texts[s.doc_id][s.start : s.end] for s in passage.spans)
+
+
+@given(
+    st.integers(1, 500),
+    st.sampled_from(["position", "similarity"]),
+    st.booleans(),
+    st.sampled_from(["cut", "skip", "stop"]),
+    st.sampled_from([QUESTION, "Who built Norrby Mill?", "wheels of the mill and towers", "zzz"]),
+)
+def test_the_budget_holds_and_spans_are_right(budget: int, order: str, merge: bool, last: str, question: str) -> None:
+    context = ask(f"mrag(order={order}, merge={merge}, last={last})", budget, MIXED, question)
+    check(context)
+    if merge:
+        spans = [span for passage in context.passages if passage.verbatim for span in passage.spans]
+        assert not any(a.overlaps(b) for i, a in enumerate(spans) for b in spans[:i])
+
+
+@pytest.mark.parametrize("search", ["hybrid", "vectors"])
+def test_the_value_of_the_best_key_is_given(search: str) -> None:
+    context = ask(f"mrag(search={search})", 60)
+    assert "The tower 2 of Corin was built in 1514." in context.text
+    assert any(note.marker.key.startswith("Corin") for note in notes(context))
+
+
+@pytest.mark.parametrize("kind", ["memory", "lance"])
+def test_both_stores_give_the_same(kind: str, tmp_path: Path) -> None:
+    settings = {"leaf": SMALL, "marker": SETTINGS}
+    store = new_store(kind, tmp_path, embedder=EMBEDDER, settings=settings)
+    store.write([mill_rows(), *rows_of(DOCUMENTS, EMBEDDER, marker=SETTINGS)])
+    store.optimize()
+    for question in (QUESTION, "Who built Norrby Mill and when?"):
+        context = ask("mrag(search=vectors)", 150, store, question)
+        check(context)
+        assert context.text == ask("mrag(search=vectors)", 150, MIXED, question).text
+
+
+def test_order() -> None:
+    by_place = ask("mrag(order=position)", 300)
+    by_score = ask("mrag(order=similarity)", 300)
+    assert [p.score for p in by_score.passages] == sorted((p.score for p in by_score.passages), reverse=True)
+    places = [(s.doc_id, s.start) for p in by_place.passages for s in p.spans]
+    documents = list(dict.fromkeys(doc for doc, _ in places))
+    assert places == sorted(places, key=lambda place: (documents.index(place[0]), place[1]))
+    assert len(documents) > 1
+
+
+def test_where() -> None:
+    context = ask(budget=300, where="id = 'd1'")
+    assert {span.doc_id for passage in context.passages for span in passage.spans} == {"d1"}
+
+
+def test_what_values_share_is_given_once_and_saves_tokens() -> None:
+    sentences = [
+        f"The mason {name} built a long wall of grey stone."
+        for name in ("Ada", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
+    ]
+    text = "\n\n".join([sentences[0], *(f"It was then that {s[0].lower()}{s[1:]}" for s in sentences[1:])])
+    (rows,) = rows_of([Document("w", text, "Walls")], EMBEDDER, marker=SETTINGS)
+    store = store_of([with_markers(rows, [*rows["marker"], *rows["marker"]])])
+    apart = ask("mrag(merge=false)", 400, store, "Who built a long wall?")
+    once = ask("mrag(merge=true)", 400, store, "Who built a long wall?")
+    assert once.tokens < apart.tokens
+    assert all(once.text.count(name) == 1 for name in ("Ada", "Bo", "Cy"))
+    assert any(step.action == "merge" for step in once.trace)
+
+
+def test_a_written_value_says_that_it_is_written_and_from_where() -> None:
+    context = ask("mrag", 60, MIXED, "Who built Norrby Mill and when?")
+    passage = context.passages[0]
+    assert not passage.verbatim and passage.text.startswith("Ella Stone built Norrby Mill in 1850.")
+    assert f"[1] Norrby Mill {WRITTEN}\n" in context.text
+    assert MILL.text[passage.spans[0].start : passage.spans[0].end] == "The mill was built by Ella Stone in 1850."
+
+
+def test_a_verbatim_value_does_not() -> None:
+    assert WRITTEN not in ask().text and all(passage.verbatim for passage in ask().passages)
+
+
+def test_written_sentences_that_say_the_same_of_the_same_place_are_given_once() -> None:
+    one, two = (piece_of(marker, 1.0) for marker in mill_rows()["marker"][:2])
+    left = without_repeats(two, [one])
+    assert left is not None and joined(left.marker, left.sentences) == "Norrby Mill has 2 wheels."
+    assert without_repeats(one, [two, one]) is None or "Napoleon" in joined(one.marker, one.sentences)
+
+
+def test_a_sentence_is_held_against_sentences_of_its_own_place_alone() -> None:
+    rows = mill_rows()
+    one = rows["marker"][0]
+    place, other = ((0, 40),), ((41, 80),)
+    held = replace(one, value="The wheels turn. The stones grind.", sentences=(
+        ValueSentence(0, 16, place), ValueSentence(17, 34, other)))  # fmt: skip
+    said = replace(one, value="Stones grind.", sentences=(ValueSentence(0, 13, place),))
+    assert without_repeats(piece_of(said, 1.0), [piece_of(held, 1.0)]) == piece_of(said, 1.0)
+    again = replace(said, sentences=(ValueSentence(0, 13, other),))
+    assert without_repeats(piece_of(again, 1.0), [piece_of(held, 1.0)]) is None
+
+
+def test_what_is_quoted_is_not_given_in_other_words() -> None:
+    rows = mill_rows()
+    quoted = next(piece_of(marker, 1.0) for marker in rows["marker"] if not marker.written)
+    left = without_repeats(piece_of(rows["marker"][1], 1.0), [quoted])
+    assert left is None
+
+
+def test_the_trace_shows_key_value_spans_and_grounding() -> None:
+    context = ask("mrag", 60, MIXED, "Who built Norrby Mill and when?")
+    (shown, *_) = [step for step in context_json(context)["trace"] if step["action"] == "marker"]
+    marker = json.loads(json.dumps(shown))["marker"]
+    assert marker["key"] == "Who built Norrby Mill and when?" and marker["made"] == "model"
+    good, bad = marker["sentences"]
+    assert good["supported"] and MILL.text[good["support"][0]["start"] :].startswith("The mill was built")
+    assert not bad["supported"] and "name Napoleon" in bad["flags"]
+    assert marker["spans"] and marker["value"].startswith("Ella Stone")
+    (grounding,) = [step.note for step in context.trace if isinstance(step.note, GroundingNote)]
+    assert grounding.unsupported == 1 and grounding.share == pytest.approx(1 / grounding.sentences)
+
+
+def test_citations_of_a_written_value_lead_to_the_sentences_that_support_it() -> None:
+    context = ask("mrag", 60, MIXED, "Who built Norrby Mill and when?")
+    lookup = {"mill": MILL}.get
+    cited = cite("The mill was built by Ella Stone [1].", base_sources(context, lookup), lookup)
+    assert [citation.text for citation in cited.citations] == ["The mill was built by Ella Stone in 1850."]
+
+
+@pytest.mark.parametrize("last", ["stop", "skip", "cut"])
+def test_what_becomes_of_a_value_that_does_not_fit(last: str) -> None:
+    contexts = {name: ask(f"mrag(last={name}, order=similarity)", 70) for name in ("stop", "skip", "cut")}
+    assert contexts["stop"].tokens <= contexts["skip"].tokens <= contexts["cut"].tokens
+    assert len(notes(contexts["stop"])) >= 1
+    check(contexts[last])
+
+
+def test_an_index_without_markers_says_how_to_add_them() -> None:
+    with pytest.raises(UsageError, match="no marker view") as raised:
+        ask(store=memory_store(DOCUMENTS, EMBEDDER))
+    assert "--views leaf,marker" in str(raised.value.hint)
+
+
+def test_vectors_alone_need_vectors() -> None:
+    store = memory_store(DOCUMENTS, None, marker=SETTINGS)
+    with pytest.raises(UsageError, match="no vectors"):
+        strategies.assemble("mrag(search=vectors)", QUESTION, reader_of(store), 100, Models(count_tokens))
+    assert strategies.assemble("mrag", QUESTION, reader_of(store), 100, Models(count_tokens)).passages
+
+
+def test_an_empty_index_gives_an_empty_context() -> None:
+    context = ask(store=memory_store([], EMBEDDER, marker=SETTINGS))
+    assert (context.text, context.passages) == ("", ())
+
+
+def test_without_a_chat_model_the_document_is_quoted_not_what_was_written() -> None:
+    question = "Who built Norrby Mill and when?"
+    context = ask("mrag(k=1)", 60, MIXED, question)
+    assert [passage.verbatim for passage in context.passages] == [False]
+    reader = reader_of(MIXED, EMBEDDER)
+    found = replace(context, evidence=evidence_in(context, reader))
+    given = extractive.answer(Request(found, {"mill": MILL}.get, count_tokens, EMBEDDER, None))
+    assert [citation.text for citation in given.citations] == ["The mill was built by Ella Stone in 1850."]

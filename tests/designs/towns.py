@@ -1,0 +1,63 @@
+"""Five small towns with towers, in an index with slices: what the strategies over chunks are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mergewise.assemble.budget import Models
+from mergewise.designs import VIEWS, strategies
+from mergewise.designs.macrag.slices import SliceSettings
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import FloatArray
+from mergewise.retrieve.hybrid import HybridReader
+from mergewise.store.memory import MemoryStore
+from mergewise.types import Context, Document
+from tests.support import HashEmbedder, memory_store
+
+EMBEDDER = HashEmbedder()
+SETTINGS = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45)
+TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
+
+
+def document(number: int) -> Document:
+    town = TOWNS[number % 5]
+    parts = [
+        f"## Part {i}\n\nThe tower {i} of {town} was built in {1500 + 7 * i}. "
+        f"Its mason came from {TOWNS[(number + i) % 5]}. The river floods it in spring."
+        for i in range(8)
+    ]
+    return Document(f"d{number}", "\n\n".join(parts), town)
+
+
+def store_of(documents: Sequence[Document]) -> MemoryStore:
+    return memory_store(documents, EMBEDDER, slice=SETTINGS)
+
+
+DOCUMENTS = [document(number) for number in range(5)]
+STORE = store_of(DOCUMENTS)
+QUESTION = "Which tower of Corin was built in 1514?"
+
+
+def reader() -> HybridReader:
+    return HybridReader(STORE, EMBEDDER, VIEWS)
+
+
+def ask(spec: str, budget: int = 200, models: Models | None = None, question: str = QUESTION) -> Context:
+    return strategies.assemble(spec, question, reader(), budget, models or Models(count_tokens))
+
+
+class Marks:
+    """A reranker whose scores come from a list; it keeps what it was asked."""
+
+    spec = "marks"
+
+    def __init__(self, scores: Sequence[float] = ()) -> None:
+        self.scores = scores
+        self.asked: list[list[str]] = []
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        self.asked.append(list(texts))
+        given = [self.scores[i % len(self.scores)] if self.scores else 0.5 for i in range(len(texts))]
+        return np.array(given, np.float32)

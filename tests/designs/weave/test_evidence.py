@@ -1,0 +1,229 @@
+"""The features of evidence against literal loops, one sentence at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Asked, Candidates, Link
+from mergewise.index.tree import TreeSettings
+from mergewise.text.names import Mention
+from mergewise.text.terms import content_terms
+from mergewise.types import Document
+from tests.designs.weave.support import FILMS, MANUAL, reader_of
+from tests.support import HashEmbedder, new_store, rows_of
+from tests.support import reader_of as stored
+
+QUESTION = "When was the director of Silent Rain born?"
+WORDS = st.sampled_from(
+    "Ada Moor rain. silent Snow It was the director born 1931 This of, été 東京 - x\n\n# A\n\n# Rain\n\n".split(" ")
+)
+TEXTS = st.lists(WORDS, min_size=1, max_size=40).map(" ".join).filter(str.strip)
+
+
+def literal(candidates: Candidates, row: int) -> dict[str, float]:
+    """The features of one sentence, from the texts, the scores of leaves, the named sections and the links alone."""
+    asked, question = candidates.asked, content_terms(candidates.asked.text)
+    everything = candidates.sentences
+    weights = literal_weights(candidates)
+    vector = asked.vector
+
+    def terms(i: int) -> frozenset[str]:
+        return question & content_terms(everything[i].text)
+
+    def covered(i: int) -> frozenset[str]:
+        leaf = everything[i].leaf
+        return terms(i) | question & content_terms(" ".join((leaf.title, *leaf.headings)))
+
+    def share(some: frozenset[str]) -> float:
+        return sum(weights[term] for term in some)
+
+    def cosine(i: int) -> float:
+        sentence = everything[i]
+        if vector is None or sentence.leaf.vectors is None:
+            return 0.0
+        return float(sentence.leaf.vectors[sentence.number] @ vector)
+
+    def score(i: int) -> float:
+        return candidates.scores.get(everything[i].leaf.id, 0.0)
+
+    def document(i: int, without_section: bool) -> float:
+        doc, section = everything[i].leaf.doc_id, everything[i].section
+        return sum(
+            score(j)
+            for j, other in enumerate(everything)
+            if other.leaf.doc_id == doc and not (without_section and other.section == section)
+        )
+
+    count = range(len(everything))
+    own = everything[row]
+    leaf = own.leaf
+    in_section = [i for i in count if everything[i].section == own.section]
+    best = max(in_section, key=lambda i: round(share(terms(i)) + cosine(i), 5))
+    links = candidates.links.get(own.section, [])
+    return {
+        "cosine": cosine(row) - max(map(cosine, count)),
+        "leaf": score(row),
+        "onward": candidates.onward.get(leaf.id, 0.0),
+        "terms": share(terms(row)) / max(1e-6, *(share(terms(i)) for i in count)),
+        "path_terms": share(covered(row)),
+        "document": document(row, False) / max(1e-6, *(document(i, False) for i in count)),
+        "elsewhere": document(row, True) / max(1e-6, *(document(i, True) for i in count)),
+        "first": float(own.number == 0 and (leaf.body > leaf.start or leaf.start == 0)),
+        "named": float(own.section in candidates.named and row == best),
+        "length": min(own.tokens, 100) / 50,
+        "offers": float(re.search(r"\b(?:1[0-9]|20)\d\d\b", own.text) is not None),
+        "link": max((link.strength for link in links), default=0.0),
+        "near": max((link.strength for link in links if link.near), default=0.0),
+        "rest": max(
+            (link.strength * share(terms(row) & (question - covered(link.evidence))) for link in links), default=0.0
+        ),
+    }
+
+
+def literal_weights(candidates: Candidates) -> dict[str, float]:
+    """BM25's idf over the leaves, adding up to 1."""
+    leaves = {sentence.leaf.id: sentence.leaf for sentence in candidates.sentences}
+    held = []
+    for leaf in leaves.values():
+        shown = [leaf.text[s.start - leaf.start : s.end - leaf.start] for s in leaf.sentences]
+        held.append(content_terms(" ".join((leaf.title, *leaf.headings))) | content_terms("\n".join(shown)))
+    asked = content_terms(candidates.asked.text)
+    counts = {term: sum(term in terms for terms in held) for term in asked}
+    raw = {term: math.log(1 + (len(held) - n + 0.5) / (n + 0.5)) for term, n in counts.items()}
+    return {term: value / sum(raw.values()) for term, value in raw.items()}
+
+
+def candidates_of(documents: list[Document], embedder: HashEmbedder | None, k: int = 40) -> Candidates:
+    reader = reader_of(*documents, embedder=embedder)
+    scores = dict(reader.rank(QUESTION, k))
+    candidates = Candidates(Asked.of(QUESTION, reader.question_vector(QUESTION)), scores)
+    candidates.add(reader.sentences(range(12)).values())
+    return candidates
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.booleans(), st.data())
+def test_features_are_what_they_say(texts: list[str], embedded: bool, data: st.DataObject) -> None:
+    documents = [Document(id=f"d{i}", title="Été", text=text) for i, text in enumerate(texts)]
+    candidates = candidates_of(documents, HashEmbedder() if embedded else None)
+    if not candidates.sentences:
+        assert candidates.features().shape == (0, len(FEATURES))
+        return
+    numbers = st.integers(0, len(candidates) - 1)
+    link = st.builds(Link, numbers, st.just("x"), st.sampled_from([0.25, 0.5, 1.0]), st.booleans())
+    with_sentences = sorted(section for section, members in candidates.members.items() if members)
+    candidates.links = data.draw(
+        st.dictionaries(st.sampled_from(with_sentences), st.lists(link, min_size=1, max_size=3))
+    )
+    candidates.named = data.draw(st.dictionaries(st.sampled_from(sorted(candidates.members)), st.just("x")))
+    leaves = sorted({sentence.leaf.id for sentence in candidates.sentences})
+    candidates.onward = data.draw(st.dictionaries(st.sampled_from(leaves), st.sampled_from([0.25, 1.0])))
+    marked = set()
+    for row, features in enumerate(candidates.features()):
+        found = dict(zip(FEATURES, features.tolist(), strict=True))
+        wanted = literal(candidates, row)
+        if found.pop("named"):
+            marked.add(candidates.sentences[row].section)
+            assert wanted["named"] or embedded  # of equal ones either, and sums of floats differ in their last digit
+        del wanted["named"]
+        assert found == pytest.approx(wanted, abs=1e-4)
+    assert marked == {section for section in candidates.named if candidates.members[section]}
+
+
+def test_the_best_sentence_of_a_named_section_is_marked_and_no_other() -> None:
+    candidates = candidates_of([FILMS], None)
+    section = ("films", ("Ada Moor",))
+    candidates.named = {section: "ada moor"}
+    marks = candidates.features()[:, FEATURES.index("named")]
+    (marked,) = np.flatnonzero(marks)
+    assert candidates.sentences[marked].text == "Ada Moor (1890 to 1960) was a director."
+    assert literal(candidates, int(marked))["named"]
+
+
+@pytest.mark.parametrize("weights", [WEIGHTS, {**dict.fromkeys(WEIGHTS, 0.0), "bias": -1.0, "leaf": 2.0}])
+def test_relevance_is_the_logistic_of_the_weighted_sum(weights: dict[str, float]) -> None:
+    candidates = candidates_of([FILMS, MANUAL], HashEmbedder())
+    candidates.judge(weights)
+    for row, relevance in enumerate(candidates.relevance.tolist()):
+        z = sum(weights[name] * value for name, value in literal(candidates, row).items()) + weights["bias"]
+        assert relevance == pytest.approx(1 / (1 + math.exp(-z)), rel=1e-3)
+
+
+def test_weights_are_those_of_the_first_leaves_and_add_up_to_one() -> None:
+    reader = reader_of(FILMS)
+    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates.add(reader.sentences([0, 1]).values())
+    before = literal_weights(candidates)
+    assert sum(before.values()) == pytest.approx(1)
+    candidates.add(reader.sentences([1, 2, 3, 4, 5]).values())
+    assert len(candidates) == len({sentence.span for sentence in candidates.sentences}) > 4
+    assert {term: candidates.share([term]) for term in before} == pytest.approx(before)
+
+
+@pytest.mark.parametrize(("words", "length"), [(20, None), (95, None), (400, 2.0)])
+def test_length_is_in_fifty_tokens_and_at_most_two(words: int, length: float | None) -> None:
+    text = " ".join(["pump"] * (words - 1)) + "."
+    store = new_store("memory", Path())
+    store.write(
+        rows_of([Document(id="d", title="", text=text)], settings=TreeSettings(leaf_tokens=500, max_leaf_tokens=999))
+    )
+    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates.add(stored(store).sentences([0]).values())
+    (found,) = candidates.features()[:, FEATURES.index("length")].tolist()
+    assert found == pytest.approx(length or candidates.sentences[0].tokens / 50)
+
+
+def test_shares_do_not_depend_on_the_order_of_the_terms() -> None:
+    candidates = candidates_of([FILMS, MANUAL], None)
+    candidates._term_weights = {"a": 0.1, "b": 0.2, "c": 0.3, "d": 1e-17}
+    assert len({candidates.share(terms) for terms in permutations("abcd")}) == 1
+
+
+def test_what_stands_before_a_candidate() -> None:
+    text = "# Pumps\n\nPumps press. This one hums.\n\n# Rings\n\nThat ring turns. It clicks.\n"
+    reader = reader_of(Document(id="d", title="D", text=text))
+    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates.add(reader.sentences([0, 1]).values())
+    assert [sentence.text for sentence in candidates.sentences] == [
+        "Pumps press.",
+        "This one hums.",
+        "That ring turns.",
+        "It clicks.",
+    ]
+    assert [candidates.before(i) for i in range(4)] == [None, 0, None, 2]
+    assert [candidates.opens(i) for i in range(4)] == [True, False, True, False]
+    assert [candidates.needs_previous(i) for i in range(4)] == [
+        False,
+        True,
+        False,
+        False,
+    ]  # a heading names what "it" is
+
+
+def test_a_section_goes_on_in_its_next_leaf() -> None:
+    line = "The pressure relief valve of pump number {} is opened by the knurled ring. "
+    reader = reader_of(Document(id="d", title="D", text="".join(line.format(i) for i in range(6))))
+    candidates = Candidates(Asked.of(QUESTION, None), {})
+    leaves = reader.sentences(range(6))
+    candidates.add([leaves[2], leaves[1]])
+    firsts = [i for i, sentence in enumerate(candidates.sentences) if sentence.number == 0]
+    assert [candidates.before(i) for i in firsts] == [None, firsts[1] - 1]
+
+
+def test_words_of_the_question_that_are_no_name_say_what_is_asked() -> None:
+    asked = Asked.of("Where was the director of Silent Rain born?", None)
+    assert asked.relations([]) == {"direc", "silen", "rain", "born"}
+    assert asked.relations([Mention("silent rain", 5, 7)]) == {"direc", "born"}
+
+
+def test_what_is_told_of_a_father_is_told_of_a_daughter() -> None:
+    asked = Asked.of("Who was the father of Ada Moor?", None)
+    assert {"fathe", "daugh", "child"} <= asked.relations([Mention("ada moor", 5, 7)])
+    assert "daugh" not in Asked.of("Where was Ada Moor born?", None).relations([])

@@ -1,0 +1,219 @@
+"""Hops on an index made by hand: what a name leads to, how strongly, and where it leads nowhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from mergewise.designs.weave.evidence import COMMON, Asked, Candidates, Link
+from mergewise.designs.weave.hops import (
+    DEFINITIONS,
+    EVEN,
+    LEAVES,
+    Follower,
+    by_section,
+    leaves_of,
+    named_definitions,
+    strengths,
+    strongest,
+)
+from mergewise.protocols import IndexReader
+from mergewise.text.names import Mention
+from mergewise.types import Definition, Document
+from tests.designs.weave.support import FILMS, reader_of
+from tests.support import ScriptedReader, memory_store
+
+QUESTION = "Where was the director of Silent Rain born?"
+RAIN = "Silent Rain is a 1931 drama directed by Ada Moor."
+
+
+def candidates_of(reader: IndexReader, relevance: dict[str, float], question: str = QUESTION) -> Candidates:
+    """All sentences, with the relevance of those named by how they begin; the others have none."""
+    candidates = Candidates(Asked.of(question, None), {})
+    candidates.add(reader.sentences(range(60)).values())
+    values = [
+        next((value for start, value in relevance.items() if sentence.text.startswith(start)), 0.0)
+        for sentence in candidates.sentences
+    ]
+    candidates.relevance = np.array(values, np.float32)
+    return candidates
+
+
+def text_of(reader: IndexReader, definition: Definition) -> str:
+    return "".join(leaf.text for leaf in reader.sentences(list(definition.leaves)).values())
+
+
+def link(strength: float, name: str = "x") -> Link:
+    return Link(0, name, strength, False)
+
+
+def test_a_name_leads_to_what_defines_it() -> None:
+    reader = reader_of(FILMS)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8})
+    ((definition, links),) = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow().items()
+    assert text_of(reader, definition).startswith("# Ada Moor\n\nAda Moor (1890")
+    (found,) = links
+    assert candidates.sentences[found.evidence].text == RAIN
+    assert (found.name, found.near) == ("ada moor", True) and found.strength == pytest.approx(0.8)
+
+
+def test_a_name_is_near_only_beside_a_word_of_the_question() -> None:
+    reader = reader_of(FILMS)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8}, "Where was Silent Rain shot?")
+    ((_, links),) = Follower(candidates, reader, [Mention("silent rain", 2, 4)], 1).follow().items()
+    assert [found.near for found in links] == [False]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "near"),
+    [
+        ("It was directed in the end by Ada Moor.", False),
+        ("It was directed at last by Ada Moor.", True),
+        ("Ada Moor of Lisbon directed it.", True),
+        ("Ada Moor of this town directed it.", False),
+    ],
+)
+def test_beside_is_four_words_before_or_three_after(sentence: str, near: bool) -> None:
+    film = Document(id="film", title="Film", text=f"# Silent Rain\n\n{sentence}\n")
+    reader = reader_of(film, Document(id="p", title="P", text="# Ada Moor\n\nShe was born in Faro.\n"))
+    candidates = candidates_of(reader, {sentence: 0.8})
+    ((_, links),) = Follower(candidates, reader, [], 1).follow().items()
+    assert [found.near for found in links] == [near]
+
+
+def test_only_the_strongest_candidates_lead_on() -> None:
+    reader = reader_of(FILMS)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7})
+    for beam, names in ((1, {"ada moor"}), (2, {"ada moor", "ben cole"})):
+        reached = Follower(candidates, reader, [], beam).follow()
+        assert {found.name for links in reached.values() for found in links} == names
+
+
+def test_names_of_the_question_lead_nowhere_new() -> None:
+    reader = reader_of(FILMS)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8})
+    assert Follower(candidates, reader, [Mention("ada moor", 0, 2)], 1).follow() == {}
+
+
+def test_a_name_leads_to_the_same_document_first() -> None:
+    reader = reader_of(FILMS, Document(id="other", title="Others", text="# Ada Moor\n\nAda Moor was a painter.\n"))
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8})
+    (definition,) = Follower(candidates, reader, [], 1).follow()
+    assert "painter" not in text_of(reader, definition)
+
+
+def test_a_name_that_leads_back_to_its_own_leaf_leads_nowhere() -> None:
+    reader = reader_of(FILMS, Document(id="other", title="Others", text="# Ada Moor\n\nAda Moor was a painter.\n"))
+    candidates = candidates_of(reader, {"Ada Moor was a painter": 0.8})
+    assert Follower(candidates, reader, [], 1).follow() == {}
+
+
+@pytest.mark.parametrize("count", [1, 3, COMMON - 1, COMMON])
+def test_a_name_of_many_definitions_leads_to_each_more_weakly_and_at_last_to_none(count: int) -> None:
+    film = Document(id="film", title="Film", text="# Silent Rain\n\nIt was directed by Ada Moor.\n")
+    people = [
+        Document(id=f"p{i}", title=f"P{i}", text=f"# Ada Moor\n\nShe was born in town {i}.\n") for i in range(count)
+    ]
+    reader = reader_of(film, *people)
+    reached = Follower(candidates_of(reader, {"It was directed": 0.9}), reader, [], 1).follow()
+    assert len(reached) == (count if count < COMMON else 0)
+    for links in reached.values():
+        assert [found.strength for found in links] == pytest.approx([0.9 / math.sqrt(count)])
+
+
+def test_names_are_looked_up_once() -> None:
+    looked_up: list[str] = []
+
+    class Recording(ScriptedReader):
+        def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
+            looked_up.extend(names)
+            return super().definitions(names)
+
+    reader = Recording(memory_store([FILMS]), {})
+    follower = Follower(candidates_of(reader, {"Silent Rain is": 0.8, "Loud Snow is": 0.7}), reader, [], 2)
+    first = follower.follow()
+    asked = list(looked_up)
+    assert follower.follow() == first and looked_up == asked
+    assert len(set(asked)) == len(asked) and "ada moor" in asked
+
+
+def test_the_names_in_a_question_and_what_defines_them() -> None:
+    many = [Document(id=f"r{i}", title=f"R{i}", text="# Rain\n\nIt falls.\n") for i in range(COMMON + 1)]
+    reader = reader_of(FILMS, *many)
+    names, known = named_definitions(Asked.of("Did Ada Moor of Silent Rain like Rain?", None), reader)
+    assert [name.name for name in names] == ["ada moor", "silent rain"]  # that of many definitions tells nothing
+    assert {name: len(known[name]) for name in ("ada moor", "silent rain")} == {"ada moor": 1, "silent rain": 1}
+
+
+def test_every_section_that_the_question_names_starts_a_chain() -> None:
+    candidates = candidates_of(reader_of(FILMS), {"Silent Rain is": 0.8, "Loud Snow is": 0.1, "The budget": 0.05})
+    candidates.named = {("films", ("Silent Rain",)): "", ("films", ("Loud Snow",)): "", ("films", ("Snow",)): ""}
+    raised = dict(zip((sentence.text for sentence in candidates.sentences), strengths(candidates), strict=True))
+    assert raised[RAIN] == pytest.approx(0.8)
+    assert raised["Loud Snow is a 1940 comedy directed by Ben Cole."] == pytest.approx(EVEN * 0.8)
+    assert raised["The budget was small."] == pytest.approx(EVEN * 0.8 / 2)
+    assert raised["Snow falls in winter."] == 0  # what has no relevance at all stays so
+    assert candidates.relevance.max() == pytest.approx(0.8)
+
+
+def test_a_hop_reads_the_strongest_definitions_and_no_faint_ones() -> None:
+    reached = {Definition(0, 2 * i, 1): [link(0.04), link(0.04 + i / 100)] for i in range(DEFINITIONS + 5)}
+    read = strongest(reached)
+    assert [definition.first_leaf for definition in read] == [2 * i for i in range(DEFINITIONS + 4, 4, -1)]
+    assert strongest({Definition(0, 0, 1): [link(0.04)], Definition(0, 1, 1): [link(0.06)]}) == [Definition(0, 1, 1)]
+    assert strongest({Definition(0, 3, 1): [link(0.5)], Definition(0, 1, 1): [link(0.5)]})[0].first_leaf == 1
+
+
+def test_links_are_those_of_the_section_and_lead_nowhere_where_nothing_was_read() -> None:
+    candidates = candidates_of(reader_of(FILMS), {})
+    sections = {section: leaf for leaf, section in sorted(candidates.leaves.items(), reverse=True)}
+    first, other = sections["films", ("Silent Rain",)], sections["films", ("Snow",)]
+    document, opening, unread = Definition(0, first, 9), Definition(0, first, 1), Definition(0, 999, 1)
+    reached = {
+        document: [link(0.5, "a")],
+        opening: [link(0.2, "b")],
+        unread: [link(0.9)],
+        Definition(0, other, 1): [link(0.1)],
+    }
+    assert by_section(candidates, reached) == {
+        candidates.leaves[first]: [link(0.5, "a"), link(0.2, "b")],
+        candidates.leaves[other]: [link(0.1)],
+    }
+
+
+def test_of_a_long_definition_the_first_leaves_are_read_each_once() -> None:
+    assert leaves_of([Definition(0, 10, 99), Definition(0, 12, 2), Definition(0, 3, 1)], {11: None}) == [
+        10,
+        *range(12, 10 + LEAVES),
+        3,
+    ]
+
+
+def test_the_sentence_of_a_named_section_that_says_what_is_asked_leads_on_strongly() -> None:
+    film = Document(
+        id="film",
+        title="Film",
+        text="# Silent Rain\n\nSilent Rain is a drama. It was directed by Ada Moor. Ben Cole wept.\n",
+    )
+    people = [Document(id=name, title=name, text=f"# {name}\n\nBorn in a town.\n") for name in ("Ada Moor", "Ben Cole")]
+    reader = reader_of(film, *people)
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8, "It was directed": 0.1, "Ben Cole wept": 0.1})
+
+    def strength() -> dict[str, float]:
+        reached = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 3).follow()
+        return {found.name: found.strength for links in reached.values() for found in links}
+
+    assert strength() == pytest.approx({"ada moor": 0.1, "ben cole": 0.1})  # the question names no section yet
+    section = next(s.section for s in candidates.sentences if s.text.startswith("Silent Rain is"))
+    candidates.named = {section: "silent rain"}
+    assert strength() == pytest.approx({"ada moor": EVEN * 0.8, "ben cole": 0.1})
+
+
+def test_a_year_leads_nowhere() -> None:
+    reader = reader_of(FILMS, Document(id="y", title="Years", text="# 1931\n\nIn this year much was filmed.\n"))
+    candidates = candidates_of(reader, {"Silent Rain is": 0.8})
+    reached = Follower(candidates, reader, [Mention("silent rain", 5, 7)], 1).follow()
+    assert {found.name for links in reached.values() for found in links} == {"ada moor"}

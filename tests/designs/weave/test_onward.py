@@ -1,0 +1,99 @@
+"""The second search: what it asks, whom it serves, and that it changes nothing for what the first one found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.onward import open_question
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.strategy import gather
+from mergewise.types import Document, Step
+from tests.designs.weave.support import reader_of
+from tests.support import ScriptedReader, memory_store
+
+QUESTION = "What is the most popular hotel in the town where Ada Moor was born?"
+ADA = Document(id="ada", title="Ada", text="# Ada Moor\n\nAda Moor was born in Faro. She liked tea.\n")
+COAST = Document(id="coast", title="Coast", text="# Travel notes\n\nIn Faro the Eva is a popular hotel.\n")
+OTHERS = [
+    Document(id=f"o{i}", title=f"Other {i}", text=f"# Town {i}\n\nAda was born where a hotel of town {i} is popular.\n")
+    for i in range(4)
+]
+
+
+def candidates_of(question: str, *texts: str) -> Candidates:
+    """The sentences of one section, each more relevant than the next."""
+    reader = reader_of(Document(id="d", title="", text=" ".join(texts)))
+    candidates = Candidates(Asked.of(question, None), {})
+    candidates.add(reader.sentences(range(30)).values())
+    candidates.relevance = np.linspace(1, 0.5, len(candidates), dtype=np.float32)
+    return candidates
+
+
+def test_what_is_open_is_asked_with_the_names_in_the_evidence() -> None:
+    open_ = open_question(candidates_of(QUESTION, "Ada Moor was born in Faro.", "She liked tea."))
+    assert open_ is not None
+    words = open_.split()
+    assert {"popular", "hotel", "town", "Faro"} <= set(words)
+    assert not {"Ada", "Moor", "born", "She", "tea"} & set(words)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("The most popular hotel of the town where Ada Moor was born is the Eva.",),  # nothing is open
+        ("Ada Moor was born here.",),  # no further name
+        (),
+    ],
+)
+def test_nothing_is_asked_where_nothing_is_open_or_no_name_leads_on(texts: tuple[str, ...]) -> None:
+    assert open_question(candidates_of(QUESTION, *texts)) is None
+
+
+class Recording(ScriptedReader):
+    """Ranks by script, and remembers what was searched for."""
+
+    asked: list[str]
+
+    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+        self.asked = [*getattr(self, "asked", []), question]
+        return super().rank(question, k)
+
+
+def gathered(parameters: Weave, documents: Sequence[Document] = (ADA, COAST, *OTHERS)) -> tuple[Candidates, list[Step]]:
+    trace: list[Step] = []
+    return gather(QUESTION, reader_of(*documents), parameters, trace), trace
+
+
+def test_it_finds_what_names_the_place_without_defining_it() -> None:
+    alone, _ = gathered(Weave(k=1, onward=0))
+    assert not any("Eva" in sentence.text for sentence in alone.sentences)
+    candidates, trace = gathered(Weave(k=1, onward=3))
+    (leaf,) = {s.leaf.id for s in candidates.sentences if "Eva" in s.text}
+    assert leaf in candidates.onward and leaf not in candidates.scores
+    assert any(step.action == "search" and "Faro" in step.reason for step in trace)
+
+
+def test_leaves_of_the_first_search_are_judged_as_before() -> None:
+    candidates, _ = gathered(Weave(k=60, onward=20))
+    assert not candidates.onward.keys() & candidates.scores.keys()
+    onward = candidates.features()[:, -1]
+    assert all(onward[i] == 0 for i, s in enumerate(candidates.sentences) if s.leaf.id in candidates.scores)
+
+
+def test_there_is_one_second_search_at_most_and_none_without_hops() -> None:
+    for hops, most in ((0, 1), (1, 2), (3, 2)):
+        reader = Recording(memory_store([ADA, COAST, *OTHERS]), {})
+        gather(QUESTION, reader, Weave(hops=hops), [])
+        assert len(getattr(reader, "asked", [])) <= most
+
+
+@given(st.text(max_size=80), st.lists(st.text(min_size=1, max_size=60), max_size=4))
+def test_any_text_gives_a_question_or_none(question: str, texts: list[str]) -> None:
+    asked = open_question(candidates_of(question, *texts))
+    assert asked is None or asked.strip()

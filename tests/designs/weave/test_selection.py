@@ -1,0 +1,164 @@
+"""What candidates cost and what they are worth, worked out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from mergewise.assemble.budget import Models
+from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
+from mergewise.models.tokens import count_tokens
+from mergewise.protocols import FloatArray
+from mergewise.types import GAP, Document, Step
+from tests.designs.weave.support import FILMS, reader_of
+from tests.support import HashEmbedder
+
+
+def characters(texts: Sequence[str]) -> list[int]:
+    return [len(text) for text in texts]
+
+
+def candidates_of(
+    question: str, *documents: Document, embedder: HashEmbedder | None = None, relevance: float = 0.5
+) -> Candidates:
+    reader = reader_of(*documents, embedder=embedder)
+    candidates = Candidates(Asked.of(question, reader.question_vector(question)), {})
+    candidates.add(reader.sentences(range(60)).values())
+    candidates.relevance = np.full(len(candidates), relevance, np.float32)
+    return candidates
+
+
+def at(candidates: Candidates, *starts: str) -> list[int]:
+    texts = [sentence.text for sentence in candidates.sentences]
+    return [next(i for i, text in enumerate(texts) if text.startswith(start)) for start in starts]
+
+
+def test_a_heading_is_paid_once_a_section() -> None:
+    candidates = candidates_of("q", FILMS)
+    chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
+    prices = Prices([candidates.sentences[i] for i in chosen], Models(characters))
+    first, second, third = (len(candidates.sentences[i].text) + len(GAP) for i in chosen)
+    rain, snow = len("[9] Films › Silent Rain"), len("[9] Films › Loud Snow")
+    assert prices.cost([0], frozenset()) == first + rain
+    assert prices.cost([0, 1], frozenset()) == first + second + rain
+    assert prices.cost([1], frozenset([0])) == second
+    assert prices.cost([1, 2], frozenset([0])) == second + third + snow
+    assert (list(prices.same_section(0)), list(prices.same_section(2))) == ([0, 1], [2])
+    assert prices.tokens.tolist() == [len(candidates.sentences[i].text) for i in chosen]
+
+
+def test_stored_tokens_are_used_where_they_are_those_of_the_counter() -> None:
+    asked: list[str] = []
+
+    def counting(texts: Sequence[str]) -> list[int]:
+        asked.extend(texts)
+        return count_tokens(texts)
+
+    sentences = candidates_of("q", FILMS).sentences
+    stored = Prices(sentences, Models(counting, stored_tokens=True)).counts
+    assert not {sentence.text for sentence in sentences} & set(asked)
+    assert stored == Prices(sentences, Models(count_tokens)).counts
+
+
+def test_worth_is_relevance_times_a_power_of_the_length() -> None:
+    candidates = candidates_of("q", FILMS)
+    objective = objective_of(candidates, [0, 1], candidates.relevance[[0, 1]], np.array([16, 1], np.float32), Weave())
+    assert objective.worth.tolist() == pytest.approx([0.5 * 16**LENGTH_POWER, 0.5])
+    assert objective.similarity.tolist() == np.eye(2).tolist()  # no vectors, so nothing is alike
+
+
+@pytest.mark.parametrize(("question", "half"), [("Silent directed", HALF), ("List silent directed", HALF / 2)])
+def test_aspects_are_the_questions_terms(question: str, half: float) -> None:
+    candidates = candidates_of(question, FILMS)
+    chosen = at(candidates, "Silent Rain is", "Loud Snow is", "The budget")
+    candidates.relevance[chosen[1]] = SURE / 4
+    objective = objective_of(
+        candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
+    )
+    rows = dict(zip(sorted(candidates.asked.terms), objective.aspects.tolist(), strict=True))
+    assert rows["silent"] == pytest.approx([half, 0, 0])
+    assert rows["direct"] == pytest.approx([half, half / 4, 0])
+    most = 0.5 + SURE / 4 + 0.5
+    shares = [candidates.share([term]) for term in sorted(candidates.asked.terms)]
+    assert objective.weights.tolist() == pytest.approx([0.3 * most * share for share in shares])
+
+
+def test_both_sides_of_a_comparison_are_aspects_of_their_own() -> None:
+    candidates = candidates_of("Which came first, Silent Rain or Loud Snow?", FILMS)
+    candidates.named = {
+        ("films", ("Silent Rain",)): "silent rain",
+        ("films", ("Loud Snow",)): "loud snow",
+        ("x", ()): "y",
+    }
+    chosen = at(candidates, "Silent Rain is", "It was shot", "Loud Snow is")
+    objective = objective_of(
+        candidates, chosen, candidates.relevance[chosen], np.ones(3, np.float32), Weave(coverage=0.3)
+    )
+    terms = len(candidates.asked.terms)
+    assert objective.aspects[terms:].tolist() == [[0.5, 0.5, 0], [0, 0, 0.5]]
+    assert objective.weights[terms:].tolist() == pytest.approx([0.3 * 1.5 / 2] * 2)
+
+
+def test_what_a_more_relevant_candidate_says_covers_nothing_anew() -> None:
+    copies = [Document(id=f"d{i}", title="", text="The knurled ring of the valve is turned.") for i in range(2)]
+    candidates = candidates_of("knurled ring", *copies, embedder=HashEmbedder())
+    tokens: FloatArray = np.ones(2, np.float32)
+    objective = objective_of(candidates, [0, 1], candidates.relevance[[0, 1]], tokens, Weave())
+    assert objective.similarity.tolist() == pytest.approx(np.ones((2, 2)), abs=1e-3)
+    assert objective.aspects[:, 0].tolist() == pytest.approx([HALF, HALF])
+    assert objective.aspects[:, 1].tolist() == pytest.approx([0, 0], abs=1e-3)
+    apart = objective_of(candidates, [0, 1], candidates.relevance[[0, 1]], tokens, Weave(redundancy=False))
+    assert apart.similarity.tolist() == np.eye(2).tolist() and apart.aspects[:, 1].tolist() == [HALF, HALF]
+
+
+def test_a_sentence_that_needs_the_one_before_comes_with_it_or_not_at_all() -> None:
+    text = (
+        "The relief valve sits on top of the pump.\nThis one is opened by the frobnicator.\n\nOther words follow here."
+    )
+    candidates = candidates_of("frobnicator", Document(id="d", title="", text=text), relevance=0.01)
+    valve, needing = at(candidates, "The relief", "This one")
+    candidates.relevance[needing] = 0.9
+    models = Models(count_tokens)
+    prices = Prices(candidates.sentences, models)
+    alone, both = prices.cost([needing], frozenset()), prices.cost([valve, needing], frozenset())
+    assert select(candidates, both, models, Weave(), [])[0] == [valve, needing]
+    assert needing not in select(candidates, both - 1, models, Weave(), [])[0]
+    assert select(candidates, alone, models, Weave(previous=False), [])[0] == [needing]
+
+
+def test_the_trace_says_why_and_what_was_left_out() -> None:
+    candidates = candidates_of("Where was Silent Rain shot?", FILMS, relevance=0.01)
+    (shot,) = at(candidates, "It was shot")
+    candidates.relevance[shot] = 0.9
+    candidates.named = {("films", ("Silent Rain",)): "silent rain"}
+    trace: list[Step] = []
+    chosen, _ = select(candidates, 500, Models(count_tokens), Weave(stop=0.9), trace)
+    assert chosen == [shot]
+    taken, stopped, *left = trace
+    assert (taken.action, taken.inputs) == ("take", (candidates.sentences[shot].span,))
+    assert taken.reason == "the question names “silent rain”; it holds shot"
+    assert stopped.action == "stop" and f"{len(candidates) - 1} sentences were left out" in stopped.reason
+    assert [step.action for step in left] == ["left"] * min(LEFT_OUT, len(candidates) - 1)
+    assert not {span for step in left for span in step.inputs} & set(taken.inputs)
+
+
+def test_a_small_section_goes_in_whole_where_its_sentences_score_together() -> None:
+    """`with_neighbours`, compared with a literal transcription."""
+    candidates = candidates_of("q", FILMS)
+    rng = np.random.default_rng(3)
+    candidates.relevance = rng.random(len(candidates)).astype(np.float32)
+    sections = [sentence.section for sentence in candidates.sentences]
+    sizes = {s: sum(x.tokens for x in candidates.sentences if x.section == s) for s in sections}
+    for most in (0, min(sizes.values()), max(sizes.values())):
+        expected = []
+        for i, section in enumerate(sections):
+            around = [(j, abs(i - j)) for j in range(len(sections)) if abs(i - j) <= 2 and sections[j] == section]
+            share = 0.4 if sizes[section] <= most else 0.0
+            expected.append(
+                max([candidates.relevance[i], *(share**d * candidates.relevance[j] for j, d in around if d)])
+            )
+        assert candidates.with_neighbours(0.4, most).tolist() == pytest.approx(expected)

@@ -1,0 +1,172 @@
+"""weave on small handbooks whose right answer can be read, and its invariants on any text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.assemble.budget import Models
+from mergewise.designs import VIEWS
+from mergewise.designs.strategies import assemble
+from mergewise.errors import UsageError
+from mergewise.index.tree import TreeSettings
+from mergewise.models.tokens import count_tokens
+from mergewise.retrieve.hybrid import HybridReader
+from mergewise.types import Context, Document
+from tests.designs.weave.support import FILMS, MANUAL, reader_of
+from tests.support import HashEmbedder, new_store, rows_of
+from tests.support import reader_of as stored
+
+MODELS = Models(count_tokens, stored_tokens=True)
+
+
+def weave(question: str, *documents: Document, budget: int = 60, spec: str = "weave") -> Context:
+    return assemble(spec, question, reader_of(*documents), budget, MODELS)
+
+
+def test_a_hop_follows_the_name_that_the_evidence_gives() -> None:
+    question = "Where was the director of Silent Rain born?"
+    found = weave(question, FILMS)
+    assert "directed by Ada Moor" in found.text and "the town of Faro" in found.text
+    assert any(step.action == "hop" and "ada moor" in step.reason for step in found.trace)
+    assert not any(step.action == "hop" for step in weave(question, FILMS, spec="weave(hops=0)").trace)
+
+
+def test_hops_work_in_manuals_where_headings_are_plain_words() -> None:
+    found = weave("What do I do about alarm 7?", MANUAL)
+    assert "relief valve is stuck" in found.text and "knurled ring" in found.text
+
+
+def test_both_sides_of_a_comparison_are_covered() -> None:
+    found = weave("Which film came out first, Silent Rain or Loud Snow?", FILMS, budget=55)
+    assert "1931" in found.text and "1940" in found.text
+
+
+def test_the_heading_line_is_given_once_a_section_and_in_document_order() -> None:
+    found = weave("Where was the director of Silent Rain born?", FILMS, budget=200)
+    headings = [passage.headings for passage in found.passages]
+    assert len(set(headings)) == len(headings)
+    starts = [passage.spans[0].start for passage in found.passages]
+    assert starts == sorted(starts)
+
+
+def test_every_sentence_says_why_it_is_there() -> None:
+    found = weave("Where was the director of Silent Rain born?", FILMS)
+    taken = [step for step in found.trace if step.action == "take"]
+    assert taken and all(step.reason and step.inputs and step.score is not None for step in taken)
+    assert any("the question names “silent rain”" in step.reason for step in taken)
+
+
+def test_a_sentence_brings_along_the_one_before_that_it_needs() -> None:
+    before = "The relief valve, which the engineers of the old works called by many other names, sits on top."
+    document = Document(id="d", text=f"{before}\nIt is opened by the frobnicator lever.\n\nOther words follow.")
+    together = [weave("frobnicator lever", document, budget=b).text for b in range(5, 60)]
+    assert any("frobnicator" in text for text in together)
+    assert all("sits on top" in text for text in together if "frobnicator" in text)
+    alone = [weave("frobnicator lever", document, budget=b, spec="weave(previous=0)").text for b in range(5, 60)]
+    assert any("frobnicator" in text and "sits on top" not in text for text in alone)
+
+
+def test_selection_ends_where_nothing_more_is_gained() -> None:
+    everything = weave("Where was the director of Silent Rain born?", FILMS, budget=400)
+    little = weave("Where was the director of Silent Rain born?", FILMS, budget=400, spec="weave(stop=0.3)")
+    assert little.tokens < everything.tokens
+    assert any(step.action == "stop" for step in little.trace)
+    assert "Faro" in little.text
+
+
+def test_a_near_duplicate_gains_nothing() -> None:
+    sentence = "The knurled ring of the relief valve is turned by hand."
+    copies = [
+        Document(id=f"d{i}", title="", text=f"{sentence}\n\n# Part {i}\n\nIt is part {i} of it.") for i in range(3)
+    ]
+    embedder = HashEmbedder()
+    reader = reader_of(*copies, MANUAL, embedder=embedder)
+    found = assemble("weave", "How is the knurled ring of the relief valve turned?", reader, 60, MODELS)
+    assert found.text.count(sentence) == 1
+    twice = assemble("weave(redundancy=0)", "How is the knurled ring of the relief valve turned?", reader, 60, MODELS)
+    assert twice.text.count(sentence) > 1
+
+
+def test_nothing_found_is_an_empty_context() -> None:
+    found = weave("zzz qqq", MANUAL)
+    assert (found.text, found.tokens, found.passages) == ("", 0, ())
+
+
+def test_hops_stay_within_the_condition(tmp_path: Path) -> None:
+    """What the evidence names may not lead out of the documents that the question is about."""
+    store = new_store("lance", tmp_path)
+    films = Document(id="films", title="Films", text="# Silent Rain\n\nSilent Rain was directed by Ada Moor.\n")
+    people = Document(
+        id="people", title="People", text="# Ada Moor\n\nAda Moor was a director. She was born in Faro.\n"
+    )
+    store.write(rows_of([films, people]))
+    question = "Where was the director of Silent Rain born?"
+    for where, leaves in ((None, True), ("id = 'films'", False)):
+        found = assemble("weave", question, HybridReader(store.reader(), None, VIEWS, where), 80, MODELS)
+        assert ("Faro" in found.text) is leaves, where
+
+
+WORDS = st.sampled_from(
+    "Ada Moor rain snow It was the director born valve. Oil ring 1931 of, été 東京 - x\n\n# A\n\n# Moor\n".split(" ")
+)
+TEXTS = st.lists(WORDS, min_size=1, max_size=60).map(" ".join).filter(str.strip)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(1, 120), st.booleans(), TEXTS)
+def test_spans_and_budget_hold_on_any_text(texts: list[str], budget: int, embedded: bool, question: str) -> None:
+    documents = {f"d{i}": Document(id=f"d{i}", title="Été", text=text) for i, text in enumerate(texts)}
+    embedder = HashEmbedder() if embedded else None
+    reader = reader_of(*documents.values(), embedder=embedder)
+    for strategy in ("weave", "sentence"):
+        found = assemble(strategy, question, reader, budget, MODELS)
+        assert found == assemble(strategy, question, reader, budget, MODELS)
+        assert found.tokens == (count_tokens([found.text])[0] if found.text else 0) <= budget
+        seen: dict[str, list[tuple[int, int]]] = {}
+        for passage in found.passages:
+            assert passage.verbatim and passage.spans
+            for span, part in passage.parts():
+                assert documents[span.doc_id].text[span.start : span.end] == part
+                assert all(span.end <= a or b <= span.start for a, b in seen.get(span.doc_id, []))
+                seen.setdefault(span.doc_id, []).append((span.start, span.end))
+
+
+def test_budgets_hold_under_another_counter() -> None:
+    def characters(texts: list[str]) -> list[int]:
+        return [len(text) for text in texts]
+
+    found = assemble("weave", "Where was the director of Silent Rain born?", reader_of(FILMS), 220, Models(characters))
+    assert found.passages and found.tokens == len(found.text) <= 220
+
+
+def test_the_rows_of_both_stores_are_alike(tmp_path: Path) -> None:
+    embedder = HashEmbedder()
+    rows = rows_of([FILMS, MANUAL], embedder, TreeSettings())
+    lance = new_store("lance", tmp_path, embedder=embedder)
+    memory = new_store("memory", tmp_path, embedder=embedder)
+    for store in (lance, memory):
+        store.write(rows)
+    names = ["ada moor", "snow", "nobody", "pump manual"]
+    assert stored(lance).definitions(names) == stored(memory).definitions(names)
+    ids = list(range(12))
+    ours, theirs = stored(lance).sentences(ids), stored(memory).sentences(ids)
+    assert ours.keys() == theirs.keys()
+    for leaf, own in ours.items():
+        twin = theirs[leaf]
+        assert (own.doc_id, own.headings, own.text, own.sentences) == (
+            twin.doc_id,
+            twin.headings,
+            twin.text,
+            twin.sentences,
+        )
+        np.testing.assert_allclose(own.vectors, twin.vectors, atol=2e-3)
+
+
+def test_more_hops_than_three_are_refused() -> None:
+    with pytest.raises(UsageError, match="hops cannot be 4"):
+        weave("Who directed Silent Rain?", FILMS, spec="weave(hops=4)")
+    assert weave("Who directed Silent Rain?", FILMS, spec="weave(hops=3)").passages
