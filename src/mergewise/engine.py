@@ -34,7 +34,7 @@ from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Rer
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
-from mergewise.store.lance import ALTERED, LanceStore
+from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Estimate, Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
@@ -576,7 +576,7 @@ class Index:
             return problems
         try:
             lost = self.store.repair()
-            altered = {problem.doc_id for problem in problems if problem.what == ALTERED}
+            altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
             damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
             pipeline.rebuild(self.store, VIEWS, self._makers(), [doc_id for doc_id in damaged if doc_id not in altered])
             self.add_views(dict.fromkeys(self.manifest.views))

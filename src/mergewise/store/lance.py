@@ -32,7 +32,6 @@ from mergewise.types import AddReport, DocumentRows, Origin, Problem
 log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
-ALTERED = "its text is not the one that was written: index it again"
 
 
 @guarded
@@ -146,7 +145,8 @@ class LanceStore:
                     Problem(f"rows of the table {name!r} cannot be read", doc) for doc in reader.unreadable(name)
                 ]
         if DOCUMENTS not in tables:
-            problems += [Problem(ALTERED, doc) for doc in reader.altered()]
+            what = "its text is not the one that was written: index it again"
+            problems += [Problem(what, doc, "altered") for doc in reader.altered()]
         return problems or [Problem(said) for said in reader.damaged_search().values()]
 
     def _audited(self, reader: LanceReader) -> list[Problem]:
