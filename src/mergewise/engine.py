@@ -356,7 +356,7 @@ class Index:
         """
         from mergewise.index import pipeline
         from mergewise.index.plan import plan_sync
-        from mergewise.index.work import Work
+        from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
         from mergewise.readers.apart import reader_within
 
@@ -364,7 +364,7 @@ class Index:
         left_out: Counter[str] = Counter()
         with reader_within(limits) as reader:
             inputs = inputs_of(paths, self._root, left_out, [self.store.directory], reader)
-            work = Work(progress)
+            work = IndexingProgress(progress)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
             report = (
                 planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
@@ -385,7 +385,7 @@ class Index:
         from mergewise.inputs import matching
 
         reader = self.store.reader()
-        sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known()}
+        sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
         return {one: matching(text("what is looked for is", one), sources) for one in wanted}
 
     def duplicates(self) -> list[Duplicate]:

@@ -27,7 +27,7 @@ DOCUMENTS = [
     for name in ("alpha", "beta")
 ]
 STORE: MemoryStore = memory_store(DOCUMENTS)
-LEAVES = [leaf for rows in STORE.reader().stored(["alpha", "beta"]) for leaf in rows["leaf"]]
+LEAVES = [leaf for rows in STORE.reader().document_rows(["alpha", "beta"]) for leaf in rows["leaf"]]
 TEXTS = {document.id: document.text for document in DOCUMENTS}
 MODELS = Models(count_tokens)
 

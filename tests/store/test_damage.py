@@ -144,7 +144,7 @@ def copied(whole: tuple[Path, Embedder | None], tmp_path: Path) -> tuple[Path, m
 def contents(index: mergewise.Index) -> tuple[object, ...]:
     """What an index holds, whatever the ids of its rows."""
     reader = index.store.reader()
-    stored = reader.stored([f"d{i}" for i in range(7)])
+    stored = reader.document_rows([f"d{i}" for i in range(7)])
     leaves = {row.document.id: [(leaf.start, leaf.end, leaf.text) for leaf in row["leaf"]] for row in stored}
     return reader.row_counts(), leaves, {row.document.id: row.document.text for row in stored}
 

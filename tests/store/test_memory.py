@@ -38,5 +38,7 @@ def test_scores_are_those_of_the_formula(question: str) -> None:
 
 def test_all_documents_are_known_where_none_is_named() -> None:
     store = memory_store([Document(f"d{n}", text) for n, text in enumerate(TEXTS)])
-    assert [known.id for known in store.known()] == ["d0", "d1", "d2", "d3"]
-    assert [known.id for known in store.known(["d2", "gone"])] == ["d2"] and store.known(["gone"]) == []
+    assert [known.id for known in store.known_documents()] == ["d0", "d1", "d2", "d3"]
+    assert [known.id for known in store.known_documents(["d2", "gone"])] == ["d2"] and store.known_documents(
+        ["gone"]
+    ) == []

@@ -63,7 +63,7 @@ def test_nodes_come_back_as_they_were_made(store: Store) -> None:
     (made,) = rows_of([CATS], EMBEDDER)
     store.write(rows_of([DOGS], EMBEDDER))
     store.write([made])
-    (stored,) = store.reader().stored(["cats"])
+    (stored,) = store.reader().document_rows(["cats"])
     leaves, sections = stored["leaf"], stored["section"]
     by = leaves[0].id
     assert by > 0
@@ -145,10 +145,10 @@ def test_removing_takes_all_rows(store: Store) -> None:
 
 def test_ids_are_never_used_again(store: Store) -> None:
     store.write(rows_of([CATS], EMBEDDER))
-    last = max(leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"])
+    last = max(leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"])
     store.remove(["cats"])
     store.write(rows_of([CATS], EMBEDDER))
-    assert min(leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"]) > last
+    assert min(leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"]) > last
 
 
 def test_conditions_choose_documents(store: Store) -> None:
@@ -181,7 +181,7 @@ def test_conditions_choose_documents(store: Store) -> None:
 def test_rows_of_documents_that_are_gone_are_gone(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     store.optimize()
-    ids = [leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"]]
+    ids = [leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"]]
     store.remove(["cats"])
     assert reader_of(store).leaves(ids) == {} and reader_of(store).vectors(ids) == {}
     store.optimize()

@@ -122,7 +122,7 @@ SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
 
 def knows_embedder(spec: str) -> bool:
     """Whether an embedder can be loaded by this spec; one that was given as an object mostly cannot."""
-    return _found(spec, EMBEDDERS) is not None
+    return _match(spec, EMBEDDERS) is not None
 
 
 def load_embedder(spec: str) -> Embedder | None:
@@ -170,13 +170,13 @@ def load_scorer(spec: str) -> NLLScorer | None:
 
 def _find(spec: str, forms: Mapping[str, Loader], what: str) -> tuple[Loader, str]:
     """The loader for the form of this spec, and the name that it is to load."""
-    found = _found(spec, forms)
+    found = _match(spec, forms)
     if found is not None:
         return found
     raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
 
 
-def _found(spec: str, forms: Mapping[str, Loader]) -> tuple[Loader, str] | None:
+def _match(spec: str, forms: Mapping[str, Loader]) -> tuple[Loader, str] | None:
     kind, colon, name = spec.partition(":")
     for form, load in forms.items():
         if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mergewise.protocols import Choice
+from mergewise.protocols import NextTokens
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mergewise.protocols import Blend, FloatArray
 
 
-def choose(log_probs: FloatArray, blend: Blend) -> Choice:
-    index, shares = arranged(blend)
+def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
+    index, shares = row_tables(blend)
     rows, weights = log_probs[index], shares.astype(log_probs.dtype)[..., None]
     product = np.where(weights > 0, weights * rows, 0).sum(1)
     if blend.mixture:
@@ -31,12 +31,12 @@ def choose(log_probs: FloatArray, blend: Blend) -> Choice:
             scores = _log_sum(np.log(weights) + rows, 1)
     else:
         scores = product
-    tokens = scores.argmax(-1) if blend.temperature <= 0 else _drawn(scores, blend)
+    tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_tokens(scores, blend)
     picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
-    return Choice.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))
+    return NextTokens.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))
 
 
-def arranged(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The rows and weights of the questions as tables: (questions, streams). What a question lacks has the weight 0."""
     most = max(map(len, blend.rows))
     index = [[*rows, *[rows[0]] * (most - len(rows))] for rows in blend.rows]
@@ -44,7 +44,7 @@ def arranged(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
     return np.array(index, np.int64), np.array(weights, np.float64)
 
 
-def _drawn(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
+def _draw_tokens(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
     shares = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature)
     heaps = shares.cumsum(-1)
     draws = np.array(blend.draws) * heaps[:, -1]

@@ -60,7 +60,7 @@ def late(spec: str) -> ModelError:
     return ModelError(f"{spec} was still answering after {LONGEST:g} seconds", "ask for less, or check the endpoint")
 
 
-def bounded(megabytes: int) -> dict[str, Any]:
+def size_limits(megabytes: int) -> dict[str, Any]:
     """Options of an asynchronous HTTP client whose answers stay below this size."""
 
     async def bound(response: Any) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
-from mergewise.models.bounded import EMBEDDINGS_MB, bounded, in_time
+from mergewise.models.bounded import EMBEDDINGS_MB, in_time, size_limits
 from mergewise.models.connections import PerLoop
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Endpoint:
         await self._clients.aclose()
 
     def _client(self) -> Any:
-        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **bounded(EMBEDDINGS_MB))
+        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(EMBEDDINGS_MB))
         return self._sdk.AsyncOpenAI(**self._options, base_url=self.base_url, http_client=web)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.bounded import ANSWER_MB, bounded, each_in_time, in_time
+from mergewise.models.bounded import ANSWER_MB, each_in_time, in_time, size_limits
 from mergewise.models.connections import PerLoop
 from mergewise.models.endpoint import CONNECT, DIRECT, RETRIES, TIMEOUT, UNREADABLE, failure, key_for, nonsense, package
 from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
@@ -154,7 +154,7 @@ class OpenAIChat:
             await connection[0].close()
 
     def _connect(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
-        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **bounded(ANSWER_MB))
+        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(ANSWER_MB))
         return self._sdk.AsyncOpenAI(**self._client_options, http_client=web), asyncio.Semaphore(self._concurrency)
 
     async def _create(

@@ -107,12 +107,12 @@ class OpenAIScorer:
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
     """The prompt's tokens and their log-probabilities, without the first token, which has none; empty where none came."""
     try:
-        return _echoed(choice, prompt) if form == "echo" else _given(choice)
+        return _echo_tokens(choice, prompt) if form == "echo" else _vllm_tokens(choice)
     except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
         return []
 
 
-def _echoed(choice: Any, prompt: str) -> list[tuple[str, float]]:
+def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
     given = choice.logprobs
     offsets = given.text_offset or _offsets(given.tokens)
     rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
@@ -125,7 +125,7 @@ def _offsets(tokens: Sequence[str]) -> list[int]:
     return [sum(map(len, tokens[:i])) for i in range(len(tokens))]
 
 
-def _given(choice: Any) -> list[tuple[str, float]]:
+def _vllm_tokens(choice: Any) -> list[tuple[str, float]]:
     """For each position vLLM gives a mapping from token ids to their log-probabilities; the prompt's token comes first."""
     entries = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
     return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]

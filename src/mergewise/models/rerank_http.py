@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
-from mergewise.models.bounded import ANSWER_MB, bounded, in_time
+from mergewise.models.bounded import ANSWER_MB, in_time, size_limits
 from mergewise.models.connections import PerLoop
 from mergewise.models.scores import Scale, scale_of, unit_interval
 from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
@@ -97,7 +97,7 @@ class HTTPReranker:
         await self._clients.aclose()
 
     def _client(self) -> httpx2.AsyncClient:
-        limits = bounded(ANSWER_MB)
+        limits = size_limits(ANSWER_MB)
         headers = {**limits.pop("headers"), **self._headers}
         client: httpx2.AsyncClient = _package().AsyncClient(
             timeout=self._timeout, headers=headers, follow_redirects=False, **limits

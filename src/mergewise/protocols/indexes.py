@@ -124,7 +124,7 @@ class StoreReader(Protocol):
         """The content digests of those of the documents that are in the index."""
         ...
 
-    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         """The documents that have one of these ids, or were read from one of these sources; all of them if nothing is said."""
         ...
 
@@ -140,7 +140,7 @@ class StoreReader(Protocol):
         """`copies`, by the ids of the documents."""
         ...
 
-    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         """Everything that is stored of these documents, with final ids, for `check` to look at."""
         ...
 

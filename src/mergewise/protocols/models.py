@@ -152,7 +152,7 @@ class Blend:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NextTokens:
     """The next token of each question, its log-probability in each of its streams, how far the streams agree, in (0, 1], and
     what each would have said alone."""
 
@@ -169,7 +169,7 @@ class Choice:
         picked: FloatArray,
         agreement: FloatArray,
         first: npt.NDArray[np.int64],
-    ) -> Choice:
+    ) -> NextTokens:
         """From tables of (questions, streams), of which a question may have fewer than there are columns."""
         streams = [len(rows) for rows in blend.rows]
         return cls(
@@ -252,6 +252,6 @@ class CausalModel(Protocol[State]):
         """A state of these rows alone. The old state stays."""
         ...
 
-    def choose(self, state: State, blend: Blend) -> Choice:
+    def choose(self, state: State, blend: Blend) -> NextTokens:
         """The next token of each question, whose streams are rows of the state."""
         ...

@@ -68,11 +68,11 @@ class HybridReader:
         With a reranker, these leaves get the reranker's scores and are sorted by them.
         """
         text, vector = self._both_searches(question, k, None, "vector")
-        ranking = self._fused(text, vector, k)
+        ranking = self._fuse(text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
-        return hits if self._reranker is None else _reranked(question, hits, self._reranker)
+        return hits if self._reranker is None else _rerank(question, hits, self._reranker)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         if self._reranker is not None:
@@ -111,7 +111,7 @@ class HybridReader:
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fused(*self._both_searches(question, k, table, column), k)
+        return self._fuse(*self._both_searches(question, k, table, column), k)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         query = self.question_vector(question)
@@ -158,7 +158,7 @@ class HybridReader:
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _fused(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
+    def _fuse(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
         if self._embedder is None:
             fused = convex(text, vector, 0.0)
         elif self._search.fusion == "reciprocal-rank":
@@ -168,7 +168,7 @@ class HybridReader:
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
-def _reranked(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
+def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
     texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
     scores = reranker.score(question, texts) if hits else ()
     scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]

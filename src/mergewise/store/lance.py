@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.store.audit import audit
-from mergewise.store.damage import ANEW, guarded
+from mergewise.store.damage import ANEW, raising_store_errors
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import Change
 from mergewise.store.lance_import import IN_USE
@@ -34,7 +34,7 @@ log = logging.getLogger("mergewise")
 LOCK_SECONDS = 3600.0
 
 
-@guarded
+@raising_store_errors
 class LanceStore:
     """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
 
@@ -52,7 +52,7 @@ class LanceStore:
         except OSError as error:
             raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
         store = cls(directory, registry)
-        with store._locked():
+        with store._hold_lock():
             if read_manifest(directory) is None:
                 write_manifest(directory, manifest)
         return store
@@ -95,7 +95,7 @@ class LanceStore:
                     raise StoreError(
                         f"{self.directory} got a {spec.view} view from another process", "run the same call again"
                     )
-            good, failed = change.checked(fresh)
+            good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
             if good or removed or origins:
                 change.remove([*replaced, *removed])
@@ -130,7 +130,7 @@ class LanceStore:
         if damaged := self._damage(reader):
             return damaged
         try:
-            return self._audited(reader)
+            return self._audit(reader)
         except (CorruptIndex, UsageError) as error:
             return [Problem(error.message)]
 
@@ -146,10 +146,10 @@ class LanceStore:
                 ]
         if DOCUMENTS not in tables:
             what = "its text is not the one that was written: index it again"
-            problems += [Problem(what, doc, "altered") for doc in reader.altered()]
+            problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
         return problems or [Problem(said) for said in reader.damaged_search().values()]
 
-    def _audited(self, reader: LanceReader) -> list[Problem]:
+    def _audit(self, reader: LanceReader) -> list[Problem]:
         misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
         problems = audit(reader, self.registry, self.manifest.dimension)
         return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
@@ -220,11 +220,11 @@ class LanceStore:
     @contextmanager
     def _writing(self) -> Iterator[Change]:
         IN_USE.demand_own_process(self.directory)
-        with self._locked():
+        with self._hold_lock():
             yield Change(self.directory, self.manifest, self.registry)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:

@@ -80,7 +80,12 @@ def _enter(package: ModuleType) -> None:
     """Run the `__init__` of a package that waits for it. While it runs, its own imports find what there is so far."""
     with _LOCK:
         spec = package.__spec__
-        if isinstance(package, DeferredPackage) and not package.running and spec is not None and spec.loader is not None:
+        if (
+            isinstance(package, DeferredPackage)
+            and not package.running
+            and spec is not None
+            and spec.loader is not None
+        ):
             package.running = True
             try:
                 spec.loader.exec_module(package)
@@ -114,7 +119,8 @@ async def open_table(directory: Path, name: str) -> AsyncTable:
     from lancedb._lancedb import connect
     from lancedb.table import AsyncTable
 
-    database = await connect(str(directory))
+    # the type stub does not know that the other parameters have defaults
+    database = await connect(str(directory))  # type: ignore[call-arg]
     return AsyncTable(await database.open_table(name))
 
 

@@ -20,7 +20,7 @@ from mergewise.store.audit import audit
 from mergewise.store.documents import content_of, same_documents
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.metadata import with_checked_metadata
-from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, form, ids_used, rows_from, unit_vectors
+from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
 
@@ -141,7 +141,7 @@ class MemoryStore:
         by = {"row": self._next_id, "leaf": first_id}
         for table in self._specs(view):
             schema = table.schema(self.dimension)
-            rows = arrow_table(table, [Placed(number, row.tables[table.name], by)], schema)
+            rows = arrow_table(table, [PlacedRows(number, row.tables[table.name], by)], schema)
             self._tables[table.name] = pa.concat_tables([self._tables.get(table.name, schema.empty_table()), rows])
         self._next_id += ids_used(self._specs(view), row.tables)
 
@@ -166,7 +166,7 @@ class MemoryStore:
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
 
-    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         everything = [Known(doc_id, rows.digest, rows.origin) for doc_id, (_, _, rows) in self._documents.items()]
         if not doc_ids and not sources:
             return everything
@@ -181,7 +181,7 @@ class MemoryStore:
         ids = {number: doc_id for doc_id, (number, _, _) in self._documents.items()}
         return [Duplicate(ids[number], ids[original]) for number, original in self.copies().items()]
 
-    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         return [self._stored(*self._documents[doc_id]) for doc_id in doc_ids if doc_id in self._documents]
 
     def _stored(self, number: int, _: int, row: DocumentRows) -> DocumentRows:

@@ -14,7 +14,7 @@ def layers_of(cache: Any) -> list[tuple[Any, Any]]:
     return [(layer.keys, layer.values) for layer in layers] if plain else []
 
 
-def joined(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
+def join_caches(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
     """One cache of many, each padded on the left to the same length."""
     import torch
     from transformers import DynamicCache
@@ -22,20 +22,20 @@ def joined(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
     cache = DynamicCache()
     for number in range(len(rows[0])):
         keys, values = (
-            torch.cat([_padded(row[number][part], length - row[number][part].shape[-2]) for row in rows])
+            torch.cat([_pad_left(row[number][part], length - row[number][part].shape[-2]) for row in rows])
             for part in (0, 1)
         )
         cache.update(keys, values, number)
     return cache
 
 
-def _padded(values: Any, length: int) -> Any:
+def _pad_left(values: Any, length: int) -> Any:
     from torch.nn.functional import pad
 
     return pad(values, (0, 0, length, 0))
 
 
-def selected(cache: Any, rows: Any, cut: int) -> Any:
+def select_rows(cache: Any, rows: Any, cut: int) -> Any:
     """A cache of these rows, without the first `cut` columns where that can be; the old one stays as it is."""
     from transformers import DynamicCache
 
@@ -50,7 +50,7 @@ def selected(cache: Any, rows: Any, cut: int) -> Any:
     return chosen
 
 
-def repeated(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
+def repeat_row(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
     """A cache in which each of so many rows has read what the one row of these layers has."""
     from transformers import DynamicCache
 
