@@ -30,11 +30,10 @@ from mergewise.models.cache import CachedChat
 from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
-from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.store.closed import ClosedStore
-from mergewise.store.lance import LanceStore
+from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Estimate, Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
@@ -152,17 +151,18 @@ def estimate(
     from mergewise.index.forecast import forecast
     from mergewise.inputs import inputs_of
     from mergewise.readers.apart import reader_within
-    from mergewise.store.memory import MemoryStore
+    from mergewise.store.lance_reader import LanceReader
 
     wanted = _wanted_views(views, settings or {})
     directory = _directory(path)
-    stands = read_manifest(directory) is not None
-    store: Store = LanceStore(directory, VIEWS) if stands else MemoryStore(VIEWS)
-    standing = dict(store.settings)
+    first = next(iter(VIEWS))
+    manifest = read_manifest(directory) or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
+    standing = {name: state.settings for name, state in manifest.views.items()}
     chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
-    reader = store.reader()
+    reader = LanceReader(directory, manifest, VIEWS)
     ids = [info.id for info in reader.documents()]
-    missing = {name: store.missing(name) if name in standing else ids for name in {**standing, **chosen}}
+    lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
+    missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / _WRITTEN
     makers = Makers(count_tokens, None, _cached(model, kept if kept.exists() else None))

@@ -70,8 +70,8 @@ def test_searches_find_the_first_of_what_is_the_same(kind: str, tmp_path: Path) 
         reader = reader_of(store, EMBEDDER, where)
         vector = reader.question_vector("cats eat fish")
         assert vector is not None
-        text = store.reader().text_search("cats eat fish", 10, where)
-        near = store.reader().vector_search(vector, 10, where)
+        text = store.reader().text_search("cats eat fish", 10, where).result()
+        near = store.reader().vector_search(vector, 10, where).result()
         leaves = reader.leaves([row for row, _ in [*text, *near]])
         of_names = {d.document for found in reader.definitions(["cats"]).values() for d in found}
         assert len(of_names) == 1

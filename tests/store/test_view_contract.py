@@ -167,8 +167,8 @@ def found_in(store: Store, case: Case, question: str, where: str | None = None) 
     for table, column in case.searched:
         record = next(t.record for t in case.view.tables(case.settings) if t.name == table)
         for ranking in (
-            reader.text_search(question, 1, where, table),
-            reader.vector_search(vector, 1, where, table, column),
+            reader.text_search(question, 1, where, table).result(),
+            reader.vector_search(vector, 1, where, table, column).result(),
         ):
             found.append({row.doc_id for row in reader.rows(table, record, [row for row, _ in ranking]).values()})
     return found
@@ -217,7 +217,7 @@ def test_replacing_and_removing_take_the_rows_along(kind: str, case: Case, tmp_p
     assert store.check() == []
     assert all(found == {"tale"} for found in found_in(store, case, "tale of owls"))
     for table, _ in case.searched[:1]:
-        assert store.reader().text_search("barked", 5, None, table) == []
+        assert store.reader().text_search("barked", 5, None, table).result() == []
     store.remove([d.id for d in DOCUMENTS])
     assert store.check() == []
     assert set(store.reader().row_counts().values()) == {0}

@@ -157,29 +157,17 @@ class StoreReader(Protocol):
         """Rows by table, the documents first."""
         ...
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
         """Ids by BM25 over the column of the table that is searched, best first; only scores above zero.
 
-        Without a table, here and below, the leaves are meant.
+        It is searched in the background. Without a table, here and below, the leaves are meant.
         """
         ...
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Ranking:
-        """Ids by cosine, best first."""
-        ...
-
-    def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None
     ) -> Future[Ranking]:
-        """`text_search` in the background."""
-        ...
-
-    def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Future[Ranking]:
-        """`vector_search` in the background."""
+        """Ids by cosine, best first, in the background."""
         ...
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]: ...

@@ -117,7 +117,7 @@ class HybridReader:
         query = self.question_vector(question)
         if query is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
-        found = self._store.start_vector_search(query, max(k, self._search.depth), self._where, table, column).result()
+        found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
         return sorted(spread(found).items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
@@ -150,9 +150,9 @@ class HybridReader:
         """Both rankings. Full text is searched while the question is embedded, and while its vector is searched."""
         began = perf_counter()
         depth = max(k, self._search.depth)
-        text = self._store.start_text_search(question, depth, self._where, table)
+        text = self._store.text_search(question, depth, self._where, table)
         query = self.question_vector(question)
-        vector = None if query is None else self._store.start_vector_search(query, depth, self._where, table, column)
+        vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
         found = text.result(), [] if vector is None else vector.result()
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
@@ -237,3 +237,15 @@ class LanceStore:
             yield
         finally:
             self._lock.release()
+
+
+class ClosedStore:
+    """What stands in the place of a store once its index is closed: all but the directory raises UsageError."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UsageError(f"the index {self.directory} is closed", "open it again: mergewise.open")

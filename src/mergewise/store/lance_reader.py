@@ -194,17 +194,7 @@ class LanceReader:
 
     # -- searches
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
-        return self.start_text_search(question, k, where, table).result()
-
-    def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Ranking:
-        return self.start_vector_search(vector, k, where, table, column).result()
-
-    def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None
-    ) -> Future[Ranking]:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         if opened is None or spec is None or not question.strip():
@@ -217,7 +207,7 @@ class LanceReader:
             hits = await self._select_addresses(table, query, "_score").to_arrow()
             return _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
 
-    def start_vector_search(
+    def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
         table = table or self._first

@@ -18,8 +18,8 @@ from mergewise.errors import UsageError
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
-from mergewise.store.memory import MemoryStore
 from mergewise.types import Context, Document, Message, Passage, Span
+from tests.memory_store import MemoryStore
 from tests.support import ScriptedReader, memory_store
 
 QUESTION = "What do cats eat, and where do they sleep?"

@@ -1,4 +1,4 @@
-"""An index in memory: the same protocol as the one on disk, slow and obvious. For tests, and for texts of a moment."""
+"""An index in memory: the same protocol as the one on disk, slow and obvious. What the store on disk is held against."""
 
 from __future__ import annotations
 
@@ -241,7 +241,15 @@ class MemoryStore:
         by_id = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
         return {row: by_id[row] for row in ids if row in by_id}
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
+        return _done(self._text_ranking(question, k, where, table))
+
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
+    ) -> Future[Ranking]:
+        return _done(self._vector_ranking(vector, k, where, table, column))
+
+    def _text_ranking(self, question: str, k: int, where: str | None, table: str | None) -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         if spec is None or spec.text is None:
@@ -261,9 +269,7 @@ class MemoryStore:
             )  # fmt: skip
         return _top({row: score for row, score in scores.items() if score > 0}, k)
 
-    def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Ranking:
+    def _vector_ranking(self, vector: FloatArray, k: int, where: str | None, table: str | None, column: str) -> Ranking:
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         rows = self._rows_of(spec.name) if spec is not None else None
         vectors = None if rows is None else unit_vectors(rows, column)
@@ -271,16 +277,6 @@ class MemoryStore:
             return []
         near = zip(rows["id"].to_pylist(), rows[NUMBER].to_pylist(), (vectors @ vector).tolist(), strict=True)
         return _top({row: cosine for row, number, cosine in near if number in numbers}, k)
-
-    def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None
-    ) -> Future[Ranking]:
-        return _done(self.text_search(question, k, where, table))
-
-    def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Future[Ranking]:
-        return _done(self.vector_search(vector, k, where, table, column))
 
 
 def _where(rows: pa.Table, holds: Callable[[int], bool]) -> pa.Table:
