@@ -26,10 +26,9 @@ from mergewise.models import (
     load_scorer,
     release,
 )
-from mergewise.models.cache import CachedChat
-from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
+from mergewise.models.cache import CachedChat, streaming
+from mergewise.models.embedders import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
-from mergewise.models.unstreamed import streaming
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings

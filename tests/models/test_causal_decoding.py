@@ -224,7 +224,7 @@ def test_half_a_character_waits_for_its_other_half() -> None:
 
 def test_arrays_and_tensors_choose_alike() -> None:
     from mergewise.models import blending
-    from mergewise.models.causal.choosing import choose
+    from mergewise.models.blending import choose_on_device as choose
     from mergewise.protocols import Blend
 
     logits = np.random.default_rng(3).normal(size=(6, 50)) * 3

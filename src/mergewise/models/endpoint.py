@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
-from mergewise.models.bounded import EMBEDDINGS_MB, in_time, size_limits
-from mergewise.models.connections import PerLoop
+from mergewise.models.clients import EMBEDDINGS_MB, PerLoop, in_time, size_limits
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import openai
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 """What comes of reading an answer that is not of the shape that was asked for, or no JSON, or nested without end."""
@@ -68,10 +67,10 @@ class Endpoint:
         self.base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         self._clients: PerLoop[Any] = PerLoop(self._client)
 
-    def ask(self, spec: str, call: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
+    def ask(self, spec: str, call: Callable[[openai.AsyncOpenAI], Awaitable[Response]]) -> Response:
         """The answer of one call. Raises ModelError where it takes too long or grows too large, and what the SDK raises."""
 
-        async def answer() -> Answer:
+        async def answer() -> Response:
             return await call(self._clients.here())
 
         return run(in_time(spec, answer()))

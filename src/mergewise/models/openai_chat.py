@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.bounded import ANSWER_MB, each_in_time, in_time, size_limits
-from mergewise.models.connections import PerLoop
+from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, size_limits
 from mergewise.models.endpoint import CONNECT, DIRECT, RETRIES, TIMEOUT, UNREADABLE, failure, key_for, nonsense, package
 from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
 from mergewise.types import Message, Reply, Usage

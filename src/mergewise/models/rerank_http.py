@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
-from mergewise.models.bounded import ANSWER_MB, in_time, size_limits
-from mergewise.models.connections import PerLoop
+from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, size_limits
 from mergewise.models.scores import Scale, scale_of, unit_interval
 from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
 

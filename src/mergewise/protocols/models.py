@@ -44,8 +44,8 @@ class PartEmbedder(Protocol):
         ...
 
 
-class ChatModel(Protocol):
-    """A model that answers messages. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
+class CompletingModel(Protocol):
+    """A model that answers messages as a whole. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
 
     Raises ModelError when it fails for good: retries have been made by then.
     """
@@ -68,6 +68,10 @@ class ChatModel(Protocol):
     ) -> Reply:
         """The whole answer. With a JSON `schema` the model is asked for JSON of this shape; nobody has checked the text."""
         ...
+
+
+class ChatModel(CompletingModel, Protocol):
+    """A `CompletingModel` that also gives its answer piece by piece."""
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """The answer piece by piece, and at the end the whole of it as a `Reply`."""

@@ -21,11 +21,18 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
-from mergewise.models.causal.batching import alike, common_beginning
-from mergewise.models.causal.caches import join_caches, layers_of, padding_first, repeat_row, select_rows
-from mergewise.models.causal.choosing import choose
+from mergewise.models.blending import choose_on_device
 from mergewise.models.causal.loading import load_network, load_tokenizer, name_and_dtype, torch_module
 from mergewise.models.causal.prompts import plain_ids, prompt_ids
+from mergewise.models.causal.rows import (
+    alike,
+    common_beginning,
+    join_caches,
+    layers_of,
+    padding_first,
+    repeat_row,
+    select_rows,
+)
 from mergewise.types import Message
 
 if TYPE_CHECKING:
@@ -233,7 +240,7 @@ class HFCausalModel:
 
     @_inference
     def choose(self, state: HFState, blend: Blend) -> NextTokens:
-        return choose(wide(state.logits), blend)
+        return choose_on_device(wide(state.logits), blend)
 
     @_inference
     def score(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
