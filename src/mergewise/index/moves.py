@@ -30,7 +30,8 @@ def rename_document(
             return None
         numbered = [table.name for table in view.tables_of(settings[view.name]) if table.numbered]
         first = min((record.id for name in numbered for record in rows[name]), default=0)
-        leaf = first if leaf is None else leaf  # the first view is the tree, and its first rows are the leaves
+        # the first view is the tree, and its first rows are the leaves
+        leaf = first if leaf is None else leaf
         tables |= {name: _rename_rows(rows.tables[name], doc_id, {"row": first, "leaf": leaf}) for name in names}
     return DocumentRows(replace(rows.document, id=doc_id), rows.digest, tables, origin)
 

@@ -145,7 +145,8 @@ def plan_sync(
         for path in (path for path in inside if path not in found):
             if _is_gone(path):
                 gone[path] = known[path]
-            else:  # it was named by itself when it was indexed, or cannot be looked at
+            else:
+                # it was named by itself when it was indexed, or cannot be looked at
                 kept[path] = Input(source_name(path, root), path)
     return _with_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
 

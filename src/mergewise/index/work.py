@@ -23,7 +23,8 @@ class IndexingProgress:
         self._progress = progress
         self._name = ""
         self._total = 0
-        self._written = 0  # characters of batches that are through
+        # characters of batches that are through
+        self._written = 0
         self._batch = 0.0  # characters of the present one
 
     def begin(self, sizes: Iterable[int]) -> None:

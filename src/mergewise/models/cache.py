@@ -25,7 +25,8 @@ from mergewise.types import Message, Reply, Usage
 Inner = TypeVar("Inner", bound=CompletingModel)
 
 FILE = "replies.sqlite3"
-_WAIT = 30.0  # seconds for another process that is writing
+# seconds for another process that is writing
+_WAIT = 30.0
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
 
 

@@ -23,7 +23,8 @@ from mergewise.protocols import Blend
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel
 
-ROWS = 48  # that are decoded together, at most
+# that are decoded together, at most
+ROWS = 48
 _SUM = 1e-6  # by which weights may miss 1
 
 ShowPiece: TypeAlias = Callable[[int, str], None]
@@ -66,7 +67,8 @@ class Decoded:
     log_probs: list[list[float | None]] = field(default_factory=list)
     agreement: list[float] = field(default_factory=list)
     carried: list[int] = field(default_factory=list)
-    complete: bool = True  # False where it stopped at the limit of tokens
+    # False where it stopped at the limit of tokens
+    complete: bool = True
     input_tokens: int = 0
 
 
@@ -126,9 +128,8 @@ class _Decoding:
         said.agreement.append(agreement)
         said.carried.append(self._carrier(log_probs))
         said.text = text
-        piece = (
-            "" if text.endswith("\ufffd") else text[self._shown :]
-        )  # half a character may be whole with the next token
+        # half a character may be whole with the next token
+        piece = "" if text.endswith("\ufffd") else text[self._shown :]
         self._shown += len(piece)
         said.pieces.append(piece)
         return piece

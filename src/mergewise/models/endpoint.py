@@ -24,12 +24,15 @@ Response = TypeVar("Response")
 UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 """What comes of reading an answer that is not of the shape that was asked for, or no JSON, or nested without end."""
 
-_SAID = 300  # characters of what an endpoint says
+# characters of what an endpoint says
+_SAID = 300
 
 RETRIES = 4
-TIMEOUT = 120.0  # seconds without a byte from the endpoint
+# seconds without a byte from the endpoint
+TIMEOUT = 120.0
 CONNECT = 10.0  # seconds
-LONGEST_PAUSE = 120  # seconds that an endpoint may ask for; the SDK waits for no longer ones
+# seconds that an endpoint may ask for; the SDK waits for no longer ones
+LONGEST_PAUSE = 120
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 DIRECT = {"follow_redirects": False}
 """Where an endpoint leads elsewhere, it is not followed: texts and keys go to the address that was named, and nowhere else."""
@@ -87,7 +90,8 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     """The SDK's error as ours, with what to do next. `serves` is what the endpoint should offer."""
     import openai
 
-    if isinstance(error.__cause__, ModelError):  # older versions of the SDK take it for a lost connection
+    # older versions of the SDK take it for a lost connection
+    if isinstance(error.__cause__, ModelError):
         return error.__cause__
     kind = ModelError
     hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"

@@ -117,7 +117,8 @@ def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
     offsets = given.text_offset or _offsets(given.tokens)
     rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
     if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
-        return []  # not the prompt, but what was generated: llama.cpp's server does that
+        # not the prompt, but what was generated: llama.cpp's server does that
+        return []
     return [(text, float(value)) for text, value, _ in rows if value is not None]
 
 

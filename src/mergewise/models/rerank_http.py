@@ -111,7 +111,8 @@ class HTTPReranker:
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True
             retried = await self._post(self._body(question, texts))
-            if retried.status_code >= 400:  # it takes neither shape; the error for the first one is reported
+            # it takes neither shape; the error for the first one is reported
+            if retried.status_code >= 400:
                 self._texts_shape = False
             else:
                 answer = retried

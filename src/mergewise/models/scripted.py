@@ -155,8 +155,10 @@ class ChatServer(ThreadingHTTPServer):
         self.transcript = Transcript(script)
         self.refuses = tuple(refuses)
         self.refusal = refusal
-        self.requests = 0  # those that were refused, and those for which the script had an error, are counted too
-        self.lost = 0  # clients that went away before their answer was written
+        # those that were refused, and those for which the script had an error, are counted too
+        self.requests = 0
+        # clients that went away before their answer was written
+        self.lost = 0
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
         self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
 
@@ -187,7 +189,8 @@ class ChatServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: ChatServer
     protocol_version = "HTTP/1.1"
-    timeout = 10  # a connection that is kept open without a request
+    # a connection that is kept open without a request
+    timeout = 10
 
     def do_POST(self) -> None:
         self.server.requests += 1

@@ -170,7 +170,8 @@ class LanceStore:
             change.drop_search_indexes(list(change.reader.damaged_search()))
             change.drop_orphans()
             change.build_indexes()
-            change.manifest = replace(change.manifest, mapped={})  # whatever they hold, they can be written again
+            # whatever they hold, they can be written again
+            change.manifest = replace(change.manifest, mapped={})
             change.map_rows(compacted=True)
             change.commit()
             change.drop_old_versions(unnamed=True)
@@ -199,7 +200,8 @@ class LanceStore:
                     lacking.append((now["_number"], now["_first_id"], row))
             if lacking:
                 numbers = [number for number, _, _ in lacking]
-                change.delete(view, numbers)  # what an older mergewise left half done
+                # what an older mergewise left half done
+                change.delete(view, numbers)
                 change.append_view(view, lacking)
                 change.set_view(view, state.settings, without(state.missing, numbers))
                 change.commit()

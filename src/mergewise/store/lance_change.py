@@ -30,11 +30,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
-KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
-GROWN = 8  # times the rows that a vector index was trained on, from which it is trained anew
-_LAST_VERSION = 2**64 - 1  # manifests are named by how far they are from it
-MAPPED_IDS = 20_000  # ids whose rows are in memory at once while they are written to mapped files
+# what a search goes through without an index before one is brought up to date
+FEW_ROWS, MANY_FRAGMENTS = 1000, 32
+# old versions stay for readers that are in the middle of a question
+KEPT = timedelta(minutes=10)
+# times the rows that a vector index was trained on, from which it is trained anew
+GROWN = 8
+# manifests are named by how far they are from it
+_LAST_VERSION = 2**64 - 1
+# ids whose rows are in memory at once while they are written to mapped files
+MAPPED_IDS = 20_000
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
@@ -61,7 +66,8 @@ class Change:
         named = self.manifest.tables.get(name)
         if named is None:
             schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
-            database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
+            # an interrupted first change may have left it
+            database.drop_table(name, ignore_missing=True)
             created: LanceTable = database.create_table(name, schema=schema)
             return created
         table: LanceTable = database.open_table(name)
@@ -264,7 +270,8 @@ class Change:
             except OSError as error:
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
                 if compacted:
-                    mapped.pop(name, None)  # its addresses are those of before
+                    # its addresses are those of before
+                    mapped.pop(name, None)
                 continue
             if written is not None:
                 mapped[name] = written.as_dict()

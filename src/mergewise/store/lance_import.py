@@ -108,7 +108,8 @@ def prepare() -> None:
                 package = module_from_spec(spec)
                 package.__class__ = DeferredPackage
                 if name == "lancedb":
-                    package.__dict__["__version__"] = version(name)  # which its modules ask the package for
+                    # which its modules ask the package for
+                    package.__dict__["__version__"] = version(name)
                 sys.modules[name] = package
 
 

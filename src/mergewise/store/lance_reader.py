@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
-NPROBES, REFINE = 20, 2  # recall 0.99 of an exact search, see docs/evaluation.md
+# recall 0.99 of an exact search, see docs/evaluation.md
+NPROBES, REFINE = 20, 2
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
 _LOOP = Background("mergewise-store")
@@ -50,7 +51,8 @@ class LanceReader:
         self.directory = directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
-        self._first = next(iter(self._specs))  # the table that is meant where none is named: the leaves
+        # the table that is meant where none is named: the leaves
+        self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
         self._kept: dict[str, Any] = {}
@@ -161,7 +163,8 @@ class LanceReader:
         except Exception as error:
             if where is None:
                 raise
-            self.documents()  # where they cannot be read, this says so: then the condition is not to blame
+            # where they cannot be read, this says so: then the condition is not to blame
+            self.documents()
             named = ", ".join(name for name in run(table.schema()).names if not name.startswith("_"))
             raise UsageError(
                 f"the condition {where!r} was not understood: {line(error)}", f"columns: {named}"
@@ -217,7 +220,8 @@ class LanceReader:
         half = vector.astype(np.float16)
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = opened.query().nearest_to(packed).column(column).distance_type("dot").nprobes(NPROBES)
-        refines = self._is_mapped(table)  # then the candidates are compared exactly here, from the mapped vectors
+        # then the candidates are compared exactly here, from the mapped vectors
+        refines = self._is_mapped(table)
         query = query if refines else query.refine_factor(REFINE)
         limited = self._limit(query, REFINE * k if refines else k, where)
         return start(self._vector_ranking(table, column, half.astype(np.float32), k, limited, refines))
@@ -243,7 +247,8 @@ class LanceReader:
             cosines[at] = np.einsum("ij,j->i", vectors, vector)
             approximate[at] = False
         opened = self._tables[table]
-        if approximate.any() and opened is not None:  # the file that held them is gone
+        # the file that held them is gone
+        if approximate.any() and opened is not None:
             lost = await scan(opened, [_ID, column], f"{_ID} in ({sql_numbers(ids[approximate].tolist())})")
             stored = unit_vectors(lost, column)
             exact = dict(zip(lost[_ID].to_pylist(), () if stored is None else stored @ vector, strict=True))
@@ -327,7 +332,8 @@ class LanceReader:
             for at, rows in self.mapped_rows(table).take(wanted, read):
                 missing[at] = False
                 blocks.append(rows)
-            if blocks:  # as one: records are made faster from many rows at once
+            # as one: records are made faster from many rows at once
+            if blocks:
                 yield _of_documents(pa.concat_tables(blocks), self.once("living", self._living))
             wanted = wanted[missing]
         if len(wanted):

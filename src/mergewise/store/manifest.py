@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 
 FORMAT = 3
-OLDEST = 2  # is read, and written anew as the newest by the next change
+# is read, and written anew as the newest by the next change
+OLDEST = 2
 NAME = "manifest.json"
 
 Run: TypeAlias = tuple[int, int]
@@ -69,7 +70,8 @@ def read_manifest(directory: Path) -> Manifest | None:
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
         raise NotAnIndex(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
-    except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
+    # a name that is too long, or that no file can have
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotAnIndex(f"{str(path)[:200]!r} cannot be read: {reason}", "choose another --index") from None
     return _parse(text, directory)
@@ -80,7 +82,8 @@ def _parse(text: str, directory: Path) -> Manifest:
         raw = json.loads(text)
         written_by = int(raw["format"])
     except (ValueError, TypeError, KeyError, RecursionError):
-        if any(directory.glob("*.lance")):  # the tables of an index stand beside it
+        # the tables of an index stand beside it
+        if any(directory.glob("*.lance")):
             raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
     if written_by > FORMAT:

@@ -29,8 +29,10 @@ from mergewise.store.tables import NUMBER
 log = logging.getLogger("mergewise")
 
 FOLDER = "mapped"
-BLOCK_BYTES = 256_000_000  # of rows that are written together, and so in memory at once
-SIMILAR = 4  # a file is joined to the one before it unless that one is so many times as large
+# of rows that are written together, and so in memory at once
+BLOCK_BYTES = 256_000_000
+# a file is joined to the one before it unless that one is so many times as large
+SIMILAR = 4
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
@@ -170,7 +172,8 @@ class MappingWriter:
             tables = [table for s in segments[-2:] if (table := _open(self._folder / s.file)) is not None]
             blocks = (_of(block, living) for table in tables for block in _blocks_of(table))
             if len(tables) < 2:
-                break  # one is gone: what the other holds stays
+                # one is gone: what the other holds stays
+                break
             joined, _ = self._write(blocks)
             segments[-2:] = [joined] if joined else []
         return Mapped(tuple(segments), self._mapping.addresses, max(end, self._mapping.end))

@@ -59,7 +59,8 @@ class Table:
     text: str | None = None
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
-    vector_index_rows: int = 4_000  # below, an exact scan is as fast (benchmarks/vectors.py)
+    # below, an exact scan is as fast (benchmarks/vectors.py)
+    vector_index_rows: int = 4_000
 
     @property
     def numbered(self) -> bool:
@@ -91,7 +92,8 @@ class Column:
     type: pa.DataType
     optional: bool = False
     many: bool = False  # a tuple
-    pairs: bool = False  # a tuple of pairs, stored one after the other
+    # a tuple of pairs, stored one after the other
+    pairs: bool = False
     moves: str = ""  # "row", "leaf" or nothing
 
     def column_values(self, records: Sequence[Any], by: Mapping[str, int]) -> list[Any]:

@@ -94,12 +94,15 @@ class _TreeNode:
 
     start: int
     end: int
-    body: int  # where the text after the leading headings begins
+    # where the text after the leading headings begins
+    body: int
     headings: tuple[str, ...]
     units: list[_SizedUnit] = field(default_factory=list)
     children: list[_TreeNode] = field(default_factory=list)
-    joined: bool = False  # children are small sections whose leaves stand directly below this node
-    tokens: int = 0  # of the units, its own and those below
+    # children are small sections whose leaves stand directly below this node
+    joined: bool = False
+    # of the units, its own and those below
+    tokens: int = 0
 
 
 def _clean_outline(document: Document) -> list[Heading]:
@@ -327,9 +330,8 @@ class _Emitter:
         by = len(self.leaves)
         sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
         leaves: list[Leaf] = []
-        places: dict[
-            int, tuple[int, int]
-        ] = {}  # where a unit begins: its leaf, and its number among the leaf's sentences
+        # where a unit begins: its leaf, and its number among the leaf's sentences
+        places: dict[int, tuple[int, int]] = {}
         for (_, path), drafts in groupby(self.leaves, key=lambda draft: (id(draft.node), draft.path)):
             below = list(drafts)
             headings, ancestors = self._headings(below[0].node), tuple([number + by for number in path])

@@ -38,11 +38,12 @@ from mergewise.types import Message
 if TYPE_CHECKING:
     from mergewise.protocols import Blend, FloatArray, NextTokens
 
-WINDOW = 2048  # of a model that does not say how large its window is
-SAVED = 512  # tokens that a common beginning must save to be read apart, which takes a further run of the network
-PRICE = (
-    64  # tokens that a further run of the network may cost on a processor, so that rows of other lengths are no padding
-)
+# of a model that does not say how large its window is
+WINDOW = 2048
+# tokens that a common beginning must save to be read apart, which takes a further run of the network
+SAVED = 512
+# tokens that a further run of the network may cost on a processor, so that rows of other lengths are no padding
+PRICE = 64
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -312,7 +313,8 @@ class HFCausalModel:
             logits = self._run(
                 input_ids=self._tensor([row[:-1] + [0] * (longest - len(row) + 1) for row in ids]),
                 attention_mask=self._tensor([before + after for before, after in zip(left, right, strict=True)]),
-                position_ids=positions.clamp(max=self.window - 1),  # those of the padding on the right may be beyond it
+                # those of the padding on the right may be beyond the window
+                position_ids=positions.clamp(max=self.window - 1),
                 past_key_values=join_caches(layers, prompt),
                 use_cache=True,
             ).logits

@@ -42,7 +42,8 @@ def _fill_template(tokenizer: Any, messages: Sequence[Message]) -> str:
     turns = [{"role": message.role, "content": _HELD.format(i)} for i, message in enumerate(messages)]
     try:
         return _render(tokenizer, turns)
-    except Exception:  # templates raise what they like, jinja2's errors among them
+    # templates raise what they like, jinja2's errors among them
+    except Exception:
         if len(turns) < 2 or turns[0]["role"] != "system":
             raise
         joined = {"role": turns[1]["role"], "content": f"{turns[0]['content']}\n\n{turns[1]['content']}"}
