@@ -11,20 +11,19 @@ one source are sent together. The endpoint may cache the anchors (vLLM: prefix c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mergewise.errors import ModelError
 from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint, failure, nonsense
+from mergewise.models.scores import Pair, PairMemory
 
 if TYPE_CHECKING:
     from mergewise.protocols import FloatArray
 
 BATCH_PROMPTS = 16
 SEPARATOR = "\n\n"
-REMEMBERED_PAIRS = 100_000
 
 # One token has to be generated: not every endpoint takes none.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -40,31 +39,22 @@ class OpenAIScorer:
         self.spec = f"openai:{model}"
         self.requests = 0
         self._model = model
-        self._batch_prompts = batch_prompts
         self._endpoint = Endpoint(retries)
         self._form: str | None = None
-        self._known: dict[tuple[str, str], float] = {}
-        self._lock = Lock()
+        self._memory = PairMemory(self._scores, batch_prompts)
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
         """Nats a token, shape (len(sources), len(anchors)); 0 for an empty source."""
-        wanted = [(source, anchor) for source in sources for anchor in anchors]
-        with self._lock:
-            scores = {pair: 0.0 if not pair[0].strip() else self._known.get(pair) for pair in wanted}
-            missing = [pair for pair, score in scores.items() if score is None]
-            for first in range(0, len(missing), self._batch_prompts):
-                batch = missing[first : first + self._batch_prompts]
-                scores.update(zip(batch, self._scores(batch), strict=True))
-            if len(self._known) > REMEMBERED_PAIRS:
-                self._known = {}
-            self._known.update((pair, score) for pair, score in scores.items() if score is not None)
-        return np.array([scores[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
+        table = np.zeros((len(sources), len(anchors)), np.float32)
+        spoken = [number for number, source in enumerate(sources) if source.strip()]
+        table[spoken] = self._memory.table([sources[number] for number in spoken], anchors)
+        return table
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._endpoint.aclose()
 
-    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         import openai
 
         prompts = [anchor + SEPARATOR + source for source, anchor in pairs]

@@ -30,16 +30,8 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
-class RowReader(Protocol):
-    """What an index gives to the reader of a view: searches within the question's condition, and rows by id."""
-
-    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
-        ...
-
-    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        """The same by vectors alone. UsageError for an index without an embedder."""
-        ...
+class TableReader(Protocol):
+    """The tables of one state of an index, by their names."""
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         """These rows as records, in the order of `ids`. A missing id is missing in the result."""
@@ -55,6 +47,18 @@ class RowReader(Protocol):
 
     def once(self, name: str, make: Callable[[], Kept]) -> Kept:
         """What `make` returns, made once for this state of the index. `name` is unique among all views."""
+        ...
+
+
+class RowReader(TableReader, Protocol):
+    """What an index gives to the reader of a view: searches within the question's condition, and rows by id."""
+
+    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
+        ...
+
+    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """The same by vectors alone. UsageError for an index without an embedder."""
         ...
 
     def numbers(self) -> frozenset[int] | None:
@@ -113,7 +117,7 @@ class IndexReader(Protocol):
         ...
 
 
-class StoreReader(Protocol):
+class StoreReader(TableReader, Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
 
     def documents(self) -> list[DocumentInfo]: ...
@@ -169,16 +173,6 @@ class StoreReader(Protocol):
     ) -> Future[Ranking]:
         """Ids by cosine, best first, in the background."""
         ...
-
-    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]: ...
-
-    def vectors(
-        self, ids: Sequence[int], table: str | None = None, column: str = "vector"
-    ) -> dict[int, FloatArray]: ...
-
-    def whole(self, table: str, columns: Sequence[str]) -> Any: ...
-
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept: ...
 
 
 class Store(Protocol):
