@@ -283,14 +283,14 @@ def modes(index: Index, name: str) -> dict[str, Callable[[str], object]]:
     def by_vectors(question: str) -> object:
         vector = reader.question_vector(question)
         assert vector is not None
-        return store.vector_search(vector, K, None, name)
+        return store.vector_search(vector, K, None, name).result()
 
     def with_rows(question: str) -> object:
         return reader.rows(name, record, [row for row, _ in reader.rank_rows(question, K, name)[:READ]])
 
     return {
         "vectors": by_vectors,
-        "text": lambda question: store.text_search(question, K, None, name),
+        "text": lambda question: store.text_search(question, K, None, name).result(),
         "both": lambda question: reader.rank_rows(question, K, name),
         "both, rows read": with_rows,
         "": reader.question_vector,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.models.causal import HFCausalModel
-from mergewise.models.decoding import Streams, decode
+from mergewise.models.decoding import StreamPrompts, decode
 
 SHAPES: dict[str, dict[str, Any]] = {
     "small": {"hidden_size": 256, "intermediate_size": 768, "num_hidden_layers": 6, "num_attention_heads": 8,
@@ -57,17 +57,17 @@ def build(shape: str, device: str) -> HFCausalModel:
     return HFCausalModel(shape, model=network, tokenizer=NoWords(), device=device)
 
 
-def prompts(vocabulary: int, questions: int, tokens: int, shares: Sequence[float]) -> list[Streams]:
+def prompts(vocabulary: int, questions: int, tokens: int, shares: Sequence[float]) -> list[StreamPrompts]:
     draw = np.random.default_rng(0)
     lengths = [max(1, round(share * tokens)) for share in shares]
     weights = tuple(1 / len(shares) for _ in shares)
     return [
-        Streams(tuple(draw.integers(0, vocabulary, length).tolist() for length in lengths), weights)
+        StreamPrompts(tuple(draw.integers(0, vocabulary, length).tolist() for length in lengths), weights)
         for _ in range(questions)
     ]
 
 
-def seconds(model: HFCausalModel, asked: Sequence[Streams], new: int) -> float:
+def seconds(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int) -> float:
     began = perf_counter()
     found = decode(model, asked, max_tokens=new, rows=10_000)
     taken = perf_counter() - began
@@ -75,7 +75,7 @@ def seconds(model: HFCausalModel, asked: Sequence[Streams], new: int) -> float:
     return taken
 
 
-def measured(model: HFCausalModel, asked: Sequence[Streams], new: int, repeats: int) -> tuple[float, float]:
+def measured(model: HFCausalModel, asked: Sequence[StreamPrompts], new: int, repeats: int) -> tuple[float, float]:
     """Seconds until the first tokens, and seconds of a step after that."""
     seconds(model, asked, 2)  # what is compiled or allocated the first time
     first = min(seconds(model, asked, 1) for _ in range(repeats))

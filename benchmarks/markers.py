@@ -61,7 +61,7 @@ class Chosen:
 def chosen() -> Chosen:
     """Three documents of each set, and what four questions of 2wiki are about."""
     parts = [
-        _pooled("2wiki", 4),
+        _pool("2wiki", 4),
         _whole("hotpotqa-long", 3),
         _stretches("squad", 3),
         _stretches("covidqa", 3),
@@ -96,7 +96,7 @@ def _placed(question: Question, name: str, start: int = 0) -> Question:
     return replace(question, evidence=moved)
 
 
-def _pooled(name: str, count: int) -> Chosen:
+def _pool(name: str, count: int) -> Chosen:
     """The paragraphs that the first questions need."""
     documents, questions = _task(name)
     asked = [question for question in questions if len(_of(question)) > 1][:count]

@@ -19,9 +19,9 @@ from mergewise.protocols import Embedder, FloatArray, Store
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
-from mergewise.store.memory import MemoryStore
 from mergewise.store.views import Makers, Registry
 from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section
+from tests.memory_store import MemoryStore
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import mergewise as mw
-from mergewise.models.given import GivenEmbedder, QuestionVectors, given_embedder
+from mergewise.models.embedders import GivenEmbedder, QuestionVectors, given_embedder
 from mergewise.models.minilm import MiniLM
 from mergewise.protocols import PartEmbedder
 from tests.support import HashEmbedder

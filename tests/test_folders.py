@@ -19,9 +19,9 @@ import pytest
 import mergewise as mw
 from mergewise.designs import VIEWS
 from mergewise.index import pipeline
-from mergewise.index.moves import moved
+from mergewise.index.moves import rename_document
 from mergewise.index.plan import plan, plan_sync
-from mergewise.index.work import Work
+from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input, inputs_of
 from mergewise.models.tokens import count_tokens
 from mergewise.store import documents as document_table
@@ -305,11 +305,15 @@ def test_a_file_that_moved_keeps_its_rows(kind: str, docs: Path, tmp_path: Path)
     (docs / "sub" / "dogs.md").rename(docs / "sub" / "hounds.md")
     planned = plan_sync([docs], inputs_of([docs], tmp_path), store.reader(), tmp_path)
     assert len(planned.moves) == 2 and not planned.tasks and not planned.gone
-    done = pipeline.carry_out(planned, store, VIEWS, Makers(count_tokens, Refusing()), Work())
+    done = pipeline.carry_out(planned, store, VIEWS, Makers(count_tokens, Refusing()), IndexingProgress())
     assert (done.moved, done.added, done.removed, done.failed) == (2, 0, 0, ())
     assert {change.was for change in done.changes} == {"docs/cats.md", "docs/sub/dogs.md"}
     assert rebased(store, "docs/deep/er/cats.md", "docs/deep/er/cats.md") == before
-    assert {k.id for k in store.reader().known()} == {"docs/deep/er/cats.md", "docs/sub/hounds.md", "docs/birds.txt"}
+    assert {k.id for k in store.reader().known_documents()} == {
+        "docs/deep/er/cats.md",
+        "docs/sub/hounds.md",
+        "docs/birds.txt",
+    }
     assert store.check() == []
 
 
@@ -317,7 +321,7 @@ def test_a_title_that_is_the_name_of_the_file_changes_with_it(index: mw.Index, d
     (docs / "birds.txt").rename(docs / "fowl.txt")
     assert index.sync(docs).moved == 1
     assert index.document("docs/fowl.txt").title == "fowl"
-    (leaf,) = index.store.reader().stored(["docs/fowl.txt"])[0]["leaf"]
+    (leaf,) = index.store.reader().document_rows(["docs/fowl.txt"])[0]["leaf"]
     assert leaf.title == "fowl" and index.check() == []
 
 
@@ -333,7 +337,7 @@ def test_a_moved_file_that_cannot_be_read_leaves_the_old_one(index: mw.Index, do
     (docs / "birds.txt").rename(docs / "fowl.txt")
     planned = plan_sync([docs], inputs_of([docs], docs.parent), index.store.reader(), docs.parent)
     (docs / "fowl.txt").unlink()
-    done = pipeline.carry_out(planned, index.store, VIEWS, Makers(count_tokens), Work())
+    done = pipeline.carry_out(planned, index.store, VIEWS, Makers(count_tokens), IndexingProgress())
     assert [failure.source for failure in done.failed] == ["docs/fowl.txt"]
     assert (done.moved, done.removed) == (0, 0) and ids(index) == ALL
 
@@ -418,7 +422,7 @@ def test_files_that_no_reader_knows_are_counted(index: mw.Index, docs: Path, tmp
 
 def test_repair_keeps_the_origin(index: mw.Index) -> None:
     pipeline.rebuild(index.store, VIEWS, Makers(count_tokens), ["docs/cats.md"])
-    (known,) = index.store.reader().known(["docs/cats.md"])
+    (known,) = index.store.reader().known_documents(["docs/cats.md"])
     assert known.origin is not None and known.origin.source == "docs/cats.md"
 
 
@@ -443,8 +447,8 @@ def test_progress_moves_while_a_batch_is_embedded(docs: Path, tmp_path: Path, mo
 
 def rebased(store: object, doc_id: str, name: str) -> object:
     """The rows of a document with ids from 0, in a form that can be compared."""
-    (rows,) = store.reader().stored([doc_id])  # type: ignore[attr-defined]
-    made = moved(rows, name, Origin(name, 0, 0), VIEWS, store.settings)  # type: ignore[attr-defined]
+    (rows,) = store.reader().document_rows([doc_id])  # type: ignore[attr-defined]
+    made = rename_document(rows, name, Origin(name, 0, 0), VIEWS, store.settings)  # type: ignore[attr-defined]
     assert made is not None
     tables = {
         table: (of_table.records, {column: np.asarray(v).tolist() for column, v in of_table.columns.items()})

@@ -118,7 +118,7 @@ def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
     index = mergewise.open(path, views=("leaf", "slice"))
     assert index.check() == []
     assert "slice" in index.manifest.whole and len(index) == DOCUMENTS
-    found = [rows["chunk"] for rows in index.store.reader().stored([info.id for info in index.documents()])]
+    found = [rows["chunk"] for rows in index.store.reader().document_rows([info.id for info in index.documents()])]
     assert all(found)
     counts = index.store.reader().row_counts()
     assert counts["chunk"] == sum(map(len, found))

@@ -21,7 +21,7 @@ def strings_in(path: Path) -> set[str]:
     """All strings of a module but its docstrings, and those of the function that reads an older format."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == "_upgraded":
+        if isinstance(node, ast.FunctionDef) and node.name == "_upgrade":
             node.body = []
     return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 

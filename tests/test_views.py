@@ -21,7 +21,7 @@ SMALL = SliceSettings(chunk=160, overlap=40)
 
 
 def texts(index: mergewise.Index) -> list[list[str]]:
-    rows = index.store.reader().stored([d.id for d in DOCUMENTS])
+    rows = index.store.reader().document_rows([d.id for d in DOCUMENTS])
     return [[x.text for x in row["slice"]] for row in rows if row["slice"]]
 
 
@@ -53,7 +53,7 @@ def test_documents_that_come_and_go_keep_the_view_whole(tmp_path: Path) -> None:
     plain.add(Document("d3", "The city has a bridge now.", "City 3"), Document("new", "A new bridge.", "New"))
     plain.remove(["d1"])
     assert index.check() == []
-    found = index.store.reader().stored(["d3", "new"])
+    found = index.store.reader().document_rows(["d3", "new"])
     assert [row["slice"][0].text for row in found] == ["The city has a bridge now.", "A new bridge."]
     hits = index.context("bridge", strategy="macrag", budget=100)
     assert {span.doc_id for p in hits.passages for span in p.spans} == {"d3", "new"}

@@ -26,15 +26,13 @@ from mergewise.models import (
     load_scorer,
     release,
 )
-from mergewise.models.cache import CachedChat
-from mergewise.models.given import QuestionVectors, check_embedder, given_embedder
+from mergewise.models.cache import CachedChat, streaming
+from mergewise.models.embedders import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
-from mergewise.models.unstreamed import streaming
-from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import listed, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.store.closed import ClosedStore
-from mergewise.store.lance import ALTERED, LanceStore
+from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Estimate, Makers, Progress, views_of
 from mergewise.twins import asynchronous, each, streamed, streamed_awaited
@@ -152,17 +150,18 @@ def estimate(
     from mergewise.index.forecast import forecast
     from mergewise.inputs import inputs_of
     from mergewise.readers.apart import reader_within
-    from mergewise.store.memory import MemoryStore
+    from mergewise.store.lance_reader import LanceReader
 
     wanted = _wanted_views(views, settings or {})
     directory = _directory(path)
-    stands = read_manifest(directory) is not None
-    store: Store = LanceStore(directory, VIEWS) if stands else MemoryStore(VIEWS)
-    standing = dict(store.settings)
+    first = next(iter(VIEWS))
+    manifest = read_manifest(directory) or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
+    standing = {name: state.settings for name, state in manifest.views.items()}
     chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
-    reader = store.reader()
+    reader = LanceReader(directory, manifest, VIEWS)
     ids = [info.id for info in reader.documents()]
-    missing = {name: store.missing(name) if name in standing else ids for name in {**standing, **chosen}}
+    lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
+    missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / _WRITTEN
     makers = Makers(count_tokens, None, _cached(model, kept if kept.exists() else None))
@@ -356,7 +355,7 @@ class Index:
         """
         from mergewise.index import pipeline
         from mergewise.index.plan import plan_sync
-        from mergewise.index.work import Work
+        from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
         from mergewise.readers.apart import reader_within
 
@@ -364,7 +363,7 @@ class Index:
         left_out: Counter[str] = Counter()
         with reader_within(limits) as reader:
             inputs = inputs_of(paths, self._root, left_out, [self.store.directory], reader)
-            work = Work(progress)
+            work = IndexingProgress(progress)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
             report = (
                 planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
@@ -385,7 +384,7 @@ class Index:
         from mergewise.inputs import matching
 
         reader = self.store.reader()
-        sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known()}
+        sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
         return {one: matching(text("what is looked for is", one), sources) for one in wanted}
 
     def duplicates(self) -> list[Duplicate]:
@@ -576,7 +575,7 @@ class Index:
             return problems
         try:
             lost = self.store.repair()
-            altered = {problem.doc_id for problem in problems if problem.what == ALTERED}
+            altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
             damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
             pipeline.rebuild(self.store, VIEWS, self._makers(), [doc_id for doc_id in damaged if doc_id not in altered])
             self.add_views(dict.fromkeys(self.manifest.views))

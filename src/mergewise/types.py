@@ -606,10 +606,14 @@ class DocumentRows:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A broken invariant of an index. `doc_id` names the document to index again, where one is concerned."""
+    """A broken invariant of an index. `doc_id` names the document to index again, where one is concerned.
+
+    `kind` is "altered" where the document's text is not the one that was written: nothing here can mend that.
+    """
 
     what: str
     doc_id: str | None = None
+    kind: Literal["broken", "altered"] = "broken"
 
 
 @dataclass(frozen=True, slots=True)

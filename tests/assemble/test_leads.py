@@ -33,7 +33,7 @@ STRATEGIES = (
 def ask(spec: str, question: str, budget: int) -> Context:
     embedder = HashEmbedder()
     store = memory_store([TABLE, LIST], embedder)
-    leaves = [leaf for rows in store.stored(["table", "list"]) for leaf in rows["leaf"]]
+    leaves = [leaf for rows in store.document_rows(["table", "list"]) for leaf in rows["leaf"]]
     found = [leaf for leaf in leaves if any(word in leaf.text for word in question.split())]
     assert all(len(leaf.sentences) < 10 for leaf in leaves)  # so that most leaves are far from the first one
     reader = ScriptedReader(store, {leaf.id: 1 / rank for rank, leaf in enumerate(found, 1)})
@@ -62,7 +62,7 @@ def test_an_announcement_does_not_come_alone() -> None:
     code = "\n".join(f"step_{i}(with_some_value={i}, and_another={i})" for i in range(12))
     text = f"Call the frobnicator so:\n\n```\n{code}\n```\n\nOther words follow."
     store = memory_store([Document(id="d", title="", text=text)])
-    reader = ScriptedReader(store, {leaf.id: 1.0 for leaf in store.stored(["d"])[0]["leaf"]})
+    reader = ScriptedReader(store, {leaf.id: 1.0 for leaf in store.document_rows(["d"])[0]["leaf"]})
     found = assemble("weave", "frobnicator", reader, 400, Models(count_tokens))
     assert "frobnicator so:" in found.text and "step_0(" in found.text
 
@@ -72,7 +72,7 @@ def test_markup_that_says_nothing_is_never_shown(spec: str) -> None:
     text = "# Ducks\n\n![a duck! on a pond](images/duck.png)\n\n# Geese\n\n" + "Geese fly south in autumn. " * 12
     embedder = HashEmbedder()
     store = memory_store([Document(id="d", title="Birds", text=text)], embedder)
-    leaves = store.stored(["d"])[0]["leaf"]
+    leaves = store.document_rows(["d"])[0]["leaf"]
     reader = ScriptedReader(store, {leaf.id: 1 / rank for rank, leaf in enumerate(leaves, 1)})
     for budget in range(8, 120, 4):
         found = assemble(spec, "ducks geese", reader, budget, Models(count_tokens))

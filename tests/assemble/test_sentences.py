@@ -17,7 +17,9 @@ WORDS = st.sampled_from(["Cats eat fish. ", "# One\n\n", "They drink. ", "A line
 
 def leaves_of(text: str) -> list[LeafSentences]:
     store = memory_store([Document(id="d", title="T", text=text)])
-    return list(reader_of(store).sentences([leaf.id for rows in store.stored(["d"]) for leaf in rows["leaf"]]).values())
+    return list(
+        reader_of(store).sentences([leaf.id for rows in store.document_rows(["d"]) for leaf in rows["leaf"]]).values()
+    )
 
 
 @given(st.lists(WORDS, min_size=1, max_size=25).map("".join).filter(str.strip))

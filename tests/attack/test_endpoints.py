@@ -67,7 +67,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoin
     """Endpoints whose clients have little patience: so long for a byte, twice that for an answer, unless it is said."""
     endpoints: list[Endpoint] = []
     monkeypatch.setattr("mergewise.models.endpoint.TIMEOUT", PATIENCE)
-    monkeypatch.setattr("mergewise.models.bounded.LONGEST", 2 * PATIENCE)
+    monkeypatch.setattr("mergewise.models.clients.LONGEST", 2 * PATIENCE)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
 
     def start(sends: Sends) -> Endpoint:
@@ -183,7 +183,7 @@ def chunk(content: bytes) -> bytes:
 @pytest.fixture
 def small_answers(monkeypatch: pytest.MonkeyPatch) -> int:
     """The size of answers in megabytes: what it is in the long form, little in the short one."""
-    monkeypatch.setattr("mergewise.models.bounded.LONGEST", 120.0)
+    monkeypatch.setattr("mergewise.models.clients.LONGEST", 120.0)
     monkeypatch.setattr("mergewise.models.endpoint.TIMEOUT", 30.0)
     if LONG:
         return 256
@@ -307,7 +307,7 @@ BUSY = ["429 Too Many Requests", "503 Service Unavailable"]
 def test_an_endpoint_that_asks_for_a_long_pause(
     name: str, asked: str, status: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mergewise.models.bounded.LONGEST", 60.0)
+    monkeypatch.setattr("mergewise.models.clients.LONGEST", 60.0)
     began = time.monotonic()
     error = fails(name, serve(answers(status, b"{}", JSON_TYPE, f"Retry-After: {asked}")), retries=1)
     assert time.monotonic() - began < 50

@@ -12,8 +12,8 @@ from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.store.memory import MemoryStore
 from mergewise.types import Context, Document
+from tests.memory_store import MemoryStore
 from tests.support import HashEmbedder, memory_store
 
 EMBEDDER = HashEmbedder()

@@ -35,7 +35,7 @@ def ask(
     question: str, embedder: HashEmbedder | None = None, document: Document = DOCUMENT, strategy: str = "weave"
 ) -> Answer:
     store = memory_store([document], embedder)
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored([document.id])[0]["leaf"]})
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows([document.id])[0]["leaf"]})
     context = assemble(strategy, question, reader, 300, Models(count_tokens))
     if context.evidence is None:
         context = replace(context, evidence=evidence_in(context, reader))
@@ -106,7 +106,7 @@ def evidence(span: tuple[int, int], relevance: float, terms: float, cosine: floa
 
 def with_evidence(*given: Evidence) -> Answer:
     store = memory_store([DOCUMENT])
-    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.stored(["m"])[0]["leaf"]})
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["m"])[0]["leaf"]})
     context = assemble("topk", "What is the default timeout?", reader, 300, Models(count_tokens))
     return answer(Request(replace(context, evidence=given), store.document, count_tokens))
 

@@ -20,7 +20,7 @@ from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import Mode, Request
 from mergewise.generate.notes import extracted
 from mergewise.generate.prompts import NOT_FOUND
-from mergewise.models.scripted import Asked, ChatServer, ScriptedChat, Turn
+from mergewise.models.scripted import ChatRequest, ChatServer, ScriptedChat, Turn
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Answer, Context, Document, Message, Passage, Span, Usage
@@ -55,8 +55,8 @@ TEXTS = {document.id: document.text.strip() for document in DOCUMENTS}
 EXTRACT = "- The Quonset lamp was invented by Ada Brix.\n- Ada Brix was born in the city of Delft.\n- She loved zebras."
 
 
-def kind(asked: Asked | Sequence[Message]) -> str:
-    messages = asked.messages if isinstance(asked, Asked) else asked
+def kind(asked: ChatRequest | Sequence[Message]) -> str:
+    messages = asked.messages if isinstance(asked, ChatRequest) else asked
     return next(kind for start, kind in KINDS.items() if messages[0].text.startswith(start))
 
 
@@ -106,18 +106,18 @@ def ask(tmp_path: Path) -> Iterator[Ask]:
         server.__exit__()
 
 
-def calls(server: ChatServer) -> dict[str, list[Asked]]:
-    found: dict[str, list[Asked]] = {}
+def calls(server: ChatServer) -> dict[str, list[ChatRequest]]:
+    found: dict[str, list[ChatRequest]] = {}
     for asked in server.asked:
         found.setdefault(kind(asked), []).append(asked)
     return found
 
 
-def passages_in(asked: Asked, answer: Answer) -> list[int]:
+def passages_in(asked: ChatRequest, answer: Answer) -> list[int]:
     return [n for n, p in enumerate(answer.context.passages, 1) if p.text in asked.text and f"[{n}]" in asked.text]
 
 
-def documents_in(asked: Asked) -> set[str]:
+def documents_in(asked: ChatRequest) -> set[str]:
     return {name for name, text in TEXTS.items() if text in asked.text}
 
 

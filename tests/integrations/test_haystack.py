@@ -16,11 +16,11 @@ pytest.importorskip("haystack", reason="the extra `haystack` is not installed: `
 from haystack import Document, Pipeline
 from haystack.components.builders import PromptBuilder
 
-from mergewise.integrations.haystack import MergewiseRetriever
+from mergewise.integrations import HaystackRetriever
 
 
 def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
-    found = MergewiseRetriever(index, budget=120).run(QUESTION)["documents"]
+    found = HaystackRetriever(index, budget=120).run(QUESTION)["documents"]
     context = index.context(QUESTION, budget=120)
     assert found and all(isinstance(document, Document) for document in found)
     assert [(d.content, d.score) for d in found] == [(p.text, p.score) for p in context.passages]
@@ -32,12 +32,12 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
 
 
 def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path) -> None:
-    component = MergewiseRetriever(tmp_path / "index", strategy="topk", where="year = 1902", parameters={"k": 1})
+    component = HaystackRetriever(tmp_path / "index", strategy="topk", where="year = 1902", parameters={"k": 1})
     (only,) = component.run(QUESTION)["documents"]
     assert only.meta["source"] == "thorn"
     (other,) = component.run(QUESTION, where="year = 1900")["documents"]
     assert other.meta["source"] == "lamp"
-    absent = MergewiseRetriever(str(tmp_path / "absent"))
+    absent = HaystackRetriever(str(tmp_path / "absent"))
     with pytest.raises(mw.UsageError, match="no index at"):
         absent.warm_up()
     assert not (tmp_path / "absent").exists()
@@ -45,7 +45,7 @@ def test_a_directory_is_opened_when_it_is_needed(index: mw.Index, tmp_path: Path
 
 def test_a_pipeline_is_saved_and_loaded_and_answers_the_same(index: mw.Index) -> None:
     pipeline = Pipeline()
-    pipeline.add_component("retriever", MergewiseRetriever(index, budget=90, parameters={"k": 20}))
+    pipeline.add_component("retriever", HaystackRetriever(index, budget=90, parameters={"k": 20}))
     template = "{% for d in documents %}{{ d.content }}\n{% endfor %}{{ question }}"
     pipeline.add_component("prompt", PromptBuilder(template, required_variables="*"))
     pipeline.connect("retriever.documents", "prompt.documents")
@@ -60,7 +60,7 @@ def test_a_pipeline_is_saved_and_loaded_and_answers_the_same(index: mw.Index) ->
 
 
 def test_it_is_awaited(index: mw.Index) -> None:
-    component = MergewiseRetriever(index, budget=100)
+    component = HaystackRetriever(index, budget=100)
 
     async def ask() -> list[dict[str, list[Document]]]:
         return await asyncio.gather(*(component.run_async(QUESTION) for _ in range(10)))

@@ -16,11 +16,11 @@ pytest.importorskip("langchain_core", reason="the extra `langchain` is not insta
 from langchain_core.documents import Document
 from langchain_core.runnables import RunnableLambda
 
-from mergewise.integrations.langchain import MergewiseRetriever
+from mergewise.integrations import LangChainRetriever
 
 
 def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
-    found = MergewiseRetriever(index=index, budget=120).invoke(QUESTION)
+    found = LangChainRetriever(index=index, budget=120).invoke(QUESTION)
     context = index.context(QUESTION, budget=120)
     assert found and [document.page_content for document in found] == [p.text for p in context.passages]
     assert all(isinstance(document, Document) for document in found)
@@ -34,19 +34,19 @@ def test_documents_are_the_passages_with_their_spans(index: mw.Index) -> None:
 
 
 def test_the_fields_are_the_arguments_of_a_context(index: mw.Index) -> None:
-    retriever = MergewiseRetriever(
+    retriever = LangChainRetriever(
         index=index, strategy="topk", budget=60, where="year = 1902", parameters={"k": 1}, rounds=2
     )
     (only,) = retriever.invoke(QUESTION)
     assert only.metadata["source"] == "thorn"
     with pytest.raises(mw.UsageError, match="unknown strategy"):
-        MergewiseRetriever(index=index, strategy="nope").invoke(QUESTION)
+        LangChainRetriever(index=index, strategy="nope").invoke(QUESTION)
     with pytest.raises(ValueError, match="index"):
-        MergewiseRetriever(index="not an index")  # type: ignore[arg-type]
+        LangChainRetriever(index="not an index")  # type: ignore[arg-type]
 
 
 def test_it_is_awaited_and_batched_and_part_of_a_chain(index: mw.Index) -> None:
-    retriever = MergewiseRetriever(index=index, budget=100)
+    retriever = LangChainRetriever(index=index, budget=100)
     expected = retriever.invoke(QUESTION)
 
     async def ask() -> list[list[Document]]:

@@ -16,11 +16,11 @@ from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
 from llama_index.core.schema import MetadataMode, NodeWithScore
 
-from mergewise.integrations.llama_index import MergewiseRetriever
+from mergewise.integrations import LlamaIndexRetriever
 
 
 def test_nodes_are_the_passages_with_their_scores(index: mw.Index) -> None:
-    nodes = MergewiseRetriever(index, budget=120).retrieve(QUESTION)
+    nodes = LlamaIndexRetriever(index, budget=120).retrieve(QUESTION)
     context = index.context(QUESTION, budget=120)
     assert nodes and all(isinstance(node, NodeWithScore) for node in nodes)
     assert [(node.text, node.score) for node in nodes] == [(p.text, p.score) for p in context.passages]
@@ -46,7 +46,7 @@ def test_offsets_are_exact_where_there_are_any(index: mw.Index, monkeypatch: pyt
     monkeypatch.setattr(mw.Index, "context", lambda self, question, **search: context)
 
     def offsets(**options: bool) -> list[tuple[str, int | None, int | None]]:
-        nodes = [node.node for node in MergewiseRetriever(index, **options).retrieve(QUESTION)]  # type: ignore[arg-type]
+        nodes = [node.node for node in LlamaIndexRetriever(index, **options).retrieve(QUESTION)]  # type: ignore[arg-type]
         return [(node.text, node.start_char_idx, node.end_char_idx) for node in nodes]
 
     alone = (whole.text, whole.spans[0].start, whole.spans[0].end)
@@ -58,15 +58,15 @@ def test_offsets_are_exact_where_there_are_any(index: mw.Index, monkeypatch: pyt
 
 
 def test_the_arguments_are_those_of_a_context(index: mw.Index) -> None:
-    retriever = MergewiseRetriever(index, strategy="topk", where="year = 1902", parameters={"k": 1}, verbose=True)
+    retriever = LlamaIndexRetriever(index, strategy="topk", where="year = 1902", parameters={"k": 1}, verbose=True)
     (only,) = retriever.retrieve(QUESTION)
     assert only.metadata["source"] == "thorn"
     with pytest.raises(mw.UsageError, match="the budget"):
-        MergewiseRetriever(index, budget=0).retrieve(QUESTION)
+        LlamaIndexRetriever(index, budget=0).retrieve(QUESTION)
 
 
 def test_it_is_awaited(index: mw.Index) -> None:
-    retriever = MergewiseRetriever(index, budget=100)
+    retriever = LlamaIndexRetriever(index, budget=100)
 
     async def ask() -> list[list[NodeWithScore]]:
         return await asyncio.gather(*(retriever.aretrieve(QUESTION) for _ in range(10)))
@@ -78,5 +78,5 @@ def test_a_query_engine_answers_from_it(index: mw.Index) -> None:
     from llama_index.core.llms import MockLLM
 
     made = get_response_synthesizer(llm=MockLLM())
-    engine = RetrieverQueryEngine(MergewiseRetriever(index, budget=100), response_synthesizer=made)
+    engine = RetrieverQueryEngine(LlamaIndexRetriever(index, budget=100), response_synthesizer=made)
     assert "Delft" in "".join(node.text for node in engine.query(QUESTION).source_nodes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import mergewise as mw
-from mergewise.integrations.passages import metadata_of
+from mergewise.integrations.passages import with_metadata
 from mergewise.types import Context, Passage, Span
 from tests.integrations.conftest import TEXTS
 
@@ -19,7 +19,7 @@ def passage(*names: str) -> Passage:
 
 
 def test_a_passage_has_the_metadata_of_its_document(index: mw.Index) -> None:
-    (told,) = metadata_of(shown(passage("brix")), index)
+    ((_, told),) = with_metadata(shown(passage("brix")), index)
     assert told == {
         "year": 1900 + list(TEXTS).index("brix"),
         "lang": "en",
@@ -31,13 +31,13 @@ def test_a_passage_has_the_metadata_of_its_document(index: mw.Index) -> None:
 
 
 def test_a_passage_of_several_documents_has_the_metadata_of_none(index: mw.Index) -> None:
-    (told,) = metadata_of(shown(passage("lamp", "brix")), index)
+    ((_, told),) = with_metadata(shown(passage("lamp", "brix")), index)
     assert set(told) == {"title", "headings", "spans"} and [span["doc"] for span in told["spans"]] == ["lamp", "brix"]
-    (alone,) = metadata_of(shown(replace(passage("lamp"), spans=())), index)
+    ((_, alone),) = with_metadata(shown(replace(passage("lamp"), spans=())), index)
     assert set(alone) == {"title", "headings", "spans"} and alone["spans"] == []
 
 
 def test_a_document_that_was_removed_meanwhile_leaves_its_name(index: mw.Index) -> None:
-    gone, there = metadata_of(shown(passage("gone"), passage("lamp")), index)
+    (_, gone), (_, there) = with_metadata(shown(passage("gone"), passage("lamp")), index)
     assert gone["source"] == "gone" and "year" not in gone
     assert (there["source"], there["lang"]) == ("lamp", "en")

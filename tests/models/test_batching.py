@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.models.causal.batching import alike
+from mergewise.models.causal.rows import alike
 
 
 def partitions(places: Sequence[int]) -> Iterator[list[list[int]]]:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 from mergewise.models.causal import HFCausalModel  # noqa: E402
-from mergewise.models.causal.batching import common_beginning  # noqa: E402
+from mergewise.models.causal.rows import common_beginning  # noqa: E402
 
 SPOKEN = [text for text in TEXTS if text]
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.causal_models import TEXTS, network, tokenizer
 
-from mergewise.models.decoding import Sampling, Streams, decode
+from mergewise.models.decoding import Sampling, StreamPrompts, decode
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")
@@ -31,7 +31,9 @@ def alone(model: HFCausalModel, ids: Sequence[int]) -> np.ndarray:
         return model.network(torch.tensor([list(ids)])).logits[0, -1].double().log_softmax(-1).numpy()
 
 
-def reference(model: HFCausalModel, streams: Streams, steps: int, mixture: bool) -> tuple[list[int], list[np.ndarray]]:
+def reference(
+    model: HFCausalModel, streams: StreamPrompts, steps: int, mixture: bool
+) -> tuple[list[int], list[np.ndarray]]:
     """Eq. 14, or the mixture, as it is written down."""
     said: list[int] = []
     steps_taken = []
@@ -71,7 +73,7 @@ def test_many_questions_are_decoded_as_the_definition_says(
     mixture: bool, kind: str, asked: list[tuple[list[list[int]], list[float]]]
 ) -> None:
     model = MODELS[kind]
-    questions = [Streams(prompts_of(rows), shares(raw)) for rows, raw in asked]
+    questions = [StreamPrompts(prompts_of(rows), shares(raw)) for rows, raw in asked]
     found = decode(model, questions, max_tokens=5, mixture=mixture)
     for streams, decoded in zip(questions, found, strict=True):
         said, log_probs = reference(model, streams, 5, mixture)
@@ -91,7 +93,7 @@ def test_all_the_weight_on_one_stream_is_ordinary_greedy_decoding(kind: str) -> 
             ids, max_new_tokens=12, do_sample=False, pad_token_id=0, attention_mask=torch.ones_like(ids)
         )[0, len(prompts[0]) :].tolist()
     before = model.tokens_run
-    (found,) = decode(model, [Streams(prompts, (1.0, 0.0, 0.0))], max_tokens=12)
+    (found,) = decode(model, [StreamPrompts(prompts, (1.0, 0.0, 0.0))], max_tokens=12)
     assert found.tokens == ordinary
     assert model.tokens_run - before == len(prompts[0]) + 11  # what has no weight is not run
     assert all(row[1:] == [None, None] and row[0] is not None for row in found.log_probs)
@@ -144,7 +146,7 @@ def test_a_cache_grows_by_a_column_a_token_and_rows_that_end_leave_it(monkeypatc
         return after
 
     monkeypatch.setattr(model, "extend", noted)
-    short, long = Streams(([1, 2], [3] * 9), (0.5, 0.5)), Streams(([4] * 5,), (1.0,))
+    short, long = StreamPrompts(([1, 2], [3] * 9), (0.5, 0.5)), StreamPrompts(([4] * 5,), (1.0,))
     (first,) = decode(model, [short], max_tokens=3)
     assert seen == [(2, 10), (2, 11)]
     # the second question goes on after the first has said its end
@@ -168,7 +170,8 @@ def test_in_float32_a_batch_says_what_each_says_alone() -> None:
     model = HFCausalModel("single", model=network("llama", WORDS).float(), tokenizer=WORDS, device="cpu")
     draw = np.random.default_rng(2)
     questions = [
-        Streams(tuple(draw.integers(0, VOCABULARY, n).tolist() for n in (3, 30, 11)), (0.5, 0.3, 0.2)) for _ in range(6)
+        StreamPrompts(tuple(draw.integers(0, VOCABULARY, n).tolist() for n in (3, 30, 11)), (0.5, 0.3, 0.2))
+        for _ in range(6)
     ]
     together = decode(model, questions, max_tokens=10)
     assert [one.tokens for one in together] == [decode(model, [q], max_tokens=10)[0].tokens for q in questions]
@@ -178,7 +181,7 @@ def test_in_half_precision_a_batch_may_differ_where_two_tokens_are_nearly_even()
     """What the documentation says of bfloat16: where texts part, the scores of both tokens lie together."""
     model = HFCausalModel("half", model=network("llama", WORDS).bfloat16(), tokenizer=WORDS, device="cpu")
     draw = np.random.default_rng(5)
-    questions = [Streams((draw.integers(0, VOCABULARY, 4 + 5 * n).tolist(),), (1.0,)) for n in range(8)]
+    questions = [StreamPrompts((draw.integers(0, VOCABULARY, 4 + 5 * n).tolist(),), (1.0,)) for n in range(8)]
     together = decode(model, questions, max_tokens=12)
     for streams, batched in zip(questions, together, strict=True):
         (single,) = decode(model, [streams], max_tokens=12)
@@ -194,7 +197,7 @@ def test_in_half_precision_a_batch_may_differ_where_two_tokens_are_nearly_even()
 @pytest.mark.parametrize("kind", sorted(MODELS))
 def test_on_a_gpu_as_on_a_processor(kind: str) -> None:
     there = HFCausalModel(kind, model=network(kind, WORDS).double(), tokenizer=WORDS, device="cuda")
-    questions = [Streams(([1, 2, 3], [4] * 9), (0.6, 0.4)), Streams(([5] * 20,), (1.0,))]
+    questions = [StreamPrompts(([1, 2, 3], [4] * 9), (0.6, 0.4)), StreamPrompts(([5] * 20,), (1.0,))]
     for options in ({}, {"mixture": True}, {"sampling": Sampling(1.0, 3)}):
         found, wanted = (decode(model, questions, max_tokens=8, **options) for model in (there, MODELS[kind]))
         assert [one.tokens for one in found] == [one.tokens for one in wanted]
@@ -215,13 +218,13 @@ def test_half_a_character_waits_for_its_other_half() -> None:
 
     chosen.choose = told  # type: ignore[method-assign]
     shown: list[str] = []
-    (found,) = decode(chosen, [Streams(([1],), (1.0,))], max_tokens=2, show=lambda _, piece: shown.append(piece))
+    (found,) = decode(chosen, [StreamPrompts(([1],), (1.0,))], max_tokens=2, show=lambda _, piece: shown.append(piece))
     assert shown == ["\u00e9"] and found.pieces == ["", "\u00e9"] and found.text == "\u00e9"
 
 
 def test_arrays_and_tensors_choose_alike() -> None:
     from mergewise.models import blending
-    from mergewise.models.causal.choosing import choose
+    from mergewise.models.blending import choose_on_device as choose
     from mergewise.protocols import Blend
 
     logits = np.random.default_rng(3).normal(size=(6, 50)) * 3
@@ -241,7 +244,7 @@ def test_arrays_and_tensors_choose_alike() -> None:
 
 
 def test_drawn_tokens_are_told_by_their_seed() -> None:
-    questions = [Streams(([1, 2], [3]), (0.5, 0.5))]
+    questions = [StreamPrompts(([1, 2], [3]), (0.5, 0.5))]
     first, again, other = (
         decode(MODELS["llama"], questions, max_tokens=8, sampling=Sampling(1.0, seed))[0].tokens for seed in (4, 4, 5)
     )

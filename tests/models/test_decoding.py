@@ -10,7 +10,7 @@ import pytest
 
 from mergewise.concurrency import Work
 from mergewise.errors import UsageError
-from mergewise.models.decoding import Decoded, Sampling, Streams, decode
+from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.protocols import Blend
 
@@ -27,7 +27,7 @@ def spelling(word: str, alphabet: str = "abcdef .", end: str = ".", **also: floa
 
 
 def ask(model: ScriptedCausal, *prompts: str, weights: Sequence[float] = (1.0,), **options: object) -> Decoded:
-    streams = Streams(tuple(model.encode(prompt) for prompt in prompts), tuple(weights))
+    streams = StreamPrompts(tuple(model.encode(prompt) for prompt in prompts), tuple(weights))
     return decode(model, [streams], **{"max_tokens": 20, **options})[0]
 
 
@@ -48,7 +48,7 @@ def test_the_limit_of_tokens_and_the_window() -> None:
 def test_pieces_are_shown_as_they_are_certain() -> None:
     shown: list[tuple[int, str]] = []
     model = spelling("ace")
-    streams = [Streams((model.encode("b "),), (1.0,))] * 2
+    streams = [StreamPrompts((model.encode("b "),), (1.0,))] * 2
     found = decode(model, streams, max_tokens=9, show=lambda number, piece: shown.append((number, piece)))
     assert shown == [(0, "a"), (1, "a"), (0, "c"), (1, "c"), (0, "e"), (1, "e")]
     assert [one.text for one in found] == ["ace", "ace"]
@@ -59,7 +59,7 @@ def test_pieces_are_shown_as_they_are_certain() -> None:
 )
 def test_weights_that_do_not_add_up_to_one_are_refused(weights: tuple[float, ...]) -> None:
     with pytest.raises(UsageError) as error:
-        Streams(([1], [2]), weights)
+        StreamPrompts(([1], [2]), weights)
     assert error.value.hint
 
 
@@ -90,19 +90,19 @@ def test_sampling_is_told_by_its_seed() -> None:
     assert texts[0] == texts[1] != texts[2] and len(set(texts[0])) > 3
     cold = ask(spelling("abba"), "a ", sampling=Sampling(0.05, 3))
     assert cold.text == "abba"
-    both = decode(model, [Streams(([0],), (1.0,))] * 2, max_tokens=20, sampling=Sampling(1.0, 1))
+    both = decode(model, [StreamPrompts(([0],), (1.0,))] * 2, max_tokens=20, sampling=Sampling(1.0, 1))
     assert both[0].text == texts[0] != both[1].text  # questions side by side draw numbers of their own
 
 
 def test_draws_follow_the_probabilities() -> None:
     model = ScriptedCausal("ab", lambda _: {"a": 3.0})
-    (found,) = decode(model, [Streams(([0], [1]), (0.5, 0.5))], max_tokens=200, sampling=Sampling(1.0, 5))
+    (found,) = decode(model, [StreamPrompts(([0], [1]), (0.5, 0.5))], max_tokens=200, sampling=Sampling(1.0, 5))
     assert 0.65 < found.text.count("a") / 200 < 0.85
 
 
 def test_more_questions_than_rows_are_decoded_in_turn() -> None:
     model = spelling("abe")
-    questions = [Streams((model.encode("c "), model.encode("dd ")), (0.5, 0.5))] * 5
+    questions = [StreamPrompts((model.encode("c "), model.encode("dd ")), (0.5, 0.5))] * 5
     assert [one.text for one in decode(model, questions, max_tokens=9, rows=4)] == ["abe"] * 5
     assert decode(model, [], max_tokens=9) == []
 
@@ -117,7 +117,7 @@ def test_work_that_is_called_off_stops() -> None:
 
     model = ScriptedCausal("ab", rule, window=1000)
     with pytest.raises(CancelledError):
-        work.do(lambda: decode(model, [Streams(([0],), (1.0,))], max_tokens=500))
+        work.do(lambda: decode(model, [StreamPrompts(([0],), (1.0,))], max_tokens=500))
     assert model.tokens_run < 20
 
 

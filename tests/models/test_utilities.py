@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.support import HashEmbedder
 
 from mergewise.errors import ModelError
-from mergewise.models.scores import RememberingReranker
+from mergewise.models.scores import PairMemory, RememberingReranker
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import FloatArray
 
@@ -61,3 +63,32 @@ def test_for_want_of_a_reranker() -> None:
         assert near > far and 0 <= far <= near <= 1.001
         assert predictor.utilities("cats sleep", []) == []
     assert "cosines of hash" in by_vectors.spec and by_words.utilities("the", texts) == [0.0, 0.0]
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz")), max_size=12), st.integers(1, 4))
+def test_a_memory_of_pairs_asks_for_each_once_in_batches(pairs: list[tuple[str, str]], batch: int) -> None:
+    asked: list[list[tuple[str, str]]] = []
+
+    def score(some: Sequence[tuple[str, str]]) -> list[float]:
+        asked.append(list(some))
+        return [ord(first) * ord(second) for first, second in some]
+
+    memory = PairMemory(score, batch)
+    for _ in range(2):
+        assert memory.scores(pairs) == [ord(first) * ord(second) for first, second in pairs]
+    assert [pair for some in asked for pair in some] == list(dict.fromkeys(pairs))
+    assert all(0 < len(some) <= batch for some in asked)
+
+
+def test_a_memory_of_pairs_forgets_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mergewise.models.scores.REMEMBERED_PAIRS", 2)
+    asked: list[str] = []
+
+    def score(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        asked.extend(text for _, text in pairs)
+        return [1.0] * len(pairs)
+
+    memory = PairMemory(score)
+    for text in "xyzyx":
+        assert memory.scores([("q", text)]) == [1.0]
+    assert "".join(asked) == "xyzx"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.memory_store import MemoryStore
 from tests.support import ScriptedReader, memory_store
 
 from mergewise.assemble.budget import Models
@@ -12,7 +13,6 @@ from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
-from mergewise.store.memory import MemoryStore
 from mergewise.types import Context, Document, Passage, Span, Usage
 
 DOCUMENTS = [
@@ -27,7 +27,7 @@ DOCUMENTS = [
     for name in ("alpha", "beta")
 ]
 STORE: MemoryStore = memory_store(DOCUMENTS)
-LEAVES = [leaf for rows in STORE.reader().stored(["alpha", "beta"]) for leaf in rows["leaf"]]
+LEAVES = [leaf for rows in STORE.reader().document_rows(["alpha", "beta"]) for leaf in rows["leaf"]]
 TEXTS = {document.id: document.text for document in DOCUMENTS}
 MODELS = Models(count_tokens)
 

@@ -14,7 +14,6 @@ import mergewise
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import Embedder
 from mergewise.store.damage import reading
-from mergewise.store.lance import ALTERED
 from mergewise.types import Document
 
 QUESTION = "Who built the lighthouse of Norr?"
@@ -145,7 +144,7 @@ def copied(whole: tuple[Path, Embedder | None], tmp_path: Path) -> tuple[Path, m
 def contents(index: mergewise.Index) -> tuple[object, ...]:
     """What an index holds, whatever the ids of its rows."""
     reader = index.store.reader()
-    stored = reader.stored([f"d{i}" for i in range(7)])
+    stored = reader.document_rows([f"d{i}" for i in range(7)])
     leaves = {row.document.id: [(leaf.start, leaf.end, leaf.text) for leaf in row["leaf"]] for row in stored}
     return reader.row_counts(), leaves, {row.document.id: row.document.text for row in stored}
 
@@ -189,7 +188,7 @@ def test_a_text_that_changed_on_the_disk_is_found_and_not_taken_for_good(
     content = found[0].read_bytes()
     found[0].write_bytes(content.replace(written, written.replace(b"Part", b"Past"), 1))
     for repair in (False, True):
-        assert (ALTERED, "d1") in [(problem.what, problem.doc_id) for problem in index.check(repair=repair)]
+        assert ("altered", "d1") in [(problem.kind, problem.doc_id) for problem in index.check(repair=repair)]
     index.add(document(1), Document("d1", document(1).text + " ", "Place 1"))
     assert index.add(Document("d1", "Ella Stone built it.", "Place 1")).replaced == 1
     assert index.check() == []

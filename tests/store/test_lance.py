@@ -43,7 +43,7 @@ def test_a_reader_sees_one_state_while_a_writer_goes_on(store: LanceStore) -> No
     store.remove(["d1"])
     store.optimize()
     assert [info.id for info in before.documents()] == ["d1"]
-    assert len(before.text_search("text", 5)) == 1
+    assert len(before.text_search("text", 5).result()) == 1
     assert [info.id for info in store.reader().documents()] == ["d2"]
 
 
@@ -87,7 +87,7 @@ def test_rows_not_yet_in_the_text_index_are_found(store: LanceStore) -> None:
     store.write(rows_of([document(1)], EMBEDDER))
     store.optimize()
     store.write(rows_of([document(2, "Zebras graze.")], EMBEDDER))
-    assert len(store.reader().text_search("zebras", 5)) == 1
+    assert len(store.reader().text_search("zebras", 5).result()) == 1
 
 
 def test_conditions_on_metadata(store: LanceStore) -> None:
@@ -97,9 +97,9 @@ def test_conditions_on_metadata(store: LanceStore) -> None:
     reader = store.reader()
 
     def found(where: str) -> set[str]:
-        hits = reader.text_search("text number", 50, where)
+        hits = reader.text_search("text number", 50, where).result()
         vector = EMBEDDER.embed_queries(["text number"])[0]
-        near = reader.vector_search(vector, 50, where)
+        near = reader.vector_search(vector, 50, where).result()
         assert {leaf for leaf, _ in hits} == {leaf for leaf, _ in near}
         return {leaf.doc_id for leaf in reader_of(store).leaves([leaf for leaf, _ in hits]).values()}
 
@@ -151,7 +151,7 @@ def test_a_version_that_is_gone_is_a_corrupt_index(store: LanceStore) -> None:
     manifest["tables"]["leaf"] = 999
     (store.directory / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(CorruptIndex, match="version 999 of the table 'leaf'"):
-        store.reader().text_search("text", 5)
+        store.reader().text_search("text", 5).result()
 
 
 def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
@@ -211,5 +211,5 @@ def test_a_vector_index_is_trained_anew_once_the_rows_are_many_times_as_many(
         question = EMBEDDER.embed_queries([f"Word7 number {first + 7}."])[0]
         ids = store.reader().whole("leaf", ["id"])["id"].to_pylist()
         exact = max(float(vector @ question) for vector in store.reader().vectors(ids).values())
-        assert store.reader().vector_search(question, 3)[0][1] == pytest.approx(exact, abs=0.01)
+        assert store.reader().vector_search(question, 3).result()[0][1] == pytest.approx(exact, abs=0.01)
     assert trained == [300, 300, 2700]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import mergewise
@@ -82,3 +83,50 @@ with ThreadPoolExecutor(8) as pool:
     print(json.dumps(list(pool.map(ask, range(16)))))
 """
     assert in_a_process(code) == [0] * 16
+
+
+INTERNALS = """
+import asyncio, json, sys
+from inspect import signature
+from mergewise.store import lance_import
+lance_import.prepare()
+changed = []
+
+def holds(internal, said):
+    if not said:
+        changed.append(internal)
+
+from lancedb._lancedb import connect
+from lancedb.table import AsyncTable
+entered = [name for name in lance_import.DEFERRED if not isinstance(sys.modules[name], lance_import.DeferredPackage)]
+holds(f"lancedb.table imports without the package's __init__ (entered: {entered})", not entered)
+for name, called in {"lancedb._lancedb.connect(uri)": connect, "lancedb.table.AsyncTable(inner)": AsyncTable}.items():
+    _, *others = signature(called).parameters.values()
+    holds(f"{name} needs nothing else", all(one.default is not one.empty for one in others))
+
+async def open_both_ways():
+    directory = DIRECTORY
+    database = await connect(directory)
+    opened = AsyncTable(await database.open_table("documents"))
+    import lancedb
+    public = await (await lancedb.connect_async(directory)).open_table("documents")
+    holds("AsyncTable is what connect_async and open_table give", type(public) is type(opened))
+    same = await opened.version() == await public.version() and await opened.to_arrow() == await public.to_arrow()
+    holds("connect(uri).open_table(name) opens the table that the public way opens", same)
+
+asyncio.run(open_both_ways())
+import lancedb
+holds("lancedb.__version__ is the version of the distribution", lancedb.__version__ == lance_import.version("lancedb"))
+print(json.dumps(changed))
+"""
+
+
+def test_the_internals_of_lancedb_are_what_the_import_leans_on(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path / "index", embedder="none")
+    index.add(mergewise.Document(id="d", text="Cats eat fish."))
+    changed = in_a_process(INTERNALS.replace("DIRECTORY", repr(str(tmp_path / "index"))))
+    assert not changed, (
+        f"LanceDB {version('lancedb')} changed what mergewise/store/lance_import.py leans on: {changed}. Look at `open_table` "
+        "and `DeferredPackage` there, and at lancedb/__init__.py, lancedb/db.py and lancedb/table.py. Without them, "
+        "`lancedb.connect_async(directory).open_table(name)` does the same, and startup takes three times as long."
+    )

@@ -29,8 +29,8 @@ def bm25(question: list[str], words: list[str]) -> float:
 @pytest.mark.parametrize("question", ["cat", "cat fish", "river tree dog", "fish"])
 def test_scores_are_those_of_the_formula(question: str) -> None:
     store = memory_store([Document(f"d{n}", text) for n, text in enumerate(TEXTS)])
-    leaves = reader_of(store).leaves([row for row, _ in store.reader().text_search(question, 9)])
-    found = {leaves[row].text: score for row, score in store.reader().text_search(question, 9)}
+    leaves = reader_of(store).leaves([row for row, _ in store.reader().text_search(question, 9).result()])
+    found = {leaves[row].text: score for row, score in store.reader().text_search(question, 9).result()}
     wanted = {text: bm25(question.split(), text.split()) for text in TEXTS}
     assert found == pytest.approx({text: score for text, score in wanted.items() if score})
     assert list(found) == sorted(found, key=found.__getitem__, reverse=True)
@@ -38,5 +38,7 @@ def test_scores_are_those_of_the_formula(question: str) -> None:
 
 def test_all_documents_are_known_where_none_is_named() -> None:
     store = memory_store([Document(f"d{n}", text) for n, text in enumerate(TEXTS)])
-    assert [known.id for known in store.known()] == ["d0", "d1", "d2", "d3"]
-    assert [known.id for known in store.known(["d2", "gone"])] == ["d2"] and store.known(["gone"]) == []
+    assert [known.id for known in store.known_documents()] == ["d0", "d1", "d2", "d3"]
+    assert [known.id for known in store.known_documents(["d2", "gone"])] == ["d2"] and store.known_documents(
+        ["gone"]
+    ) == []

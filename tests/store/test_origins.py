@@ -24,22 +24,22 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def test_origins_are_kept_and_found(kind: str, tmp_path: Path) -> None:
     store = new_store(kind, tmp_path, embedder=EMBEDDER)
-    assert store.reader().known() == store.reader().known(["x"], ["y"]) == []
+    assert store.reader().known_documents() == store.reader().known_documents(["x"], ["y"]) == []
     cats, dogs = rows_of([CATS, DOGS], EMBEDDER)
     store.write([replace(cats, origin=A), dogs])
-    assert {k.id: k for k in store.reader().known()} == {
+    assert {k.id: k for k in store.reader().known_documents()} == {
         "cats.md": Known("cats.md", "1", A),
         "dogs.md": Known("dogs.md", "1"),
     }
-    assert store.reader().known(sources=["docs/cats.md"]) == [Known("cats.md", "1", A)]
-    assert store.reader().known(["dogs.md", "nope"], ["docs/cats.md"]) != []
+    assert store.reader().known_documents(sources=["docs/cats.md"]) == [Known("cats.md", "1", A)]
+    assert store.reader().known_documents(["dogs.md", "nope"], ["docs/cats.md"]) != []
     assert [info.origin for info in store.reader().documents()] == [A, None]
-    assert [rows.origin for rows in store.reader().stored(["cats.md", "dogs.md"])] == [A, None]
-    before = store.reader().stored(["dogs.md"])[0]
+    assert [rows.origin for rows in store.reader().document_rows(["cats.md", "dogs.md"])] == [A, None]
+    before = store.reader().document_rows(["dogs.md"])[0]
     assert store.write([], origins={"dogs.md": B}) == AddReport()
-    after = store.reader().stored(["dogs.md"])[0]
+    after = store.reader().document_rows(["dogs.md"])[0]
     assert after.origin == B and after["leaf"] == before["leaf"] and after.document == before.document
-    assert store.reader().known(sources=["docs/it's.md"]) == [Known("dogs.md", "1", B)]
+    assert store.reader().known_documents(sources=["docs/it's.md"]) == [Known("dogs.md", "1", B)]
     assert store.check() == []
 
 
@@ -70,8 +70,8 @@ def test_searches_find_the_first_of_what_is_the_same(kind: str, tmp_path: Path) 
         reader = reader_of(store, EMBEDDER, where)
         vector = reader.question_vector("cats eat fish")
         assert vector is not None
-        text = store.reader().text_search("cats eat fish", 10, where)
-        near = store.reader().vector_search(vector, 10, where)
+        text = store.reader().text_search("cats eat fish", 10, where).result()
+        near = store.reader().vector_search(vector, 10, where).result()
         leaves = reader.leaves([row for row, _ in [*text, *near]])
         of_names = {d.document for found in reader.definitions(["cats"]).values() for d in found}
         assert len(of_names) == 1

@@ -41,8 +41,8 @@ def test_an_empty_store_answers(store: Store) -> None:
     assert reader.documents() == []
     assert reader.document("x") is None
     assert reader.row_counts() == {"documents": 0, "leaf": 0, "section": 0, "name": 0}
-    assert reader.text_search("cats", 5) == []
-    assert reader.vector_search(EMBEDDER.embed_queries(["cats"])[0], 5) == []
+    assert reader.text_search("cats", 5).result() == []
+    assert reader.vector_search(EMBEDDER.embed_queries(["cats"])[0], 5).result() == []
     assert store.remove(["x"]) == 0
     store.optimize()
     assert store.check() == []
@@ -63,7 +63,7 @@ def test_nodes_come_back_as_they_were_made(store: Store) -> None:
     (made,) = rows_of([CATS], EMBEDDER)
     store.write(rows_of([DOGS], EMBEDDER))
     store.write([made])
-    (stored,) = store.reader().stored(["cats"])
+    (stored,) = store.reader().document_rows(["cats"])
     leaves, sections = stored["leaf"], stored["section"]
     by = leaves[0].id
     assert by > 0
@@ -85,35 +85,35 @@ def test_nodes_come_back_as_they_were_made(store: Store) -> None:
 def test_both_searches_find_best_first(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     for _ in range(2):
-        found = store.reader().text_search("what do cats eat", 9)
+        found = store.reader().text_search("what do cats eat", 9).result()
         assert texts(store, found)[0] == "Cats eat fish."
         assert [score for _, score in found] == sorted((score for _, score in found), reverse=True)
-        near = store.reader().vector_search(EMBEDDER.embed_queries(["Cats sleep all day long."])[0], 2)
+        near = store.reader().vector_search(EMBEDDER.embed_queries(["Cats sleep all day long."])[0], 2).result()
         assert texts(store, near)[0] == "Cats sleep all day long."
         assert near[0][1] <= 1.01
         store.optimize()
-    assert store.reader().text_search("   ", 5) == []
-    assert store.reader().text_search("?!* the (", 5) == []
-    assert store.reader().text_search('"AND" OR cats* -dogs', 5)
+    assert store.reader().text_search("   ", 5).result() == []
+    assert store.reader().text_search("?!* the (", 5).result() == []
+    assert store.reader().text_search('"AND" OR cats* -dogs', 5).result()
 
 
 def test_titles_and_headings_are_searched(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
-    assert texts(store, store.reader().text_search("food", 1)) == ["Cats eat fish."]
+    assert texts(store, store.reader().text_search("food", 1).result()) == ["Cats eat fish."]
 
 
 def test_words_are_searched_in_every_script(store: Store) -> None:
     texts_ = ["The cat saw a dog.", "Über die Straße.", "中文句子。東京タワー", "Jean O'Neil wrote well-known code."]
     store.write(rows_of([Document(id=str(i), text=text) for i, text in enumerate(texts_)], EMBEDDER))
     for word, at in (("cat", 0), ("dog", 0), ("über", 1), ("straße", 1), ("known", 3)):
-        found = store.reader().text_search(word, 5)
+        found = store.reader().text_search(word, 5).result()
         assert [leaf.doc_id for leaf in reader_of(store).leaves([i for i, _ in found]).values()] == [str(at)], word
 
 
 def test_scripts_without_spaces_are_searched_on_disk(tmp_path: Path) -> None:
     store = new_store("lance", tmp_path)
     store.write(rows_of([Document(id="ja", text="中文句子。東京タワー"), DOGS]))
-    assert len(store.reader().text_search("東京", 5)) == 1
+    assert len(store.reader().text_search("東京", 5).result()) == 1
 
 
 def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
@@ -121,8 +121,8 @@ def test_replacing_leaves_nothing_of_the_old(store: Store) -> None:
     changed = Document(id="cats", title="Cats", text="Cats climb trees.")
     assert store.write(rows_of([changed], EMBEDDER, digest="2")) == AddReport(0, 1)
     assert store.reader().document("cats") == changed
-    assert store.reader().text_search("fish", 5) == []
-    assert texts(store, store.reader().text_search("climb", 5)) == ["Cats climb trees."]
+    assert store.reader().text_search("fish", 5).result() == []
+    assert texts(store, store.reader().text_search("climb", 5).result()) == ["Cats climb trees."]
     assert store.reader().row_counts()["documents"] == 2
     assert store.check() == []
 
@@ -139,16 +139,16 @@ def test_removing_takes_all_rows(store: Store) -> None:
     store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER))
     assert store.remove(["cats", "p'aged", "none"]) == 2
     assert store.reader().row_counts()["documents"] == 1
-    assert store.reader().text_search("fish", 5) == []
+    assert store.reader().text_search("fish", 5).result() == []
     assert store.check() == []
 
 
 def test_ids_are_never_used_again(store: Store) -> None:
     store.write(rows_of([CATS], EMBEDDER))
-    last = max(leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"])
+    last = max(leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"])
     store.remove(["cats"])
     store.write(rows_of([CATS], EMBEDDER))
-    assert min(leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"]) > last
+    assert min(leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"]) > last
 
 
 def test_conditions_choose_documents(store: Store) -> None:
@@ -168,20 +168,20 @@ def test_conditions_choose_documents(store: Store) -> None:
         ):
             reader = store.reader()
             for ranking in (
-                reader.text_search("text number", 50, where),
-                reader.vector_search(EMBEDDER.embed_queries(["text number"])[0], 50, where),
+                reader.text_search("text number", 50, where).result(),
+                reader.vector_search(EMBEDDER.embed_queries(["text number"])[0], 50, where).result(),
             ):
                 leaves = reader_of(store).leaves([leaf for leaf, _ in ranking])
                 assert {leaf.doc_id for leaf in leaves.values()} == wanted, where
         with pytest.raises(UsageError, match="not understood"):
-            store.reader().text_search("text", 5, "bogus = 1")
+            store.reader().text_search("text", 5, "bogus = 1").result()
         store.optimize()
 
 
 def test_rows_of_documents_that_are_gone_are_gone(store: Store) -> None:
     store.write(rows_of([CATS, DOGS], EMBEDDER))
     store.optimize()
-    ids = [leaf.id for leaf in store.reader().stored(["cats"])[0]["leaf"]]
+    ids = [leaf.id for leaf in store.reader().document_rows(["cats"])[0]["leaf"]]
     store.remove(["cats"])
     assert reader_of(store).leaves(ids) == {} and reader_of(store).vectors(ids) == {}
     store.optimize()

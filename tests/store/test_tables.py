@@ -17,7 +17,7 @@ from mergewise.index.tree.tables import LEAF
 from mergewise.store.tables import (
     NUMBER,
     Packed,
-    Placed,
+    PlacedRows,
     Table,
     arrow_table,
     columns_of,
@@ -89,7 +89,7 @@ def moved(note: Note, row: int, leaf: int) -> Note:
 @given(st.lists(st.tuples(st.lists(notes, max_size=3), numbers, numbers), max_size=3))
 def test_records_come_back_with_their_ids_moved(documents: list[tuple[list[Note], int, int]]) -> None:
     placed = [
-        Placed(number, Rows(tuple(own), {"vector": np.ones((len(own), 4)), "blob": [b"x"] * len(own)}), by)
+        PlacedRows(number, Rows(tuple(own), {"vector": np.ones((len(own), 4)), "blob": [b"x"] * len(own)}), by)
         for number, (own, row, leaf) in enumerate(documents)
         for by in [{"row": row, "leaf": leaf}]
     ]
@@ -105,7 +105,7 @@ def test_records_come_back_with_their_ids_moved(documents: list[tuple[list[Note]
 
 def test_an_index_without_an_embedder_has_no_columns_beside_the_records() -> None:
     note = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
-    table = arrow_table(NOTE, [Placed(0, Rows((note,)), {})], NOTE.schema(0))
+    table = arrow_table(NOTE, [PlacedRows(0, Rows((note,)), {})], NOTE.schema(0))
     assert {"vector", "blob"}.isdisjoint(table.column_names)
     assert rows_from(NOTE, table) == Rows((note,))
     assert unit_vectors(table, "vector") is None
@@ -129,10 +129,10 @@ def test_a_form_reads_only_the_columns_that_it_needs() -> None:
 
 def test_vectors_of_the_wrong_shape_are_refused() -> None:
     note = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
-    wrong = Placed(0, Rows((note,), {"vector": np.ones((2, 4)), "blob": [b""]}), {})
+    wrong = PlacedRows(0, Rows((note,), {"vector": np.ones((2, 4)), "blob": [b""]}), {})
     with pytest.raises(ValueError, match="shape"):
         arrow_table(NOTE, [wrong], NOTE.schema(4))
-    missing = Placed(0, Rows((note,)), {})
+    missing = PlacedRows(0, Rows((note,)), {})
     with pytest.raises(ValueError, match="shape"):
         arrow_table(NOTE, [missing], NOTE.schema(4))
 
@@ -144,7 +144,7 @@ def test_a_leaf_comes_back_whole() -> None:
     )
     vectors = np.array([[3, 4, 0], [0, 0, 127]], np.int8)
     rows = Rows((leaf,), {"vector": np.ones((1, 3)), "sentence_vectors": [vectors.tobytes()]})
-    table = arrow_table(LEAF, [Placed(7, rows, {})], LEAF.schema(3))
+    table = arrow_table(LEAF, [PlacedRows(7, rows, {})], LEAF.schema(3))
     assert form(LEAF, Leaf).read(table) == [leaf]
     (read,) = form(LEAF, LeafSentences).read(table)
     assert (read.document, read.sentences, read.text, read.headings) == (7, leaf.sentences, text, ("A",))

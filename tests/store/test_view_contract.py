@@ -167,8 +167,8 @@ def found_in(store: Store, case: Case, question: str, where: str | None = None) 
     for table, column in case.searched:
         record = next(t.record for t in case.view.tables(case.settings) if t.name == table)
         for ranking in (
-            reader.text_search(question, 1, where, table),
-            reader.vector_search(vector, 1, where, table, column),
+            reader.text_search(question, 1, where, table).result(),
+            reader.vector_search(vector, 1, where, table, column).result(),
         ):
             found.append({row.doc_id for row in reader.rows(table, record, [row for row, _ in ranking]).values()})
     return found
@@ -179,7 +179,7 @@ def test_rows_come_back_whole_and_are_found(kind: str, case: Case, tmp_path: Pat
     rows = made(case)
     assert store.write(rows) == AddReport(3)
     for _ in range(2):
-        stored = store.reader().stored([d.id for d in DOCUMENTS])
+        stored = store.reader().document_rows([d.id for d in DOCUMENTS])
         assert [without_ids(row, case) for row in stored] == [without_ids(row, case) for row in rows]
         assert store.check() == []
         counts = store.reader().row_counts()
@@ -193,7 +193,7 @@ def test_rows_come_back_whole_and_are_found(kind: str, case: Case, tmp_path: Pat
 def test_ids_of_other_views_are_moved_along(kind: str, case: Case, tmp_path: Path) -> None:
     store = empty(kind, tmp_path, case)
     store.write(made(case))
-    for row in store.reader().stored([d.id for d in DOCUMENTS]):
+    for row in store.reader().document_rows([d.id for d in DOCUMENTS]):
         leaves = {leaf.id for leaf in row["leaf"]}
         ids = [record.id for table in case.view.tables(case.settings) for record in row[table.name]]
         assert ids == list(range(ids[0], ids[0] + len(ids))) and not leaves & set(ids)
@@ -217,7 +217,7 @@ def test_replacing_and_removing_take_the_rows_along(kind: str, case: Case, tmp_p
     assert store.check() == []
     assert all(found == {"tale"} for found in found_in(store, case, "tale of owls"))
     for table, _ in case.searched[:1]:
-        assert store.reader().text_search("barked", 5, None, table) == []
+        assert store.reader().text_search("barked", 5, None, table).result() == []
     store.remove([d.id for d in DOCUMENTS])
     assert store.check() == []
     assert set(store.reader().row_counts().values()) == {0}
@@ -242,8 +242,8 @@ def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tm
     assert seen[0] == (0, characters) and seen[-1] == (characters, characters) and seen == sorted(seen)
     assert later.missing(case.view.name) == [] and case.view.name in later.reader().views
     ids = [d.id for d in DOCUMENTS]
-    assert [without_ids(row, case) for row in later.reader().stored(ids)] == [
-        without_ids(row, case) for row in first.reader().stored(ids)
+    assert [without_ids(row, case) for row in later.reader().document_rows(ids)] == [
+        without_ids(row, case) for row in first.reader().document_rows(ids)
     ]
     assert later.check() == []
     assert found_in(later, case, "a dog of Brook barked") == found_in(first, case, "a dog of Brook barked")

@@ -210,7 +210,7 @@ class Answering:
 
     def _state_of_index(self) -> Mapping[str, Any]:
         digest = blake2b(digest_size=8)
-        for known in sorted(self.index.store.reader().known(), key=lambda known: known.id):
+        for known in sorted(self.index.store.reader().known_documents(), key=lambda known: known.id):
             digest.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))
         manifest = self.index.manifest
         views = {name: dict(state.settings) for name, state in manifest.views.items()}

@@ -34,19 +34,19 @@ def forecast(
     if not asking:
         return total
     tasks = plan(inputs, reader).tasks
-    for batch in batches(_read(tasks, registry, settings, makers), AT_ONCE):
+    for batch in batches(_read_rows(tasks, registry, settings, makers), AT_ONCE):
         for view in asking:
             total += _cost(view, batch, settings, makers)
     replaced = {task.id for task in tasks}
     for view in asking:
         assert view.writing is not None
-        due = dict.fromkeys([*missing.get(view.name, ()), *_unfinished(view, reader)])
+        due = dict.fromkeys([*missing.get(view.name, ()), *_unfinished_documents(view, reader)])
         for ids in batches((doc_id for doc_id in due if doc_id not in replaced), AT_ONCE):
-            total += _cost(view, reader.stored(ids), settings, makers)
+            total += _cost(view, reader.document_rows(ids), settings, makers)
     return total
 
 
-def _unfinished(view: View, reader: StoreReader) -> Sequence[str]:
+def _unfinished_documents(view: View, reader: StoreReader) -> Sequence[str]:
     return () if view.writing is None or view.name not in reader.views else view.writing.unfinished(reader)
 
 
@@ -55,7 +55,7 @@ def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any],
     return view.writing.estimate(rows, view.load(settings[view.name]), makers)
 
 
-def _read(
+def _read_rows(
     tasks: Sequence[Any], registry: Registry, settings: Mapping[str, Mapping[str, Any]], makers: Makers
 ) -> Iterator[DocumentRows]:
     """The documents with the rows of the first view, without vectors."""

@@ -18,7 +18,7 @@ def keeps_its_title(rows: DocumentRows, old: str, new: str) -> bool:
     return rows.document.title != was or was == now
 
 
-def moved(
+def rename_document(
     rows: DocumentRows, doc_id: str, origin: Origin, registry: Registry, settings: Mapping[str, Mapping[str, Any]]
 ) -> DocumentRows | None:
     """A document that stands as a new one, whose ids count from 0. None where it lacks a view."""
@@ -30,12 +30,13 @@ def moved(
             return None
         numbered = [table.name for table in view.tables_of(settings[view.name]) if table.numbered]
         first = min((record.id for name in numbered for record in rows[name]), default=0)
-        leaf = first if leaf is None else leaf  # the first view is the tree, and its first rows are the leaves
-        tables |= {name: _moved(rows.tables[name], doc_id, {"row": first, "leaf": leaf}) for name in names}
+        # the first view is the tree, and its first rows are the leaves
+        leaf = first if leaf is None else leaf
+        tables |= {name: _rename_rows(rows.tables[name], doc_id, {"row": first, "leaf": leaf}) for name in names}
     return DocumentRows(replace(rows.document, id=doc_id), rows.digest, tables, origin)
 
 
-def _moved(rows: Rows, doc_id: str, by: Mapping[str, int]) -> Rows:
+def _rename_rows(rows: Rows, doc_id: str, by: Mapping[str, int]) -> Rows:
     if not rows.records:
         return rows
     record: type = type(rows.records[0])
@@ -43,7 +44,7 @@ def _moved(rows: Rows, doc_id: str, by: Mapping[str, int]) -> Rows:
     names = {"doc_id": doc_id} if any(field.name == "doc_id" for field in fields(record)) else {}
 
     def as_new(row: Any) -> Any:
-        ids = {column.name: column.moved(getattr(row, column.name), -by[column.moves]) for column in shifted}
+        ids = {column.name: column.shift(getattr(row, column.name), -by[column.moves]) for column in shifted}
         return replace(row, **names, **ids)
 
     return replace(rows, records=tuple(map(as_new, rows.records)))

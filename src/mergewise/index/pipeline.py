@@ -12,9 +12,9 @@ from time import perf_counter
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.index.moves import keeps_its_title, moved
-from mergewise.index.plan import Move, Plan, Task, batches, plan
-from mergewise.index.work import Work
+from mergewise.index.moves import keeps_its_title, rename_document
+from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
+from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input
 from mergewise.protocols import Store
 from mergewise.store.views import Makers, Progress, Registry, View, views_of
@@ -53,15 +53,17 @@ def add(
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
-    work = Work(progress)
+    work = IndexingProgress(progress)
     report = replace(carry_out(plan(inputs, store.reader(), work.look_at), store, registry, makers, work), changes=())
     log.info("added: %s, %.1f s", report, perf_counter() - began)
     return report
 
 
-def carry_out(planned: Plan, store: Store, registry: Registry, makers: Makers, work: Work) -> AddReport:
+def carry_out(
+    planned: IndexingPlan, store: Store, registry: Registry, makers: Makers, work: IndexingProgress
+) -> AddReport:
     """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes."""
-    writer = _Writer(store, registry, makers, work)
+    writer = _BatchWriter(store, registry, makers, work)
     work.begin(task.given.size for task in planned.tasks)
     for task in planned.tasks:
         writer.add(task)
@@ -89,17 +91,17 @@ class _Read:
     was: str = ""
 
 
-class _Writer:
+class _BatchWriter:
     """Documents on their way into a store: read one by one, made into rows and written batch by batch."""
 
-    def __init__(self, store: Store, registry: Registry, makers: Makers, work: Work) -> None:
+    def __init__(self, store: Store, registry: Registry, makers: Makers, work: IndexingProgress) -> None:
         self.store, self.registry, self.makers, self.work = store, registry, makers, work
         self.report = AddReport()
         self.written: set[str] = set()
         self._batch: list[_Read] = []
         self._moved: list[tuple[DocumentRows, str]] = []  # with the id of before
 
-    def add(self, task: Task, was: str = "") -> None:
+    def add(self, task: IndexingTask, was: str = "") -> None:
         if _is_full(self._batch):
             self.flush()
         self.work.look_at(task.given.name)
@@ -108,16 +110,18 @@ class _Writer:
         except ReadError as error:
             log.debug("%s was not read: %s", task.given.name, error.message)
             self.report += AddReport(failed=(Failure(task.given.name, error.message),))
-            self.work.read(task.given.size, 0)
+            self.work.count_read(task.given.size, 0)
         else:
             self._batch.append(read)
-            self.work.read(task.given.size, len(read.document.text))
+            self.work.count_read(task.given.size, len(read.document.text))
 
     def move(self, moves: Sequence[Move]) -> None:
         """Give the rows of documents that stand other names. One whose title changes with its name is made anew."""
         if self._moved:
             self.flush()
-        standing = {rows.document.id: rows for rows in self.store.reader().stored([move.was.id for move in moves])}
+        standing = {
+            rows.document.id: rows for rows in self.store.reader().document_rows([move.was.id for move in moves])
+        }
         for move in moves:
             rows = self._under_new_name(move, standing.get(move.was.id))
             if rows is not None:
@@ -134,7 +138,7 @@ class _Writer:
             return None
         if rows is None or was is None or origin is None or not keeps_its_title(rows, was.source, given.name):
             return None
-        return moved(rows, move.task.id, origin, self.registry, self.store.settings)
+        return rename_document(rows, move.task.id, origin, self.registry, self.store.settings)
 
     def flush(self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None) -> None:
         """Write what has come so far, in one change with what goes."""
@@ -150,7 +154,7 @@ class _Writer:
         moved_now = len(was.keys() - failed)
         self.report += replace(done, added=done.added - moved_now, removed=done.removed - len(was), moved=moved_now)
         self._batch, self._moved = [], []
-        self.work.wrote(characters)
+        self.work.count_written(characters)
 
     def _rows(self, characters: int) -> list[DocumentRows]:
         if not self._batch:
@@ -165,7 +169,7 @@ class _Writer:
 def rebuild(store: Store, registry: Registry, makers: Makers, doc_ids: Sequence[str]) -> None:
     """Make the rows of these documents again, from the texts that the index holds."""
     reader = store.reader()
-    for some in batches(reader.known(doc_ids) if doc_ids else (), REBUILT_AT_ONCE):
+    for some in batches(reader.known_documents(doc_ids) if doc_ids else (), REBUILT_AT_ONCE):
         found = [(known, document) for known in some if (document := reader.document(known.id)) is not None]
         rows = rows_of([(document, known.digest) for known, document in found], registry, store.settings, makers)
         placed = [replace(row, origin=known.origin) for row, (known, _) in zip(rows, found, strict=True)]
@@ -190,29 +194,33 @@ def take_up(store: Store, registry: Registry, makers: Makers, written: Collectio
 
 def add_view(store: Store, view: View, makers: Makers, progress: Progress | None = None) -> None:
     """Give every document that stands the view, which the store has begun, in batches."""
-    work = Work(progress)
+    work = IndexingProgress(progress)
     sizes = {info.id: info.characters for info in store.reader().documents()} if progress is not None else {}
     work.begin(sizes.get(doc_id, 0) for doc_id in store.missing(view.name))
     while not store.finish_view(view.name):
         for batch in batches(store.missing(view.name), view.batch):
-            rows = store.reader().stored(batch)
+            rows = store.reader().document_rows(batch)
             work.look_at(batch[-1])
             characters = sum(len(row.document.text) for row in rows)
             settings = store.settings[view.name]
             watched = _watched(work, makers, {view.name: view}, {view.name: settings}, characters)
             store.write_view(view.name, _with_view(rows, view, settings, watched))
-            work.wrote(characters)
+            work.count_written(characters)
     work.finish()
 
 
 def _watched(
-    work: Work, makers: Makers, registry: Registry, settings: Mapping[str, Mapping[str, Any]], characters: int
+    work: IndexingProgress,
+    makers: Makers,
+    registry: Registry,
+    settings: Mapping[str, Mapping[str, Any]],
+    characters: int,
 ) -> Makers:
     """The makers, which tell how far they are with a batch. Where a chat model writes, all else takes no time."""
     asking = sum(registry[name].asks_chat(own) for name, own in settings.items())
     if asking:
-        return replace(makers, told=work.written(characters, asking))
-    return replace(makers, embedder=work.watched(makers.embedder, characters, len(settings)))
+        return replace(makers, told=work.writing_shares(characters, asking))
+    return replace(makers, embedder=work.watch(makers.embedder, characters, len(settings)))
 
 
 def _is_full(batch: Sequence[_Read]) -> bool:

@@ -20,7 +20,7 @@ ASKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class IndexingTask:
     """A document to be read and written under this id; `replaces` says whether the index has another content of it."""
 
     given: Input
@@ -33,15 +33,15 @@ class Task:
 class Move:
     """A document whose file has another path now: the content is that of the document `was`, which goes."""
 
-    task: Task
+    task: IndexingTask
     was: Known
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class IndexingPlan:
     """`found` are origins of documents that stand, and whose files an older mergewise did not write down."""
 
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[IndexingTask, ...] = ()
     unchanged: int = 0
     failed: tuple[Failure, ...] = ()
     found: Mapping[str, Origin] = field(default_factory=dict)
@@ -73,9 +73,9 @@ class Plan:
             yield DocumentChange("removed", doc_id)
 
 
-def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], None] | None = None) -> Plan:
+def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], None] | None = None) -> IndexingPlan:
     """What is new or changed among the inputs. `tell` gets the name of each as it is looked at."""
-    tasks: list[Task] = []
+    tasks: list[IndexingTask] = []
     failed: list[Failure] = []
     found: dict[str, Origin] = {}
     unchanged = 0
@@ -86,7 +86,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                 tell(given.name)
             digest, known = given.digest(), standing.of(given)
             if known is None or known.digest != digest:
-                tasks.append(Task(given, standing.id_for(given, known), digest, known is not None))
+                tasks.append(IndexingTask(given, standing.id_for(given, known), digest, known is not None))
                 continue
             unchanged += 1
             if given.is_file and known.origin is None:
@@ -96,7 +96,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     failed.append(Failure(given.name, error.message))
                 else:
                     found |= {} if origin is None else {known.id: origin}
-    return Plan(tuple(tasks), unchanged, tuple(failed), found)
+    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found)
 
 
 class _Standing:
@@ -104,7 +104,7 @@ class _Standing:
 
     def __init__(self, inputs: Sequence[Input], reader: StoreReader) -> None:
         ids = [name for given in inputs for name in (given.name, *given.given)]
-        known = reader.known(list(dict.fromkeys(ids)), [given.name for given in inputs if given.is_file])
+        known = reader.known_documents(list(dict.fromkeys(ids)), [given.name for given in inputs if given.is_file])
         self._by_id = {k.id: k for k in known}
         self._by_source = {k.origin.source: k for k in known if k.origin is not None}
 
@@ -133,9 +133,9 @@ def plan_sync(
     reader: StoreReader,
     root: Path,
     tell: Callable[[str], None] | None = None,
-) -> Plan:
+) -> IndexingPlan:
     """What is new, changed, moved or gone in these folders. `inputs` are the files found there."""
-    known = {root / k.origin.source: k for k in reader.known() if k.origin is not None}
+    known = {root / k.origin.source: k for k in reader.known_documents() if k.origin is not None}
     found = {root / given.name for given in inputs}
     gone: dict[Path, Known] = {}
     kept: dict[Path, Input] = {}
@@ -145,7 +145,8 @@ def plan_sync(
         for path in (path for path in inside if path not in found):
             if _is_gone(path):
                 gone[path] = known[path]
-            else:  # it was named by itself when it was indexed, or cannot be looked at
+            else:
+                # it was named by itself when it was indexed, or cannot be looked at
                 kept[path] = Input(source_name(path, root), path)
     return _with_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
 
@@ -183,7 +184,7 @@ def _is_gone(path: Path) -> bool:
     return False
 
 
-def _with_moves(planned: Plan, gone: Sequence[Known]) -> Plan:
+def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     """Files that are gone and files that are new are one where the content and the suffix are the same."""
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:

@@ -10,20 +10,21 @@ import numpy as np
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
 from mergewise.store.views import Progress
 
-Told = TypeVar("Told")
+Result = TypeVar("Result")
 
 TEXTS_AT_ONCE = 512
 """Texts that are embedded between two messages."""
 
 
-class Work:
+class IndexingProgress:
     """Characters done and in all. Of a file that was not read yet, its bytes stand for its characters."""
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._progress = progress
         self._name = ""
         self._total = 0
-        self._written = 0  # characters of batches that are through
+        # characters of batches that are through
+        self._written = 0
         self._batch = 0.0  # characters of the present one
 
     def begin(self, sizes: Iterable[int]) -> None:
@@ -37,12 +38,12 @@ class Work:
         self._name = name
         self._tell()
 
-    def read(self, expected: int, characters: int) -> None:
+    def count_read(self, expected: int, characters: int) -> None:
         """A text has as many characters instead of those that were expected."""
         self._total += characters - expected
         self._tell()
 
-    def watched(self, embedder: Embedder | None, characters: int, calls: int) -> Embedder | None:
+    def watch(self, embedder: Embedder | None, characters: int, calls: int) -> Embedder | None:
         """The embedder, which tells how far it is with a batch of texts that it gets in so many calls."""
         if embedder is None or self._progress is None:
             return embedder
@@ -51,9 +52,13 @@ class Work:
             self._batch = min(characters, self._batch + share * characters / max(1, calls))
             self._tell()
 
-        return _WatchedParts(embedder, tell) if isinstance(embedder, PartEmbedder) else _Watched(embedder, tell)
+        return (
+            _WatchedPartEmbedder(embedder, tell)
+            if isinstance(embedder, PartEmbedder)
+            else _WatchedEmbedder(embedder, tell)
+        )
 
-    def written(self, characters: int, views: int) -> Callable[[float], None]:
+    def writing_shares(self, characters: int, views: int) -> Callable[[float], None]:
         """What the makers of so many views tell, each by and by, of a batch whose rows a chat model writes."""
 
         def tell(share: float) -> None:
@@ -62,7 +67,7 @@ class Work:
 
         return tell
 
-    def wrote(self, characters: int) -> None:
+    def count_written(self, characters: int) -> None:
         """A batch is through."""
         self._written += characters
         self._batch = 0.0
@@ -77,7 +82,7 @@ class Work:
             self._progress(min(self._total, self._written + int(self._batch)), self._total, self._name)
 
 
-class _Watched:
+class _WatchedEmbedder:
     """An embedder that says after every few texts which share of them is through."""
 
     def __init__(self, embedder: Embedder, tell: Callable[[float], None]) -> None:
@@ -96,15 +101,15 @@ class _Watched:
         return self.embedder.embed_queries(texts)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        rows = [self._told(self.embedder.embed_documents(texts[part]), part, texts) for part in _parts_of(texts)]
+        rows = [self._tell_after(self.embedder.embed_documents(texts[part]), part, texts) for part in _parts_of(texts)]
         return np.concatenate(rows)
 
-    def _told(self, result: Told, part: slice, texts: Sequence[str]) -> Told:
+    def _tell_after(self, result: Result, part: slice, texts: Sequence[str]) -> Result:
         self._tell(sum(map(len, texts[part])) / max(1, sum(map(len, texts))))
         return result
 
 
-class _WatchedParts(_Watched):
+class _WatchedPartEmbedder(_WatchedEmbedder):
     """The same of one that gives vectors of parts."""
 
     def embed_parts(
@@ -113,7 +118,7 @@ class _WatchedParts(_Watched):
         assert isinstance(self.embedder, PartEmbedder)
         rows, part_rows = [], []
         for part in _parts_of(texts):
-            of_texts, of_parts = self._told(self.embedder.embed_parts(texts[part], parts[part]), part, texts)
+            of_texts, of_parts = self._tell_after(self.embedder.embed_parts(texts[part], parts[part]), part, texts)
             rows.append(of_texts)
             part_rows += of_parts
         return np.concatenate(rows), part_rows

@@ -12,7 +12,7 @@ from mergewise.asking import Budget
 from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra
-from mergewise.integrations.passages import id_of, metadata_of
+from mergewise.integrations.passages import ARGUMENTS, id_of, with_metadata
 from mergewise.types import Context
 
 try:
@@ -22,8 +22,8 @@ except ImportError as error:
 
 
 @component
-class MergewiseRetriever:
-    """One document a passage: `MergewiseRetriever("my.index", budget=640)`. The arguments are those of `Index.context`.
+class HaystackRetriever:
+    """One document a passage: `HaystackRetriever("my.index", budget=640)`. The arguments are those of `Index.context`.
 
     `index` is a directory, opened when the component is warmed up or first run, or an open `Index`. A pipeline is saved with the
     directory alone: what else an index was opened with, such as an embedder of your own, is not. The meta of a document hold
@@ -60,13 +60,13 @@ class MergewiseRetriever:
     @component.output_types(documents=list[Document])
     def run(self, query: str, where: str | None = None) -> dict[str, Any]:
         """The passages of the query's context; `where` comes before the component's own."""
-        index = self._opened()
+        index = self._open_index()
         return {"documents": _documents(index.context(query, **self._search(where)), index)}
 
     @component.output_types(documents=list[Document])
     async def run_async(self, query: str, where: str | None = None) -> dict[str, Any]:
         """`run`, awaited."""
-        index = self._opened()
+        index = self._open_index()
         return {"documents": _documents(await index.acontext(query, **self._search(where)), index)}
 
     def to_dict(self) -> dict[str, Any]:
@@ -75,24 +75,23 @@ class MergewiseRetriever:
         return saved
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> MergewiseRetriever:
+    def from_dict(cls, data: dict[str, Any]) -> HaystackRetriever:
         """The component of a saved pipeline."""
-        made: MergewiseRetriever = default_from_dict(cls, data)
+        made: HaystackRetriever = default_from_dict(cls, data)
         return made
 
-    def _opened(self) -> Index:
+    def _open_index(self) -> Index:
         self.warm_up()
         assert self._index is not None
         return self._index
 
     def _search(self, where: str | None) -> dict[str, Any]:
-        own = {name: getattr(self, name) for name in ("strategy", "budget", "where", "parameters", "rounds")}
+        own = {name: getattr(self, name) for name in ARGUMENTS}
         return own if where is None else {**own, "where": where}
 
 
 def _documents(context: Context, index: Index) -> list[Document]:
-    described = zip(context.passages, metadata_of(context, index), strict=True)
     return [
         Document(id=id_of(passage), content=passage.text, meta=metadata, score=passage.score)
-        for passage, metadata in described
+        for passage, metadata in with_metadata(context, index)
     ]

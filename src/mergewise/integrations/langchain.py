@@ -8,7 +8,7 @@ from typing import Any
 from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra
-from mergewise.integrations.passages import id_of, metadata_of
+from mergewise.integrations.passages import ARGUMENTS, id_of, with_metadata
 from mergewise.types import Context
 
 try:
@@ -20,8 +20,8 @@ except ImportError as error:
     raise MissingExtra("langchain-core", "langchain") from error
 
 
-class MergewiseRetriever(BaseRetriever):
-    """One document a passage: `MergewiseRetriever(index=mergewise.open("my.index"), budget=640)`.
+class LangChainRetriever(BaseRetriever):
+    """One document a passage: `LangChainRetriever(index=mergewise.open("my.index"), budget=640)`.
 
     The fields are the arguments of `Index.context`. The metadata of a document hold those of its source, and `source`, `title`,
     `headings`, `score` and `spans`. Together the passages keep to the budget, in the order in which a context shows them.
@@ -29,7 +29,8 @@ class MergewiseRetriever(BaseRetriever):
     Raises what `Index.context` raises.
     """
 
-    index: Any  # an `Index`, which pydantic would take to pieces, since it is a dataclass
+    # an `Index`, which pydantic would take to pieces, since it is a dataclass
+    index: Any
     strategy: str = STRATEGY
     budget: Any = BUDGET
     where: str | None = None
@@ -52,12 +53,11 @@ class MergewiseRetriever(BaseRetriever):
         return _documents(await self.index.acontext(query, **self._search()), self.index)
 
     def _search(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("strategy", "budget", "where", "parameters", "rounds")}
+        return {name: getattr(self, name) for name in ARGUMENTS}
 
 
 def _documents(context: Context, index: Index) -> list[Document]:
-    described = zip(context.passages, metadata_of(context, index), strict=True)
     return [
         Document(id=id_of(passage), page_content=passage.text, metadata={**metadata, "score": passage.score})
-        for passage, metadata in described
+        for passage, metadata in with_metadata(context, index)
     ]

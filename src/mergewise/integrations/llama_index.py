@@ -9,7 +9,7 @@ from mergewise.asking import Budget
 from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import MissingExtra
-from mergewise.integrations.passages import id_of, metadata_of
+from mergewise.integrations.passages import id_of, with_metadata
 from mergewise.types import Context, Passage, Span
 
 try:
@@ -18,11 +18,12 @@ try:
 except ImportError as error:
     raise MissingExtra("llama-index-core", "llama-index") from error
 
-_NOT_FOR_MODELS = ["spans", "source"]  # metadata that a model has no use for
+# metadata that a model has no use for
+_NOT_FOR_MODELS = ["spans", "source"]
 
 
-class MergewiseRetriever(BaseRetriever):
-    """One node a passage: `MergewiseRetriever(mergewise.open("my.index"), budget=640)`, with the arguments of `Index.context`.
+class LlamaIndexRetriever(BaseRetriever):
+    """One node a passage: `LlamaIndexRetriever(mergewise.open("my.index"), budget=640)`, with the arguments of `Index.context`.
 
     A node's text is the passage. Where it is one span of its document, `start_char_idx` and `end_char_idx` say which, exactly; a
     passage of several spans has none, but all of them in `metadata["spans"]`. With `by_span` each span is a node of its own.
@@ -40,8 +41,9 @@ class MergewiseRetriever(BaseRetriever):
         parameters: Mapping[str, object] | None = None,
         rounds: int = 1,
         by_span: bool = False,
-        **options: Any,  # those of LlamaIndex's own base, such as `callback_manager`
+        **options: Any,
     ) -> None:
+        """`options` are those of LlamaIndex's own base, such as `callback_manager`."""
         super().__init__(**options)
         self._index = index
         self._by_span = by_span
@@ -62,7 +64,7 @@ class MergewiseRetriever(BaseRetriever):
     def _nodes(self, context: Context) -> list[NodeWithScore]:
         return [
             NodeWithScore(node=node, score=passage.score)
-            for passage, metadata in zip(context.passages, metadata_of(context, self._index), strict=True)
+            for passage, metadata in with_metadata(context, self._index)
             for node in self._nodes_of(passage, metadata)
         ]
 

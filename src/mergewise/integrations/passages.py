@@ -1,4 +1,4 @@
-"""What the frameworks are told of a passage: the same for each of them."""
+"""What all frameworks get of a passage, and what their retrievers take of the arguments of `Index.context`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 from mergewise.engine import Index
 from mergewise.types import Context, Passage, Span
 
+ARGUMENTS = ("strategy", "budget", "where", "parameters", "rounds")
 
-def metadata_of(context: Context, index: Index) -> list[dict[str, Any]]:
-    """For each passage, the metadata of its document with `source`, `title`, `headings` and `spans` added.
+
+def with_metadata(context: Context, index: Index) -> list[tuple[Passage, dict[str, Any]]]:
+    """Each passage with the metadata of its document, and `source`, `title`, `headings` and `spans` added.
 
     The spans are `{"doc", "start", "end"}`, in characters of the document. A passage that was merged from several documents
     has `source` and the metadata of none of them.
@@ -20,10 +22,10 @@ def metadata_of(context: Context, index: Index) -> list[dict[str, Any]]:
     ids = {span.doc_id for passage in context.passages for span in passage.spans}
     documents = {doc_id: document for doc_id in ids if (document := stored.document(doc_id)) is not None}
     metadata: dict[str, Mapping[str, Any]] = {doc_id: document.metadata for doc_id, document in documents.items()}
-    return [_described(passage, metadata) for passage in context.passages]
+    return [(passage, _passage_metadata(passage, metadata)) for passage in context.passages]
 
 
-def _described(passage: Passage, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _passage_metadata(passage: Passage, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     sources = {span.doc_id for span in passage.spans}
     own: dict[str, Any] = {}
     if len(sources) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakValueDictionary
@@ -17,11 +18,16 @@ if TYPE_CHECKING:
 Loader = TypeVar("Loader")
 
 
-def _none(name: str) -> None:
-    return None
+def _lazy(module: str, kind: str) -> Callable[..., Any]:
+    """A loader that imports the adapter when it is called, and calls it with what it is given."""
+
+    def load(*arguments: object) -> Any:
+        return getattr(import_module(f"{__name__}.{module}"), kind)(*arguments)
+
+    return load
 
 
-def _extractive(name: str, window: int | None) -> None:
+def _nothing(*arguments: object) -> None:
     return None
 
 
@@ -29,24 +35,6 @@ def _minilm(name: str) -> Embedder:
     from mergewise.models.minilm import MiniLM
 
     return MiniLM()
-
-
-def _sentence_transformers(name: str) -> Embedder:
-    from mergewise.models.sentence_transformers import SentenceTransformersEmbedder
-
-    return SentenceTransformersEmbedder(name)
-
-
-def _openai(name: str) -> Embedder:
-    from mergewise.models.openai import OpenAIEmbedder
-
-    return OpenAIEmbedder(name)
-
-
-def _openai_chat(name: str, window: int | None) -> ChatModel:
-    from mergewise.models.openai_chat import OpenAIChat
-
-    return OpenAIChat(name, window=window)
 
 
 _networks: WeakValueDictionary[str, HFCausalModel] = WeakValueDictionary()
@@ -70,59 +58,47 @@ def _causal_chat(name: str, window: int | None) -> ChatModel:
     return CausalChat(_causal(name), window)
 
 
+def _openai_chat(name: str, window: int | None) -> ChatModel:
+    from mergewise.models.openai_chat import OpenAIChat
+
+    return OpenAIChat(name, window=window)
+
+
 def _causal_scorer(name: str) -> NLLScorer:
     from mergewise.models.causal_scorer import CausalScorer
 
     return CausalScorer(_causal(name))
 
 
-def _openai_scorer(name: str) -> NLLScorer:
-    from mergewise.models.openai_scorer import OpenAIScorer
-
-    return OpenAIScorer(name)
-
-
-def _cross_encoder(name: str) -> Reranker:
-    from mergewise.models.cross_encoder import load_cross_encoder
-
-    return load_cross_encoder(name)
-
-
-def _rerank_http(name: str) -> Reranker:
-    from mergewise.models.rerank_http import HTTPReranker
-
-    return HTTPReranker(name)
-
-
 # The forms of a spec, with their loaders. A loader is given what stands after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
     "minilm": _minilm,
-    "none": _none,
-    "openai:MODEL": _openai,
-    "st:NAME_OR_PATH": _sentence_transformers,
+    "none": _nothing,
+    "openai:MODEL": _lazy("openai", "OpenAIEmbedder"),
+    "st:NAME_OR_PATH": _lazy("sentence_transformers", "SentenceTransformersEmbedder"),
 }
 # A chat model's loader also gets the window that the user gave, in tokens; None: what the model knows of itself.
 CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
-    "extractive": _extractive,
+    "extractive": _nothing,
     "hf:PATH": _causal_chat,
     "openai:MODEL": _openai_chat,
 }
-CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _causal, "none": _none}
+CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _causal, "none": _nothing}
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
-    "cross-encoder:PATH_OR_NAME": _cross_encoder,
-    "http:URL": _rerank_http,
-    "none": _none,
+    "cross-encoder:PATH_OR_NAME": _lazy("cross_encoder", "load_cross_encoder"),
+    "http:URL": _lazy("rerank_http", "HTTPReranker"),
+    "none": _nothing,
 }
 SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
     "hf:PATH": _causal_scorer,
-    "lm": _none,
-    "openai:MODEL": _openai_scorer,
+    "lm": _nothing,
+    "openai:MODEL": _lazy("openai_scorer", "OpenAIScorer"),
 }
 
 
 def knows_embedder(spec: str) -> bool:
     """Whether an embedder can be loaded by this spec; one that was given as an object mostly cannot."""
-    return _found(spec, EMBEDDERS) is not None
+    return _match(spec, EMBEDDERS) is not None
 
 
 def load_embedder(spec: str) -> Embedder | None:
@@ -151,8 +127,8 @@ def causal_of(chat: object) -> CausalModel[Any] | None:
     from mergewise.models.cache import CachedChat
 
     inner = chat.chat if isinstance(chat, CachedChat) else chat
-    found: CausalModel[Any] | None = getattr(inner, "causal", None)
-    return found
+    causal: CausalModel[Any] | None = getattr(inner, "causal", None)
+    return causal
 
 
 def load_reranker(spec: str) -> Reranker | None:
@@ -170,13 +146,12 @@ def load_scorer(spec: str) -> NLLScorer | None:
 
 def _find(spec: str, forms: Mapping[str, Loader], what: str) -> tuple[Loader, str]:
     """The loader for the form of this spec, and the name that it is to load."""
-    found = _found(spec, forms)
-    if found is not None:
-        return found
+    if match := _match(spec, forms):
+        return match
     raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
 
 
-def _found(spec: str, forms: Mapping[str, Loader]) -> tuple[Loader, str] | None:
+def _match(spec: str, forms: Mapping[str, Loader]) -> tuple[Loader, str] | None:
     kind, colon, name = spec.partition(":")
     for form, load in forms.items():
         if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon):

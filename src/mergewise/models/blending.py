@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mergewise.protocols import Choice
+from mergewise.protocols import NextTokens
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mergewise.protocols import Blend, FloatArray
 
 
-def choose(log_probs: FloatArray, blend: Blend) -> Choice:
-    index, shares = arranged(blend)
+def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
+    index, shares = row_tables(blend)
     rows, weights = log_probs[index], shares.astype(log_probs.dtype)[..., None]
     product = np.where(weights > 0, weights * rows, 0).sum(1)
     if blend.mixture:
@@ -31,12 +31,12 @@ def choose(log_probs: FloatArray, blend: Blend) -> Choice:
             scores = _log_sum(np.log(weights) + rows, 1)
     else:
         scores = product
-    tokens = scores.argmax(-1) if blend.temperature <= 0 else _drawn(scores, blend)
+    tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_tokens(scores, blend)
     picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
-    return Choice.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))
+    return NextTokens.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))
 
 
-def arranged(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
     """The rows and weights of the questions as tables: (questions, streams). What a question lacks has the weight 0."""
     most = max(map(len, blend.rows))
     index = [[*rows, *[rows[0]] * (most - len(rows))] for rows in blend.rows]
@@ -44,7 +44,7 @@ def arranged(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float6
     return np.array(index, np.int64), np.array(weights, np.float64)
 
 
-def _drawn(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
+def _draw_tokens(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
     shares = np.exp((scores - scores.max(-1, keepdims=True)).astype(np.float64) / blend.temperature)
     heaps = shares.cumsum(-1)
     draws = np.array(blend.draws) * heaps[:, -1]
@@ -56,3 +56,30 @@ def _drawn(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
 def _log_sum(values: Any, axis: int) -> Any:
     most = values.max(axis, keepdims=True)
     return np.log(np.exp(values - most).sum(axis)) + most.squeeze(axis)
+
+
+# -- the same in torch
+
+
+def choose_on_device(logits: Any, blend: Blend) -> NextTokens:
+    """`choose` from logits in torch, where these are: nothing but the choice leaves the device."""
+    import torch
+
+    index, shares = row_tables(blend)
+    rows = logits.log_softmax(-1)[torch.as_tensor(index, device=logits.device)]
+    weights = torch.as_tensor(shares, device=logits.device, dtype=logits.dtype)[..., None]
+    product = torch.where(weights > 0, weights * rows, torch.zeros_like(rows)).sum(1)
+    scores = (weights.log() + rows).logsumexp(1) if blend.mixture else product
+    tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_on_device(scores, blend)
+    picked = rows.gather(-1, tokens[:, None, None].expand(-1, rows.shape[1], 1))[..., 0]
+    agreement = product.logsumexp(-1).exp()
+    first = rows.argmax(-1)
+    return NextTokens.of(blend, *(values.cpu().numpy() for values in (tokens, picked, agreement, first)))
+
+
+def _draw_on_device(scores: Any, blend: Blend) -> Any:
+    import torch
+
+    heaps = (scores.double() / blend.temperature).softmax(-1).cumsum(-1)
+    draws = torch.as_tensor(blend.draws, device=scores.device, dtype=heaps.dtype)[:, None] * heaps[:, -1:]
+    return torch.searchsorted(heaps, draws, right=True)[:, 0].clamp(max=scores.shape[-1] - 1)

@@ -1,9 +1,9 @@
-"""Answers of a chat model kept on disk, so that nobody pays for the same call twice.
+"""Chat models around others: one whose answers are kept on disk, and one that streams for a model that cannot.
 
-The key is a hash of everything that changes the answer: the model's identity (name, endpoint, temperature, seed ...), all
-messages, the limit of tokens and the schema. Only the hash and the answer are written. SQLite from the standard library
-does the work: a kill loses at most the answer that was being written, and any number of processes may share a directory.
-(`diskcache`, the usual package, stores pickles, which run code when they are read.)
+Kept answers are paid for once. The key is a hash of everything that changes the answer: the model's identity (name, endpoint,
+temperature, seed ...), all messages, the limit of tokens and the schema. Only the hash and the answer are written. SQLite from
+the standard library does the work: a kill loses at most the answer that was being written, and any number of processes may share
+a directory. (`diskcache`, the usual package, stores pickles, which run code when they are read.)
 """
 
 from __future__ import annotations
@@ -16,33 +16,25 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
+from typing import Generic, TypeVar, cast
 
 from mergewise.errors import UsageError
-from mergewise.protocols import ChatModel
+from mergewise.protocols import ChatModel, CompletingModel
 from mergewise.types import Message, Reply, Usage
 
+Inner = TypeVar("Inner", bound=CompletingModel)
+
 FILE = "replies.sqlite3"
-_WAIT = 30.0  # seconds for another process that is writing
+# seconds for another process that is writing
+_WAIT = 30.0
 _TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
 
 
-class CachedChat:
-    """A `ChatModel` that asks `chat` only what `chat` has not answered yet. An answer from the disk has a usage of zero.
+class _ChatAround(Generic[Inner]):
+    """What does not change where one chat model stands around another."""
 
-    Failures and empty answers are not kept. The directory grows with every new answer; deleting it forgets them all.
-    """
-
-    def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
+    def __init__(self, chat: Inner) -> None:
         self.chat = chat
-        self.directory = Path(directory)
-        try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"
-            ) from None
-        with self._database() as database:
-            database.execute(_TABLE)
 
     @property
     def spec(self) -> str:
@@ -55,6 +47,25 @@ class CachedChat:
     @property
     def window(self) -> int:
         return self.chat.window
+
+
+class CachedChat(_ChatAround[ChatModel]):
+    """A `ChatModel` that asks `chat` only what `chat` has not answered yet. An answer from the disk has a usage of zero.
+
+    Failures and empty answers are not kept. The directory grows with every new answer; deleting it forgets them all.
+    """
+
+    def __init__(self, chat: ChatModel, directory: str | os.PathLike[str]) -> None:
+        super().__init__(chat)
+        self.directory = Path(directory)
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"
+            ) from None
+        with self._database() as database:
+            database.execute(_TABLE)
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
@@ -114,3 +125,21 @@ class CachedChat:
             raise UsageError(
                 f"{self.directory} does not work as a cache of model calls: {error}", "delete it, or name another one"
             ) from error
+
+
+class Unstreamed(_ChatAround[CompletingModel]):
+    """A `ChatModel` whose stream is the whole answer in one piece."""
+
+    def __init__(self, chat: CompletingModel) -> None:
+        super().__init__(chat)
+        self.complete = chat.complete
+
+    async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        reply = await self.complete(messages, max_tokens=max_tokens)
+        yield reply.text
+        yield reply
+
+
+def streaming(chat: CompletingModel) -> ChatModel:
+    """The model itself where it can stream."""
+    return cast(ChatModel, chat) if hasattr(chat, "stream") else Unstreamed(chat)

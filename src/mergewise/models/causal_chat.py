@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import in_thread
-from mergewise.models.decoding import ShowPiece, Streams, decode
+from mergewise.models.decoding import ShowPiece, StreamPrompts, decode
 from mergewise.types import Message, Reply, Usage
 
 if TYPE_CHECKING:
@@ -45,6 +45,6 @@ class CausalChat:
             work.cancel()
 
     def _answer(self, messages: Sequence[Message], max_tokens: int, show: ShowPiece | None = None) -> Reply:
-        streams = Streams((self.causal.prompt(messages),), (1.0,))
+        streams = StreamPrompts((self.causal.prompt(messages),), (1.0,))
         (said,) = decode(self.causal, [streams], max_tokens=max_tokens, show=show)
         return Reply(said.text, Usage(1, said.input_tokens, len(said.tokens)), said.complete)

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mergewise.errors import ModelError
+from mergewise.models.scores import Pair, PairMemory
 
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, FloatArray
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 BATCH_PAIRS = 32
 SEPARATOR = "\n\n"
 REMEMBERED_ANCHORS = 128
-REMEMBERED_PAIRS = 100_000
 
 
 class CausalScorer:
@@ -36,27 +33,13 @@ class CausalScorer:
         self._half = model.window // 2
         self._batch_pairs = batch_pairs
         self._anchors: OrderedDict[str, Any] = OrderedDict()
-        self._known: OrderedDict[tuple[str, str], float] = OrderedDict()
-        self._lock = Lock()
+        self._memory = PairMemory(self._scores, batch_pairs)
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
         """Nats a token, shape (len(sources), len(anchors)); 0 for a source without tokens."""
-        wanted = [(source, anchor) for source in sources for anchor in anchors]
-        with self._lock:
-            scores = {pair: self._known[pair] for pair in wanted if pair in self._known}
-            missing = [pair for pair in dict.fromkeys(wanted) if pair not in scores]
-            for first in range(0, len(missing), self._batch_pairs):
-                batch = missing[first : first + self._batch_pairs]
-                scores.update(zip(batch, self._scores(batch), strict=True))
-            self._remember(scores)
-        return np.array([scores[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
+        return self._memory.table(sources, anchors)
 
-    def _remember(self, scores: dict[tuple[str, str], float]) -> None:
-        self._known.update(scores)
-        while len(self._known) > REMEMBERED_PAIRS:
-            self._known.popitem(last=False)
-
-    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         tokens = [self.model.encode(source)[: self._half] for source, _ in pairs]
         spoken = [i for i, ids in enumerate(tokens) if ids]
         scores = [0.0] * len(pairs)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from mergewise.protocols import CausalModel
 
 ALPHA = 0.5
-BATCH = 8  # contexts that are read together
+# contexts that are read together
+BATCH = 8
 
 
 def cppl(
@@ -56,7 +57,8 @@ def cppl(
     if not contexts:
         return np.zeros(0)
     without = model.start([question])
-    order = sorted(range(len(contexts)), key=lambda i: len(contexts[i]))  # those of a length together: little is padded
+    # those of a length together: little is padded
+    order = sorted(range(len(contexts)), key=lambda i: len(contexts[i]))
     least = np.zeros(len(contexts))
     for first in range(0, len(order), batch):
         chosen = order[first : first + batch]

@@ -46,7 +46,8 @@ class ONNXCrossEncoder:
         try:
             self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             self._session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-        except Exception as error:  # both libraries raise bare exceptions
+        # both libraries raise bare exceptions
+        except Exception as error:
             reason = str(error).partition("\n")[0]
             raise ModelError(f"{file} cannot be loaded: {reason}", "export the model to ONNX again") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
@@ -74,7 +75,8 @@ class ONNXCrossEncoder:
         feed = {name: np.array(rows, np.int64) for name, rows in columns.items() if name in self._inputs}
         try:
             answer = np.asarray(self._session.run(None, feed)[0], np.float64).reshape(len(texts), -1)
-        except Exception as error:  # onnxruntime raises bare exceptions
+        # onnxruntime raises bare exceptions
+        except Exception as error:
             raise ModelError(f"{self.spec} failed: {str(error)[:200]}", "is it a sequence classifier?") from error
         if answer.shape[1] > 2:
             raise ModelError(f"{self.spec} gives {answer.shape[1]} scores a pair", "a cross-encoder gives one")

@@ -23,7 +23,8 @@ from mergewise.protocols import Blend
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel
 
-ROWS = 48  # that are decoded together, at most
+# that are decoded together, at most
+ROWS = 48
 _SUM = 1e-6  # by which weights may miss 1
 
 ShowPiece: TypeAlias = Callable[[int, str], None]
@@ -31,7 +32,7 @@ ShowPiece: TypeAlias = Callable[[int, str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Streams:
+class StreamPrompts:
     """One question: the tokens of a prompt for each stream, and the streams' weights, which add up to 1."""
 
     prompts: tuple[Sequence[int], ...]
@@ -66,13 +67,14 @@ class Decoded:
     log_probs: list[list[float | None]] = field(default_factory=list)
     agreement: list[float] = field(default_factory=list)
     carried: list[int] = field(default_factory=list)
-    complete: bool = True  # False where it stopped at the limit of tokens
+    # False where it stopped at the limit of tokens
+    complete: bool = True
     input_tokens: int = 0
 
 
 def decode(
     model: CausalModel[Any],
-    questions: Sequence[Streams],
+    questions: Sequence[StreamPrompts],
     *,
     max_tokens: int,
     mixture: bool = False,
@@ -84,17 +86,17 @@ def decode(
 
     Raises UsageError where a prompt leaves no room in the model's window, and CancelledError where the work is called off.
     """
-    made = [_Answer(number, streams, model, max_tokens, sampling) for number, streams in enumerate(questions)]
+    made = [_Decoding(number, streams, model, max_tokens, sampling) for number, streams in enumerate(questions)]
     for batch in _batches(made, rows):
         _decode(model, batch, mixture, sampling.temperature, show)
     return [answer.decoded for answer in made]
 
 
-class _Answer:
+class _Decoding:
     """One question as it is answered."""
 
     def __init__(
-        self, number: int, streams: Streams, model: CausalModel[Any], max_tokens: int, sampling: Sampling
+        self, number: int, streams: StreamPrompts, model: CausalModel[Any], max_tokens: int, sampling: Sampling
     ) -> None:
         self.number = number
         self.run = [i for i, weight in enumerate(streams.weights) if weight > 0]
@@ -126,9 +128,8 @@ class _Answer:
         said.agreement.append(agreement)
         said.carried.append(self._carrier(log_probs))
         said.text = text
-        piece = (
-            "" if text.endswith("\ufffd") else text[self._shown :]
-        )  # half a character may be whole with the next token
+        # half a character may be whole with the next token
+        piece = "" if text.endswith("\ufffd") else text[self._shown :]
         self._shown += len(piece)
         said.pieces.append(piece)
         return piece
@@ -147,9 +148,9 @@ class _Answer:
         return rest
 
 
-def _batches(answers: Sequence[_Answer], rows: int) -> Iterator[list[_Answer]]:
+def _batches(answers: Sequence[_Decoding], rows: int) -> Iterator[list[_Decoding]]:
     """Questions in order, as many as make at most `rows` rows; one at least."""
-    batch: list[_Answer] = []
+    batch: list[_Decoding] = []
     for answer in answers:
         if batch and sum(len(other.prompts) for other in [*batch, answer]) > rows:
             yield batch
@@ -160,9 +161,9 @@ def _batches(answers: Sequence[_Answer], rows: int) -> Iterator[list[_Answer]]:
 
 
 def _decode(
-    model: CausalModel[Any], batch: list[_Answer], mixture: bool, temperature: float, show: ShowPiece | None
+    model: CausalModel[Any], batch: list[_Decoding], mixture: bool, temperature: float, show: ShowPiece | None
 ) -> None:
-    state = _started(model, [tuple(prompt) for answer in batch for prompt in answer.prompts])
+    state = _start(model, [tuple(prompt) for answer in batch for prompt in answer.prompts])
     while True:
         if Work.current().cancelled:
             raise CancelledError
@@ -190,19 +191,19 @@ def _decode(
         state = model.extend(state, [t for a, t in zip(batch, tokens, strict=True) for _ in a.prompts])
 
 
-def _started(model: CausalModel[Any], prompts: Sequence[tuple[int, ...]]) -> Any:
+def _start(model: CausalModel[Any], prompts: Sequence[tuple[int, ...]]) -> Any:
     """A row for each prompt; a prompt that comes several times is read once."""
     places = {prompt: place for place, prompt in enumerate(dict.fromkeys(prompts))}
     state = model.start(list(places))
     return state if len(places) == len(prompts) else model.select(state, [places[prompt] for prompt in prompts])
 
 
-def _blend(batch: Sequence[_Answer], mixture: bool, temperature: float) -> Blend:
+def _blend(batch: Sequence[_Decoding], mixture: bool, temperature: float) -> Blend:
     draws = [answer.draw() for answer in batch] if temperature > 0 else []
     return Blend(_rows(batch), [answer.weights for answer in batch], mixture, temperature, draws)
 
 
-def _rows(batch: Sequence[_Answer]) -> list[list[int]]:
+def _rows(batch: Sequence[_Decoding]) -> list[list[int]]:
     """The rows of each question in the state."""
     rows, first = [], 0
     for answer in batch:

@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
-from mergewise.models.bounded import EMBEDDINGS_MB, bounded, in_time
-from mergewise.models.connections import PerLoop
+from mergewise.models.clients import EMBEDDINGS_MB, PerLoop, in_time, size_limits
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     import openai
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
 
 UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 """What comes of reading an answer that is not of the shape that was asked for, or no JSON, or nested without end."""
 
-_SAID = 300  # characters of what an endpoint says
+# characters of what an endpoint says
+_SAID = 300
 
 RETRIES = 4
-TIMEOUT = 120.0  # seconds without a byte from the endpoint
+# seconds without a byte from the endpoint
+TIMEOUT = 120.0
 CONNECT = 10.0  # seconds
-LONGEST_PAUSE = 120  # seconds that an endpoint may ask for; the SDK waits for no longer ones
+# seconds that an endpoint may ask for; the SDK waits for no longer ones
+LONGEST_PAUSE = 120
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 DIRECT = {"follow_redirects": False}
 """Where an endpoint leads elsewhere, it is not followed: texts and keys go to the address that was named, and nowhere else."""
@@ -68,10 +70,10 @@ class Endpoint:
         self.base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         self._clients: PerLoop[Any] = PerLoop(self._client)
 
-    def ask(self, spec: str, call: Callable[[openai.AsyncOpenAI], Awaitable[Answer]]) -> Answer:
+    def ask(self, spec: str, call: Callable[[openai.AsyncOpenAI], Awaitable[Response]]) -> Response:
         """The answer of one call. Raises ModelError where it takes too long or grows too large, and what the SDK raises."""
 
-        async def answer() -> Answer:
+        async def answer() -> Response:
             return await call(self._clients.here())
 
         return run(in_time(spec, answer()))
@@ -80,7 +82,7 @@ class Endpoint:
         await self._clients.aclose()
 
     def _client(self) -> Any:
-        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **bounded(EMBEDDINGS_MB))
+        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(EMBEDDINGS_MB))
         return self._sdk.AsyncOpenAI(**self._options, base_url=self.base_url, http_client=web)
 
 
@@ -88,7 +90,8 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     """The SDK's error as ours, with what to do next. `serves` is what the endpoint should offer."""
     import openai
 
-    if isinstance(error.__cause__, ModelError):  # older versions of the SDK take it for a lost connection
+    # older versions of the SDK take it for a lost connection
+    if isinstance(error.__cause__, ModelError):
         return error.__cause__
     kind = ModelError
     hint = f"is {base_url} up? OPENAI_BASE_URL names the endpoint"

@@ -69,7 +69,7 @@ class MiniLM:
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         """Unit rows, shape (len(texts), 384). What lies behind the first 254 word pieces of a text is not seen."""
-        return self._stacked(self._pooled(texts, None))
+        return self._stack(self._pool(texts, None))
 
     def embed_parts(
         self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
@@ -79,17 +79,17 @@ class MiniLM:
         A part is a span of characters; its row is the mean of the vectors of its word pieces, which have seen the whole
         text. A part in which no word piece starts (it may lie behind the cut) gets the row of the text.
         """
-        pooled = self._pooled(texts, parts)
-        return self._stacked([rows[:1] for rows in pooled]), [rows[1:] for rows in pooled]
+        pooled = self._pool(texts, parts)
+        return self._stack([rows[:1] for rows in pooled]), [rows[1:] for rows in pooled]
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """The same as `embed_documents`: the model was trained without prompts."""
         return self.embed_documents(texts)
 
-    def _stacked(self, rows: Sequence[FloatArray]) -> FloatArray:
+    def _stack(self, rows: Sequence[FloatArray]) -> FloatArray:
         return np.concatenate(rows) if rows else np.empty((0, self.dimension), dtype=np.float32)
 
-    def _pooled(self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[FloatArray]:
+    def _pool(self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[FloatArray]:
         """For each text the row of the whole, then the rows of its parts.
 
         While one slab is run, the next one is made word pieces, so that no core waits for them.

@@ -62,9 +62,9 @@ class OpenAIEmbedder:
             raise failure(self.spec, self._endpoint.base_url, "embeddings", error) from error
         except UNREADABLE as error:
             raise self._nonsense(f"no list of embeddings ({type(error).__name__})") from error
-        return self._checked(rows, len(texts))
+        return self._unit_rows(rows, len(texts))
 
-    def _checked(self, rows: Sequence[tuple[int, list[float]]], count: int) -> FloatArray:
+    def _unit_rows(self, rows: Sequence[tuple[int, list[float]]], count: int) -> FloatArray:
         """The rows, which come sorted by their index, at unit length."""
         import numpy as np
 

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.bounded import ANSWER_MB, bounded, each_in_time, in_time
-from mergewise.models.connections import PerLoop
+from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, size_limits
 from mergewise.models.endpoint import CONNECT, DIRECT, RETRIES, TIMEOUT, UNREADABLE, failure, key_for, nonsense, package
 from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
 from mergewise.types import Message, Reply, Usage
@@ -32,7 +31,8 @@ Schema: TypeAlias = Mapping[str, object]
 WINDOW = 32_768
 CONCURRENCY = 8
 _TOKENS, _TEMPERATURE, _SEED = Range(1, 10**9), Range(0, 10), Range(-(2**63), 2**63 - 1)
-_PAUSE = 0.5  # seconds before a broken stream is begun again, doubled each time
+# seconds before a broken stream is begun again, doubled each time
+_PAUSE = 0.5
 
 # The options that are left out when an endpoint refuses them, and what is sent instead of one of them.
 _OPTIONAL = ("stream_options", "temperature", "seed", "max_tokens")
@@ -154,7 +154,7 @@ class OpenAIChat:
             await connection[0].close()
 
     def _connect(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
-        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **bounded(ANSWER_MB))
+        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(ANSWER_MB))
         return self._sdk.AsyncOpenAI(**self._client_options, http_client=web), asyncio.Semaphore(self._concurrency)
 
     async def _create(
@@ -172,9 +172,8 @@ class OpenAIChat:
                 if less is None:
                     raise self._failure(error) from error
                 accepted = less
-            except (
-                self._sdk.InternalServerError
-            ) as error:  # some servers fall over what they do not know: llama-cpp-python does
+            except self._sdk.InternalServerError as error:
+                # some servers fall over what they do not know: llama-cpp-python does
                 less = accepted.without(str(error), options) if "response_format" in str(error) else None
                 if less is None:
                     raise self._failure(error) from error
@@ -196,7 +195,8 @@ class OpenAIChat:
         for name in accepted.refused & options.keys():
             value = options.pop(name)
             if name in _INSTEAD:
-                options["extra_body"] = {_INSTEAD[name]: value}  # older versions of the SDK do not know it
+                # older versions of the SDK do not know it
+                options["extra_body"] = {_INSTEAD[name]: value}
         return options
 
     def _is_lost(self, error: Exception) -> bool:
@@ -255,7 +255,8 @@ class _Thoughts:
         self._held = ""
         if self._state == "undecided":
             if not last and begins.startswith(piece.strip()):
-                self._held = piece  # this may be the beginning of thoughts
+                # this may be the beginning of thoughts
+                self._held = piece
                 return ""
             if not piece.lstrip().startswith(begins):
                 self._state = "answering"

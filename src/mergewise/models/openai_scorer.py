@@ -11,20 +11,19 @@ one source are sent together. The endpoint may cache the anchors (vLLM: prefix c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mergewise.errors import ModelError
 from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint, failure, nonsense
+from mergewise.models.scores import Pair, PairMemory
 
 if TYPE_CHECKING:
     from mergewise.protocols import FloatArray
 
 BATCH_PROMPTS = 16
 SEPARATOR = "\n\n"
-REMEMBERED_PAIRS = 100_000
 
 # One token has to be generated: not every endpoint takes none.
 _FORMS: Mapping[str, Mapping[str, Any]] = {
@@ -40,31 +39,22 @@ class OpenAIScorer:
         self.spec = f"openai:{model}"
         self.requests = 0
         self._model = model
-        self._batch_prompts = batch_prompts
         self._endpoint = Endpoint(retries)
         self._form: str | None = None
-        self._known: dict[tuple[str, str], float] = {}
-        self._lock = Lock()
+        self._memory = PairMemory(self._scores, batch_prompts)
 
     def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
         """Nats a token, shape (len(sources), len(anchors)); 0 for an empty source."""
-        wanted = [(source, anchor) for source in sources for anchor in anchors]
-        with self._lock:
-            scores = {pair: 0.0 if not pair[0].strip() else self._known.get(pair) for pair in wanted}
-            missing = [pair for pair, score in scores.items() if score is None]
-            for first in range(0, len(missing), self._batch_prompts):
-                batch = missing[first : first + self._batch_prompts]
-                scores.update(zip(batch, self._scores(batch), strict=True))
-            if len(self._known) > REMEMBERED_PAIRS:
-                self._known = {}
-            self._known.update((pair, score) for pair, score in scores.items() if score is not None)
-        return np.array([scores[pair] for pair in wanted], np.float32).reshape(len(sources), len(anchors))
+        table = np.zeros((len(sources), len(anchors)), np.float32)
+        spoken = [number for number, source in enumerate(sources) if source.strip()]
+        table[spoken] = self._memory.table([sources[number] for number in spoken], anchors)
+        return table
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._endpoint.aclose()
 
-    def _scores(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         import openai
 
         prompts = [anchor + SEPARATOR + source for source, anchor in pairs]
@@ -107,17 +97,18 @@ class OpenAIScorer:
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
     """The prompt's tokens and their log-probabilities, without the first token, which has none; empty where none came."""
     try:
-        return _echoed(choice, prompt) if form == "echo" else _given(choice)
+        return _echo_tokens(choice, prompt) if form == "echo" else _vllm_tokens(choice)
     except (AttributeError, KeyError, TypeError, ValueError, StopIteration):
         return []
 
 
-def _echoed(choice: Any, prompt: str) -> list[tuple[str, float]]:
+def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
     given = choice.logprobs
     offsets = given.text_offset or _offsets(given.tokens)
     rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
     if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
-        return []  # not the prompt, but what was generated: llama.cpp's server does that
+        # not the prompt, but what was generated: llama.cpp's server does that
+        return []
     return [(text, float(value)) for text, value, _ in rows if value is not None]
 
 
@@ -125,7 +116,7 @@ def _offsets(tokens: Sequence[str]) -> list[int]:
     return [sum(map(len, tokens[:i])) for i in range(len(tokens))]
 
 
-def _given(choice: Any) -> list[tuple[str, float]]:
+def _vllm_tokens(choice: Any) -> list[tuple[str, float]]:
     """For each position vLLM gives a mapping from token ids to their log-probabilities; the prompt's token comes first."""
     entries = [next(iter(position.values())) for position in choice.prompt_logprobs if position]
     return [(str(entry["decoded_token"] or ""), float(entry["logprob"])) for entry in entries]

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
-from mergewise.models.bounded import ANSWER_MB, bounded, in_time
-from mergewise.models.connections import PerLoop
+from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, size_limits
 from mergewise.models.scores import Scale, scale_of, unit_interval
 from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
 
@@ -97,7 +96,7 @@ class HTTPReranker:
         await self._clients.aclose()
 
     def _client(self) -> httpx2.AsyncClient:
-        limits = bounded(ANSWER_MB)
+        limits = size_limits(ANSWER_MB)
         headers = {**limits.pop("headers"), **self._headers}
         client: httpx2.AsyncClient = _package().AsyncClient(
             timeout=self._timeout, headers=headers, follow_redirects=False, **limits
@@ -112,7 +111,8 @@ class HTTPReranker:
         if answer.status_code in (400, 422) and not self._texts_shape:
             self._texts_shape = True
             retried = await self._post(self._body(question, texts))
-            if retried.status_code >= 400:  # it takes neither shape; the error for the first one is reported
+            # it takes neither shape; the error for the first one is reported
+            if retried.status_code >= 400:
                 self._texts_shape = False
             else:
                 answer = retried

@@ -1,4 +1,4 @@
-"""What all rerankers share: scores in [0, 1], and a memory so that no text is scored twice for a question.
+"""What rerankers and scorers share: scores in [0, 1], and a memory so that no pair of texts is scored twice.
 
 Whether a model's scores are logits is a property of the model. It is settled once, and never by the scores of one call: a call
 whose logits happened to lie in [0, 1] would be measured by another scale than the next one.
@@ -6,7 +6,9 @@ whose logits happened to lie in [0, 1] would be measured by another scale than t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from mergewise.errors import ModelError
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
 Scale: TypeAlias = Literal["shares", "logits"]
 """What a model's scores are: shares of 1, or any numbers, of which the logistic function makes shares in the same order."""
 
+Pair: TypeAlias = tuple[str, str]
+
+REMEMBERED_PAIRS = 100_000
 _ROUNDING = 1e-3
 
 
@@ -52,22 +57,50 @@ def logistic(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))), np.float64)
 
 
+class PairMemory:
+    """Scores of pairs of texts. `score` is asked for each pair once, in batches, by one thread at a time.
+
+    What was worked out first is forgotten first, where there are more than `REMEMBERED_PAIRS`.
+    """
+
+    def __init__(self, score: Callable[[Sequence[Pair]], Sequence[float]], batch: int = REMEMBERED_PAIRS) -> None:
+        self._score = score
+        self._batch = batch
+        self._known: dict[Pair, float] = {}
+        self._lock = Lock()
+
+    def scores(self, pairs: Sequence[Pair]) -> list[float]:
+        with self._lock:
+            scores = {pair: self._known[pair] for pair in pairs if pair in self._known}
+            missing = [pair for pair in dict.fromkeys(pairs) if pair not in scores]
+            for first in range(0, len(missing), self._batch):
+                batch = missing[first : first + self._batch]
+                scores.update(zip(batch, self._score(batch), strict=True))
+            self._known.update(scores)
+            for pair in list(islice(self._known, max(0, len(self._known) - REMEMBERED_PAIRS))):
+                del self._known[pair]
+        return [scores[pair] for pair in pairs]
+
+    def table(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
+        """The scores of all pairs, shape (len(sources), len(anchors))."""
+        import numpy as np
+
+        scores = self.scores([(source, anchor) for source in sources for anchor in anchors])
+        return np.array(scores, np.float32).reshape(len(sources), len(anchors))
+
+
 class RememberingReranker:
     """A `Reranker` that asks `reranker` for each pair of question and text once. Made anew for each question."""
 
     def __init__(self, reranker: Reranker) -> None:
         self.reranker = reranker
-        self._known: dict[tuple[str, str], float] = {}
-
-    @property
-    def spec(self) -> str:
-        return self.reranker.spec
+        self.spec = reranker.spec
+        self._memory = PairMemory(self._scores)
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        import numpy as np
+        scores: FloatArray = self._memory.table([question], texts)[0]
+        return scores
 
-        new = [text for text in dict.fromkeys(texts) if (question, text) not in self._known]
-        if new:
-            scores = self.reranker.score(question, new)
-            self._known.update(((question, text), float(score)) for text, score in zip(new, scores, strict=True))
-        return np.array([self._known[question, text] for text in texts], np.float32)
+    def _scores(self, pairs: Sequence[Pair]) -> list[float]:
+        """Of pairs of one question."""
+        return [float(score) for score in self.reranker.score(pairs[0][0], [text for _, text in pairs])]

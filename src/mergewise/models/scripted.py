@@ -46,7 +46,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChatRequest:
     """A request, as it came. `options` is everything else of its body."""
 
     messages: tuple[Message, ...]
@@ -70,14 +70,14 @@ class Transcript:
     """Hands out the turns of a script, and keeps what was asked, in the order in which it came."""
 
     def __init__(self, script: Script) -> None:
-        self.asked: list[Asked] = []
+        self.asked: list[ChatRequest] = []
         self.most_at_once = 0
         self._script = script
         self._under_way = 0
         self._lock = Lock()
 
     @contextmanager
-    def turn(self, asked: Asked) -> Iterator[Turn]:
+    def turn(self, asked: ChatRequest) -> Iterator[Turn]:
         """The answer. The request is under way until the block ends."""
         with self._lock:
             turn = self._next(asked.messages)
@@ -113,7 +113,7 @@ class ScriptedChat:
         return self.spec
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[ChatRequest]:
         return self.transcript.asked
 
     async def complete(
@@ -130,8 +130,8 @@ class ScriptedChat:
     async def _answer(
         self, messages: Sequence[Message], max_tokens: int, schema: Mapping[str, object] | None, *, streamed: bool
     ) -> Reply:
-        with self.transcript.turn(Asked(tuple(messages), max_tokens, schema, streamed)) as turn:
-            text, complete = shortened(turn.text, max_tokens)
+        with self.transcript.turn(ChatRequest(tuple(messages), max_tokens, schema, streamed)) as turn:
+            text, complete = shorten(turn.text, max_tokens)
             since = time.monotonic()
             while self.transcript.waits(turn, since):
                 await asyncio.sleep(0.002)
@@ -155,13 +155,15 @@ class ChatServer(ThreadingHTTPServer):
         self.transcript = Transcript(script)
         self.refuses = tuple(refuses)
         self.refusal = refusal
-        self.requests = 0  # those that were refused, and those for which the script had an error, are counted too
-        self.lost = 0  # clients that went away before their answer was written
+        # those that were refused, and those for which the script had an error, are counted too
+        self.requests = 0
+        # clients that went away before their answer was written
+        self.lost = 0
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
         self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
 
     @property
-    def asked(self) -> list[Asked]:
+    def asked(self) -> list[ChatRequest]:
         """The requests that reached the script: those whose turn fails too, those with a refused option not."""
         return self.transcript.asked
 
@@ -187,7 +189,8 @@ class ChatServer(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: ChatServer
     protocol_version = "HTTP/1.1"
-    timeout = 10  # a connection that is kept open without a request
+    # a connection that is kept open without a request
+    timeout = 10
 
     def do_POST(self) -> None:
         self.server.requests += 1
@@ -204,9 +207,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return
         messages = tuple(Message(m["role"], m["content"]) for m in body.pop("messages"))
         streamed = bool(body.get("stream"))
-        asked = Asked(messages, _limit(body), _schema(body), streamed, body)
+        asked = ChatRequest(messages, _limit(body), _schema(body), streamed, body)
         with self.server.transcript.turn(asked) as turn:
-            text, complete = shortened(turn.text, asked.max_tokens)
+            text, complete = shorten(turn.text, asked.max_tokens)
             since = time.monotonic()
             while self.server.transcript.waits(turn, since):
                 time.sleep(0.002)
@@ -232,7 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send_error(turn.status, "as the script says", turn.headers)
 
-    def _complete(self, turn: Turn, asked: Asked, text: str, complete: bool) -> None:
+    def _complete(self, turn: Turn, asked: ChatRequest, text: str, complete: bool) -> None:
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": _reason(complete)}
         answer = {**_envelope("chat.completion"), "choices": [choice], "usage": _bill(asked.messages, text)}
         self._send(200, json.dumps(answer).encode(), turn.headers, truncate=turn.fault == "truncate")
@@ -250,7 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._event(choices=[{"index": 0, "delta": {"content": piece}, "finish_reason": None}])
             time.sleep(turn.pause_per_token)
 
-    def _end_stream(self, asked: Asked, text: str, complete: bool) -> None:
+    def _end_stream(self, asked: ChatRequest, text: str, complete: bool) -> None:
         self._event(choices=[{"index": 0, "delta": {}, "finish_reason": _reason(complete)}])
         if (asked.options.get("stream_options") or {}).get("include_usage"):
             self._event(choices=[], usage=_bill(asked.messages, text))
@@ -287,7 +290,7 @@ def pieces(text: str) -> Iterator[str]:
     return (text[start:end] for start, end in pairwise(starts) if start < end)
 
 
-def shortened(text: str, max_tokens: int) -> tuple[str, bool]:
+def shorten(text: str, max_tokens: int) -> tuple[str, bool]:
     """The text within the limit, and whether that is all of it."""
     shown = list(pieces(text))
     return "".join(shown[:max_tokens]), len(shown) <= max_tokens

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mergewise.models import blending
-from mergewise.protocols import Blend, Choice, FloatArray
+from mergewise.protocols import Blend, FloatArray, NextTokens
 from mergewise.types import Message
 
 
@@ -92,7 +92,7 @@ class ScriptedCausal:
     def select(self, state: ScriptedState, rows: Sequence[int]) -> ScriptedState:
         return ScriptedState([state.texts[row] for row in rows], state.log_probs[list(rows)])
 
-    def choose(self, state: ScriptedState, blend: Blend) -> Choice:
+    def choose(self, state: ScriptedState, blend: Blend) -> NextTokens:
         return blending.choose(state.log_probs, blend)
 
     def _read(self, texts: list[str], tokens: int) -> ScriptedState:

@@ -134,7 +134,8 @@ def counter_from_file(path: Path) -> TokenCounter:
 
     try:
         tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises bare exceptions
+    # the library raises bare exceptions
+    except Exception as error:
         raise UsageError(
             f"{path} is not a tokenizer.json: {error}", "give the file of a Hugging Face tokenizer"
         ) from None

@@ -11,6 +11,7 @@ from math import isfinite, log
 from typing import TYPE_CHECKING
 
 from mergewise.errors import ModelError
+from mergewise.models.scores import Pair, PairMemory
 from mergewise.protocols import LogitReranker
 from mergewise.text.terms import content_terms
 
@@ -32,15 +33,14 @@ class RerankerUtilities:
     def __init__(self, reranker: Reranker) -> None:
         self.spec = reranker.spec
         self._reranker = reranker
-        self._known: dict[tuple[str, str], float] = {}
+        self._memory = PairMemory(self._logits)
 
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
-        new = [text for text in dict.fromkeys(texts) if (question, text) not in self._known]
-        if new:
-            self._known.update(zip(((question, text) for text in new), self._logits(question, new), strict=True))
-        return [self._known[question, text] for text in texts]
+        return self._memory.scores([(question, text) for text in texts])
 
-    def _logits(self, question: str, texts: Sequence[str]) -> list[float]:
+    def _logits(self, pairs: Sequence[Pair]) -> list[float]:
+        """Of pairs of one question."""
+        question, texts = pairs[0][0], [text for _, text in pairs]
         if isinstance(self._reranker, LogitReranker):
             logits = [float(logit) for logit in self._reranker.logits(question, texts)]
             if not all(map(isfinite, logits)):

@@ -30,16 +30,8 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
-class RowReader(Protocol):
-    """What an index gives to the reader of a view: searches within the question's condition, and rows by id."""
-
-    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
-        ...
-
-    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        """The same by vectors alone. UsageError for an index without an embedder."""
-        ...
+class TableReader(Protocol):
+    """The tables of one state of an index, by their names."""
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
         """These rows as records, in the order of `ids`. A missing id is missing in the result."""
@@ -55,6 +47,18 @@ class RowReader(Protocol):
 
     def once(self, name: str, make: Callable[[], Kept]) -> Kept:
         """What `make` returns, made once for this state of the index. `name` is unique among all views."""
+        ...
+
+
+class RowReader(TableReader, Protocol):
+    """What an index gives to the reader of a view: searches within the question's condition, and rows by id."""
+
+    def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """Ids of the `k` best rows by hybrid search of the table's text and its column of vectors."""
+        ...
+
+    def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
+        """The same by vectors alone. UsageError for an index without an embedder."""
         ...
 
     def numbers(self) -> frozenset[int] | None:
@@ -113,7 +117,7 @@ class IndexReader(Protocol):
         ...
 
 
-class StoreReader(Protocol):
+class StoreReader(TableReader, Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
 
     def documents(self) -> list[DocumentInfo]: ...
@@ -124,7 +128,7 @@ class StoreReader(Protocol):
         """The content digests of those of the documents that are in the index."""
         ...
 
-    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         """The documents that have one of these ids, or were read from one of these sources; all of them if nothing is said."""
         ...
 
@@ -140,7 +144,7 @@ class StoreReader(Protocol):
         """`copies`, by the ids of the documents."""
         ...
 
-    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         """Everything that is stored of these documents, with final ids, for `check` to look at."""
         ...
 
@@ -157,40 +161,18 @@ class StoreReader(Protocol):
         """Rows by table, the documents first."""
         ...
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
         """Ids by BM25 over the column of the table that is searched, best first; only scores above zero.
 
-        Without a table, here and below, the leaves are meant.
+        It is searched in the background. Without a table, here and below, the leaves are meant.
         """
         ...
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Ranking:
-        """Ids by cosine, best first."""
-        ...
-
-    def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None
     ) -> Future[Ranking]:
-        """`text_search` in the background."""
+        """Ids by cosine, best first, in the background."""
         ...
-
-    def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Future[Ranking]:
-        """`vector_search` in the background."""
-        ...
-
-    def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]: ...
-
-    def vectors(
-        self, ids: Sequence[int], table: str | None = None, column: str = "vector"
-    ) -> dict[int, FloatArray]: ...
-
-    def whole(self, table: str, columns: Sequence[str]) -> Any: ...
-
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept: ...
 
 
 class Store(Protocol):

@@ -44,8 +44,8 @@ class PartEmbedder(Protocol):
         ...
 
 
-class ChatModel(Protocol):
-    """A model that answers messages. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
+class CompletingModel(Protocol):
+    """A model that answers messages as a whole. Its calls may run at the same time; `mergewise.concurrency.run` awaits them.
 
     Raises ModelError when it fails for good: retries have been made by then.
     """
@@ -68,6 +68,10 @@ class ChatModel(Protocol):
     ) -> Reply:
         """The whole answer. With a JSON `schema` the model is asked for JSON of this shape; nobody has checked the text."""
         ...
+
+
+class ChatModel(CompletingModel, Protocol):
+    """A `CompletingModel` that also gives its answer piece by piece."""
 
     def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """The answer piece by piece, and at the end the whole of it as a `Reply`."""
@@ -152,7 +156,7 @@ class Blend:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NextTokens:
     """The next token of each question, its log-probability in each of its streams, how far the streams agree, in (0, 1], and
     what each would have said alone."""
 
@@ -169,7 +173,7 @@ class Choice:
         picked: FloatArray,
         agreement: FloatArray,
         first: npt.NDArray[np.int64],
-    ) -> Choice:
+    ) -> NextTokens:
         """From tables of (questions, streams), of which a question may have fewer than there are columns."""
         streams = [len(rows) for rows in blend.rows]
         return cls(
@@ -252,6 +256,6 @@ class CausalModel(Protocol[State]):
         """A state of these rows alone. The old state stays."""
         ...
 
-    def choose(self, state: State, blend: Blend) -> Choice:
+    def choose(self, state: State, blend: Blend) -> NextTokens:
         """The next token of each question, whose streams are rows of the state."""
         ...

@@ -68,11 +68,11 @@ class HybridReader:
         With a reranker, these leaves get the reranker's scores and are sorted by them.
         """
         text, vector = self._both_searches(question, k, None, "vector")
-        ranking = self._fused(text, vector, k)
+        ranking = self._fuse(text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
-        return hits if self._reranker is None else _reranked(question, hits, self._reranker)
+        return hits if self._reranker is None else _rerank(question, hits, self._reranker)
 
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         if self._reranker is not None:
@@ -111,13 +111,13 @@ class HybridReader:
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fused(*self._both_searches(question, k, table, column), k)
+        return self._fuse(*self._both_searches(question, k, table, column), k)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         query = self.question_vector(question)
         if query is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
-        found = self._store.start_vector_search(query, max(k, self._search.depth), self._where, table, column).result()
+        found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
         return sorted(spread(found).items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
     def rows(self, table: str, record: type[Row], ids: Sequence[int]) -> dict[int, Row]:
@@ -150,15 +150,15 @@ class HybridReader:
         """Both rankings. Full text is searched while the question is embedded, and while its vector is searched."""
         began = perf_counter()
         depth = max(k, self._search.depth)
-        text = self._store.start_text_search(question, depth, self._where, table)
+        text = self._store.text_search(question, depth, self._where, table)
         query = self.question_vector(question)
-        vector = None if query is None else self._store.start_vector_search(query, depth, self._where, table, column)
+        vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
         found = text.result(), [] if vector is None else vector.result()
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _fused(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
+    def _fuse(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
         if self._embedder is None:
             fused = convex(text, vector, 0.0)
         elif self._search.fusion == "reciprocal-rank":
@@ -168,7 +168,7 @@ class HybridReader:
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
-def _reranked(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
+def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]:
     texts = [search_key(hit.row.title, hit.row.headings, hit.row.text).strip() for hit in hits]
     scores = reranker.score(question, texts) if hits else ()
     scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]

@@ -25,7 +25,7 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
     seen: Counter[str] = Counter()
     unique = list(dict.fromkeys(ids))
     for first in range(0, len(unique), _DOCUMENTS_AT_ONCE):
-        stored = reader.stored(unique[first : first + _DOCUMENTS_AT_ONCE])
+        stored = reader.document_rows(unique[first : first + _DOCUMENTS_AT_ONCE])
         for rows in stored:
             seen.update({"documents": 1, **{name: len(of_table.records) for name, of_table in rows.tables.items()}})
             problems += document_problems(rows, views, dimension)

@@ -45,10 +45,10 @@ def reading(directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]
     except BaseException as error:
         if not _is_foreign(error):
             raise
-        raise translated(error, directory, what, hint) from error
+        raise store_error(error, directory, what, hint) from error
 
 
-def translated(error: BaseException, directory: Path, what: str = "", hint: str = MEND) -> StoreError:
+def store_error(error: BaseException, directory: Path, what: str = "", hint: str = MEND) -> StoreError:
     """The error as ours: a CorruptIndex, unless it tells of the machine."""
     reason = line(error)
     for sign, advice in _MACHINE.items():
@@ -58,11 +58,11 @@ def translated(error: BaseException, directory: Path, what: str = "", hint: str 
     return CorruptIndex(f"{named} cannot be read: {reason}", hint)
 
 
-def guarded(kind: type[Kind]) -> type[Kind]:
+def raising_store_errors(kind: type[Kind]) -> type[Kind]:
     """A class with a `directory`, of which every public method raises errors of ours alone."""
     for name, member in list(vars(kind).items()):
         if isfunction(member) and not name.startswith("_"):
-            setattr(kind, name, _guarded(member))
+            setattr(kind, name, _raising(member))
     return kind
 
 
@@ -72,7 +72,7 @@ def line(error: BaseException) -> str:
     return said[:_LONGEST] or type(error).__name__
 
 
-def _guarded(method: Callable[..., Any]) -> Callable[..., Any]:
+def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         with reading(self.directory):

@@ -42,16 +42,16 @@ LATER = {
     "_units": pa.string(),
 }
 """Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
-UNLISTED = frozenset(
-    {"_text", "_outline", "_pages", "_digest", "_content", "_units"}
-)  # what a list of documents does not read
+UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
+"""Columns that a list of documents does not read."""
 _METADATA_TYPES: dict[type, pa.DataType] = {
     str: pa.string(),
     bool: pa.bool_(),
     int: pa.int64(),
     float: pa.float64(),
 }
-_OF_FORMAT_2 = {"_sections": 0}  # columns that nothing reads any more
+# columns that nothing reads any more
+_OF_FORMAT_2 = {"_sections": 0}
 
 
 def document_table(rows: Sequence[tuple[int, int, DocumentRows]], first_table: str, schema: pa.Schema) -> pa.Table:
@@ -101,7 +101,8 @@ def same_documents(rows: Iterable[tuple[int, str, str, str]]) -> dict[int, int]:
     first: dict[tuple[str, str], int] = {}
     copies = {}
     for number, doc_id, title, content in sorted(rows):
-        named = title == PurePosixPath(doc_id).stem  # then the title is the name of the file, and says nothing
+        # then the title is the name of the file, and says nothing
+        named = title == PurePosixPath(doc_id).stem
         original = first.setdefault((content, "" if named else title), number)
         if original != number:
             copies[number] = original

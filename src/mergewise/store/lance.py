@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.store.audit import audit
-from mergewise.store.damage import ANEW, guarded
+from mergewise.store.damage import ANEW, raising_store_errors
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import Change
 from mergewise.store.lance_import import IN_USE
@@ -32,10 +32,9 @@ from mergewise.types import AddReport, DocumentRows, Origin, Problem
 log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
-ALTERED = "its text is not the one that was written: index it again"
 
 
-@guarded
+@raising_store_errors
 class LanceStore:
     """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
 
@@ -53,7 +52,7 @@ class LanceStore:
         except OSError as error:
             raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
         store = cls(directory, registry)
-        with store._locked():
+        with store._hold_lock():
             if read_manifest(directory) is None:
                 write_manifest(directory, manifest)
         return store
@@ -96,7 +95,7 @@ class LanceStore:
                     raise StoreError(
                         f"{self.directory} got a {spec.view} view from another process", "run the same call again"
                     )
-            good, failed = change.checked(fresh)
+            good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
             if good or removed or origins:
                 change.remove([*replaced, *removed])
@@ -131,7 +130,7 @@ class LanceStore:
         if damaged := self._damage(reader):
             return damaged
         try:
-            return self._audited(reader)
+            return self._audit(reader)
         except (CorruptIndex, UsageError) as error:
             return [Problem(error.message)]
 
@@ -146,10 +145,11 @@ class LanceStore:
                     Problem(f"rows of the table {name!r} cannot be read", doc) for doc in reader.unreadable(name)
                 ]
         if DOCUMENTS not in tables:
-            problems += [Problem(ALTERED, doc) for doc in reader.altered()]
+            what = "its text is not the one that was written: index it again"
+            problems += [Problem(what, doc, "altered") for doc in reader.altered_documents()]
         return problems or [Problem(said) for said in reader.damaged_search().values()]
 
-    def _audited(self, reader: LanceReader) -> list[Problem]:
+    def _audit(self, reader: LanceReader) -> list[Problem]:
         misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
         problems = audit(reader, self.registry, self.manifest.dimension)
         return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
@@ -170,7 +170,8 @@ class LanceStore:
             change.drop_search_indexes(list(change.reader.damaged_search()))
             change.drop_orphans()
             change.build_indexes()
-            change.manifest = replace(change.manifest, mapped={})  # whatever they hold, they can be written again
+            # whatever they hold, they can be written again
+            change.manifest = replace(change.manifest, mapped={})
             change.map_rows(compacted=True)
             change.commit()
             change.drop_old_versions(unnamed=True)
@@ -199,7 +200,8 @@ class LanceStore:
                     lacking.append((now["_number"], now["_first_id"], row))
             if lacking:
                 numbers = [number for number, _, _ in lacking]
-                change.delete(view, numbers)  # what an older mergewise left half done
+                # what an older mergewise left half done
+                change.delete(view, numbers)
                 change.append_view(view, lacking)
                 change.set_view(view, state.settings, without(state.missing, numbers))
                 change.commit()
@@ -220,11 +222,11 @@ class LanceStore:
     @contextmanager
     def _writing(self) -> Iterator[Change]:
         IN_USE.demand_own_process(self.directory)
-        with self._locked():
+        with self._hold_lock():
             yield Change(self.directory, self.manifest, self.registry)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _hold_lock(self) -> Iterator[None]:
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
@@ -237,3 +239,15 @@ class LanceStore:
             yield
         finally:
             self._lock.release()
+
+
+class ClosedStore:
+    """What stands in the place of a store once its index is closed: all but the directory raises UsageError."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UsageError(f"the index {self.directory} is closed", "open it again: mergewise.open")

@@ -20,7 +20,7 @@ from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
 from mergewise.store.metadata import with_checked_metadata
-from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, ids_used
+from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import DocumentRows, Failure, Origin
@@ -30,11 +30,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("mergewise")
 
-FEW_ROWS, MANY_FRAGMENTS = 1000, 32  # what a search goes through without an index before one is brought up to date
-KEPT = timedelta(minutes=10)  # old versions stay for readers that are in the middle of a question
-GROWN = 8  # times the rows that a vector index was trained on, from which it is trained anew
-_LAST_VERSION = 2**64 - 1  # manifests are named by how far they are from it
-MAPPED_IDS = 20_000  # ids whose rows are in memory at once while they are written to mapped files
+# what a search goes through without an index before one is brought up to date
+FEW_ROWS, MANY_FRAGMENTS = 1000, 32
+# old versions stay for readers that are in the middle of a question
+KEPT = timedelta(minutes=10)
+# times the rows that a vector index was trained on, from which it is trained anew
+GROWN = 8
+# manifests are named by how far they are from it
+_LAST_VERSION = 2**64 - 1
+# ids whose rows are in memory at once while they are written to mapped files
+MAPPED_IDS = 20_000
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
@@ -61,7 +66,8 @@ class Change:
         named = self.manifest.tables.get(name)
         if named is None:
             schema = d.SCHEMA if name == d.DOCUMENTS else self.specs[name].table.schema(self.manifest.dimension)
-            database.drop_table(name, ignore_missing=True)  # an interrupted first change may have left it
+            # an interrupted first change may have left it
+            database.drop_table(name, ignore_missing=True)
             created: LanceTable = database.create_table(name, schema=schema)
             return created
         table: LanceTable = database.open_table(name)
@@ -158,7 +164,7 @@ class Change:
         placed = [{**row, **d.origin_columns(origins[row["id"]])} for row in rows]
         documents.add(pa.Table.from_pylist(placed, documents.schema))
 
-    def checked(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
+    def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""
         documents = self._documents()
         kinds = d.metadata_kinds(documents.schema)
@@ -172,7 +178,7 @@ class Change:
     def append(self, rows: Sequence[DocumentRows]) -> None:
         if not rows:
             return
-        placed: dict[str, list[Placed]] = defaultdict(list)
+        placed: dict[str, list[PlacedRows]] = defaultdict(list)
         numbered = []
         for row in rows:
             number, first_id = self.manifest.next_number, self.manifest.next_id
@@ -186,22 +192,22 @@ class Change:
 
     def append_view(self, view: str, rows: Sequence[tuple[int, int, DocumentRows]]) -> None:
         """Rows of documents that stand, with the number and the first leaf of each."""
-        placed: dict[str, list[Placed]] = defaultdict(list)
+        placed: dict[str, list[PlacedRows]] = defaultdict(list)
         for number, first_id, row in rows:
             self._place(view, number, first_id, row, placed)
         self._add(placed)
 
     def _place(
-        self, view: str, number: int, first_id: int, row: DocumentRows, placed: Mapping[str, list[Placed]]
+        self, view: str, number: int, first_id: int, row: DocumentRows, placed: Mapping[str, list[PlacedRows]]
     ) -> None:
         """Give the rows of one view the next range of ids."""
         by = {"row": self.manifest.next_id, "leaf": first_id}
         tables = self.tables_of(view)
         for table in tables:
-            placed[table.name].append(Placed(number, row.tables[table.name], by))
+            placed[table.name].append(PlacedRows(number, row.tables[table.name], by))
         self.manifest = replace(self.manifest, next_id=self.manifest.next_id + ids_used(tables, row.tables))
 
-    def _add(self, placed: Mapping[str, Sequence[Placed]]) -> None:
+    def _add(self, placed: Mapping[str, Sequence[PlacedRows]]) -> None:
         for name, rows in placed.items():
             opened, table = self.table(name), self.specs[name].table
             opened.add(arrow_table(table, rows, opened.schema))
@@ -260,18 +266,19 @@ class Change:
             if not spec.table.mapped or not (name in self.manifest.tables or name in self._tables):
                 continue
             try:
-                written = self._mapped(name, Mapped.of(before.get(name)), compacted)
+                written = self._write_files(name, Mapped.of(before.get(name)), compacted)
             except OSError as error:
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
                 if compacted:
-                    mapped.pop(name, None)  # its addresses are those of before
+                    # its addresses are those of before
+                    mapped.pop(name, None)
                 continue
             if written is not None:
                 mapped[name] = written.as_dict()
         self.manifest = replace(self.manifest, mapped=mapped)
         return mapped != before
 
-    def _mapped(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
+    def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)
         after = f"id >= {mapped.end}"
         addressed = _scan(table, ["id"], None if compacted else after, with_row_id=True)

@@ -1,8 +1,10 @@
 """LanceDB without the half of it that no index in a directory needs.
 
-`import lancedb` runs 1.6 s, most of it in clients of its cloud and of REST catalogues (`lance_namespace`, urllib3, some four
-hundred pydantic models). So its package, and the package of the REST client, are entered here without running their
-`__init__`: that happens when a name of theirs is first asked for, by whoever asks. Submodules are imported as always.
+`import lancedb` takes more than three times as long as the parts of it that a question needs: most of it are clients of its
+cloud and of REST catalogues. So two packages are entered here without running their `__init__`: it runs when
+a name of theirs is first asked for, by whoever asks. Submodules are imported as always.
+
+This leans on internals of LanceDB. `tests/store/test_lance_import.py` names them, and fails when one of them changes.
 """
 
 from __future__ import annotations
@@ -10,9 +12,8 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
-from importlib.machinery import ModuleSpec
 from importlib.metadata import version
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
@@ -23,9 +24,8 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from lancedb.table import AsyncTable
 
-_PACKAGES = ("lancedb", "lance_namespace_urllib3_client")
+DEFERRED = ("lancedb", "lance_namespace_urllib3_client")
 _LOCK = RLock()
-_HERE = (None,) * 8  # no key, region, host, interval, client, options or session: a database in a directory
 
 
 class _InUse:
@@ -57,68 +57,60 @@ IN_USE = _InUse()
 
 
 class DeferredPackage(ModuleType):
-    """A package whose `__init__` runs when a name that it does not have yet is asked for."""
+    """A package whose `__init__` runs when a name that it does not have yet is asked for. Then it is a plain module."""
 
-    def __init__(self, spec: ModuleSpec) -> None:
-        super().__init__(spec.name)
-        self.__spec__ = spec
-        self.__loader__ = spec.loader
-        self.__file__ = spec.origin
-        self.__package__ = spec.name
-        self.__path__ = spec.submodule_search_locations or []
-        self._entered = False
+    running = False
 
     def __getattr__(self, name: str) -> Any:
-        absent = AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        if name.startswith("__") and name != "__all__":
-            raise absent
-        # a submodule that another one imports: without the lock, which somebody may hold who waits for that other one
-        if find_spec(f"{self.__name__}.{name}") is not None:
-            return import_module(f"{self.__name__}.{name}")
-        with _LOCK:
-            self._run()
-        if name in self.__dict__:
-            return self.__dict__[name]
-        own = self.__dict__.get("__getattr__")
-        if own is None:
-            raise absent
-        return own(name)
+        if not name.startswith("__") or name == "__all__":
+            # a submodule that another one imports: without the lock, whose holder may wait for that other one
+            if find_spec(f"{self.__name__}.{name}") is not None:
+                return import_module(f"{self.__name__}.{name}")
+            _enter(self)
+            if not isinstance(self, DeferredPackage):
+                return getattr(self, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
     def __dir__(self) -> list[str]:
-        with _LOCK:
-            self._run()
+        _enter(self)
         return sorted(self.__dict__)
 
-    def _run(self) -> None:
-        spec = self.__spec__
-        if self._entered or spec is None or spec.loader is None:
-            return
-        self._entered = True
-        try:
-            spec.loader.exec_module(self)
-        except BaseException:
-            self._entered = False
-            raise
 
-
-def defer(name: str) -> None:
-    """Enter a package without running its `__init__`, unless somebody imported it already."""
+def _enter(package: ModuleType) -> None:
+    """Run the `__init__` of a package that waits for it. While it runs, its own imports find what there is so far."""
     with _LOCK:
-        spec = None if name in sys.modules else find_spec(name)
-        if spec is not None:
-            sys.modules[name] = DeferredPackage(spec)
+        spec = package.__spec__
+        if (
+            isinstance(package, DeferredPackage)
+            and not package.running
+            and spec is not None
+            and spec.loader is not None
+        ):
+            package.running = True
+            try:
+                spec.loader.exec_module(package)
+                package.__class__ = ModuleType  # type: ignore[assignment]
+            finally:
+                del package.running
 
 
 def prepare() -> None:
-    """To be called before anything of LanceDB is imported."""
-    if all(name in sys.modules for name in _PACKAGES):
+    """Enter the packages without running their `__init__`, unless somebody imported them already.
+
+    To be called before anything of LanceDB is imported.
+    """
+    if all(name in sys.modules for name in DEFERRED):
         return
     with _LOCK:
-        for name in _PACKAGES:
-            defer(name)
-        package = sys.modules.get("lancedb")
-        if isinstance(package, DeferredPackage) and "__version__" not in package.__dict__:
-            package.__dict__["__version__"] = version("lancedb")  # which its modules ask the package for
+        for name in DEFERRED:
+            spec = None if name in sys.modules else find_spec(name)
+            if spec is not None:
+                package = module_from_spec(spec)
+                package.__class__ = DeferredPackage
+                if name == "lancedb":
+                    # which its modules ask the package for
+                    package.__dict__["__version__"] = version(name)
+                sys.modules[name] = package
 
 
 async def open_table(directory: Path, name: str) -> AsyncTable:
@@ -128,7 +120,8 @@ async def open_table(directory: Path, name: str) -> AsyncTable:
     from lancedb._lancedb import connect
     from lancedb.table import AsyncTable
 
-    database = await connect(str(directory), *_HERE)
+    # the type stub does not know that the other parameters have defaults
+    database = await connect(str(directory))  # type: ignore[call-arg]
     return AsyncTable(await database.open_table(name))
 
 

@@ -20,7 +20,7 @@ from mergewise.concurrency import Background
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
-from mergewise.store.damage import ANEW, MEND, guarded, line, reading
+from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.manifest import Manifest, Run, holds
 from mergewise.store.mapped import IntArray, Mapped, MappedRows
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
-NPROBES, REFINE = 20, 2  # recall 0.99 of an exact search, see docs/evaluation.md
+# recall 0.99 of an exact search, see docs/evaluation.md
+NPROBES, REFINE = 20, 2
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
 _LOOP = Background("mergewise-store")
@@ -42,7 +43,7 @@ run, start = _LOOP.run, _LOOP.start
 _ID, _ADDRESS = "id", "_rowid"
 
 
-@guarded
+@raising_store_errors
 class LanceReader:
     """The `StoreReader` protocol over the versions that one manifest names."""
 
@@ -50,7 +51,8 @@ class LanceReader:
         self.directory = directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
-        self._first = next(iter(self._specs))  # the table that is meant where none is named: the leaves
+        # the table that is meant where none is named: the leaves
+        self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
         self._kept: dict[str, Any] = {}
@@ -65,13 +67,13 @@ class LanceReader:
         return [d.info_from(row) for row in run(scan(table, columns)).sort_by("_number").to_pylist()]
 
     def document(self, doc_id: str) -> Document | None:
-        rows = self._document_rows([doc_id])
+        rows = self._document_records([doc_id])
         return d.document_from(rows[0]) if rows else None
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
-        return {row["id"]: row["_digest"] for row in self._document_rows(doc_ids, ["id", "_digest"])}
+        return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
 
-    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         table = self._table(d.DOCUMENTS)
         if table is None:
             return []
@@ -92,11 +94,11 @@ class LanceReader:
         return self.once(f"copies {where}", lambda: self._read_copies(where))
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
-        rows = self.once("doubled", self._doubled)
+        rows = self.once("doubled", self._repeated_contents)
         among = None if where is None or not rows else self.numbers(where)
         return d.same_documents(row for row in rows if among is None or row[0] in among)
 
-    def _doubled(self) -> list[tuple[int, str, str, str]]:
+    def _repeated_contents(self) -> list[tuple[int, str, str, str]]:
         """Number, id, title and content of the documents whose text another one has too."""
         table = self._table(d.DOCUMENTS)
         if table is None or "_content" not in self._document_columns():
@@ -111,15 +113,15 @@ class LanceReader:
         return rows
 
     def duplicates(self) -> list[Duplicate]:
-        ids = {number: doc_id for number, doc_id, _, _ in self.once("doubled", self._doubled)}
+        ids = {number: doc_id for number, doc_id, _, _ in self.once("doubled", self._repeated_contents)}
         return [Duplicate(ids[number], ids[original]) for number, original in self.copies().items()]
 
     def standing(self, doc_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """`_number`, `_first_id` and `_digest` of those of the documents that are in the index."""
         columns = ["id", "_number", "_first_id", "_digest"]
-        return {row["id"]: row for row in self._document_rows(doc_ids, columns)}
+        return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
-    def _document_rows(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         table = self._table(d.DOCUMENTS)
         if table is None or not doc_ids:
             return []
@@ -127,8 +129,8 @@ class LanceReader:
         order = {doc_id: at for at, doc_id in enumerate(doc_ids)}
         return sorted(rows, key=lambda row: order[row["id"]])
 
-    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        documents = self._document_rows(doc_ids)
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+        documents = self._document_records(doc_ids)
         numbers = [row["_number"] for row in documents]
         condition = f"{NUMBER} in ({sql_numbers(numbers)})" if numbers else "false"
         tables = {name: table for name in self._specs if (table := self._table(name)) is not None}
@@ -161,7 +163,8 @@ class LanceReader:
         except Exception as error:
             if where is None:
                 raise
-            self.documents()  # where they cannot be read, this says so: then the condition is not to blame
+            # where they cannot be read, this says so: then the condition is not to blame
+            self.documents()
             named = ", ".join(name for name in run(table.schema()).names if not name.startswith("_"))
             raise UsageError(
                 f"the condition {where!r} was not understood: {line(error)}", f"columns: {named}"
@@ -194,30 +197,20 @@ class LanceReader:
 
     # -- searches
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
-        return self.start_text_search(question, k, where, table).result()
-
-    def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Ranking:
-        return self.start_vector_search(vector, k, where, table, column).result()
-
-    def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None
-    ) -> Future[Ranking]:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
         if opened is None or spec is None or not question.strip():
             return start(_nothing())
         query = opened.query().nearest_to_text(question, columns=[str(spec.table.text)])
-        return start(self._text_ranking(table, self._limited(query, k, where)))
+        return start(self._text_ranking(table, self._limit(query, k, where)))
 
     async def _text_ranking(self, table: str, query: Any) -> Ranking:
         with reading(self.directory, f"the table {table!r}"):
-            hits = await self._addressed(table, query, "_score").to_arrow()
+            hits = await self._select_addresses(table, query, "_score").to_arrow()
             return _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
 
-    def start_vector_search(
+    def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
         table = table or self._first
@@ -227,16 +220,17 @@ class LanceReader:
         half = vector.astype(np.float16)
         packed = pa.Array.from_buffers(pa.float16(), len(half), [None, pa.py_buffer(half)])
         query = opened.query().nearest_to(packed).column(column).distance_type("dot").nprobes(NPROBES)
-        refines = self._is_mapped(table)  # then the candidates are compared exactly here, from the mapped vectors
+        # then the candidates are compared exactly here, from the mapped vectors
+        refines = self._is_mapped(table)
         query = query if refines else query.refine_factor(REFINE)
-        limited = self._limited(query, REFINE * k if refines else k, where)
+        limited = self._limit(query, REFINE * k if refines else k, where)
         return start(self._vector_ranking(table, column, half.astype(np.float32), k, limited, refines))
 
     async def _vector_ranking(
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
         with reading(self.directory, f"the table {table!r}"):
-            hits = await self._addressed(table, query, "_distance").to_arrow()
+            hits = await self._select_addresses(table, query, "_distance").to_arrow()
             ids = await self._ids_of(table, hits)
             cosines = 1.0 - hits["_distance"].to_numpy()
             if refines:
@@ -253,14 +247,15 @@ class LanceReader:
             cosines[at] = np.einsum("ij,j->i", vectors, vector)
             approximate[at] = False
         opened = self._tables[table]
-        if approximate.any() and opened is not None:  # the file that held them is gone
+        # the file that held them is gone
+        if approximate.any() and opened is not None:
             lost = await scan(opened, [_ID, column], f"{_ID} in ({sql_numbers(ids[approximate].tolist())})")
             stored = unit_vectors(lost, column)
             exact = dict(zip(lost[_ID].to_pylist(), () if stored is None else stored @ vector, strict=True))
             cosines[approximate] = [exact[row] for row in ids[approximate].tolist()]
         return cosines
 
-    def _limited(self, query: Any, k: int, where: str | None) -> Any:
+    def _limit(self, query: Any, k: int, where: str | None) -> Any:
         """A condition on documents is one on rows: the numbers of the documents that meet it."""
         condition = self.once(f"filter {where}", lambda: self._filter(where))
         return (query if condition is None else query.where(condition)).limit(k)
@@ -275,7 +270,7 @@ class LanceReader:
     def _is_mapped(self, table: str) -> bool:
         return bool(self.manifest.mapped.get(table))
 
-    def _addressed(self, table: str, query: Any, score: str) -> Any:
+    def _select_addresses(self, table: str, query: Any, score: str) -> Any:
         return query.select([score] if self._is_mapped(table) else [_ID, score]).with_row_id()
 
     async def _ids_of(self, table: str, hits: pa.Table) -> list[int]:
@@ -337,7 +332,8 @@ class LanceReader:
             for at, rows in self.mapped_rows(table).take(wanted, read):
                 missing[at] = False
                 blocks.append(rows)
-            if blocks:  # as one: records are made faster from many rows at once
+            # as one: records are made faster from many rows at once
+            if blocks:
                 yield _of_documents(pa.concat_tables(blocks), self.once("living", self._living))
             wanted = wanted[missing]
         if len(wanted):
@@ -425,12 +421,12 @@ class LanceReader:
             return self._unreadable(name, numbers[:half]) + self._unreadable(name, numbers[half:])
         return []
 
-    def altered(self) -> list[str]:
+    def altered_documents(self) -> list[str]:
         """The documents whose text is not the one that was written."""
         table = self._table(d.DOCUMENTS)
         if table is None or "_content" not in self._document_columns():
             return []
-        return run(_altered(table))
+        return run(_altered_documents(table))
 
 
 class Spec(NamedTuple):
@@ -479,7 +475,7 @@ async def _read_through(table: AsyncTable) -> None:
         batch.validate(full=True)
 
 
-async def _altered(table: AsyncTable) -> list[str]:
+async def _altered_documents(table: AsyncTable) -> list[str]:
     found: list[str] = []
     async for batch in await table.query().select(["id", "_text", "_content"]).limit(ALL).to_batches():
         found += [r["id"] for r in batch.to_pylist() if r["_content"] and d.content_of(r["_text"]) != r["_content"]]

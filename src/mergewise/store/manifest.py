@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 
 FORMAT = 3
-OLDEST = 2  # is read, and written anew as the newest by the next change
+# is read, and written anew as the newest by the next change
+OLDEST = 2
 NAME = "manifest.json"
 
 Run: TypeAlias = tuple[int, int]
@@ -64,12 +65,13 @@ def read_manifest(directory: Path) -> Manifest | None:
             ) from None
         return None
     except UnicodeDecodeError:
-        raise _damaged(directory) from None
+        raise _damage_error(directory) from None
     except (NotADirectoryError, IsADirectoryError):
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
         raise NotAnIndex(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
-    except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
+    # a name that is too long, or that no file can have
+    except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotAnIndex(f"{str(path)[:200]!r} cannot be read: {reason}", "choose another --index") from None
     return _parse(text, directory)
@@ -80,8 +82,9 @@ def _parse(text: str, directory: Path) -> Manifest:
         raw = json.loads(text)
         written_by = int(raw["format"])
     except (ValueError, TypeError, KeyError, RecursionError):
-        if any(directory.glob("*.lance")):  # the tables of an index stand beside it
-            raise _damaged(directory) from None
+        # the tables of an index stand beside it
+        if any(directory.glob("*.lance")):
+            raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
     if written_by > FORMAT:
         raise NewerFormat(
@@ -93,14 +96,14 @@ def _parse(text: str, directory: Path) -> Manifest:
             "index the documents again into a new directory",
         )
     try:
-        return _sound(_manifest(raw if written_by == FORMAT else _upgraded(raw)))
+        return _sound(_manifest(raw if written_by == FORMAT else _upgrade(raw)))
     except (TypeError, KeyError, ValueError, AttributeError):
         raise CorruptIndex(
             f"{directory / NAME} lacks fields", "index the documents again into a new directory"
         ) from None
 
 
-def _damaged(directory: Path) -> CorruptIndex:
+def _damage_error(directory: Path) -> CorruptIndex:
     return CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy, or index the documents again")
 
 
@@ -128,7 +131,7 @@ def _manifest(raw: Mapping[str, Any]) -> Manifest:
     return Manifest(**{**raw, "views": views})
 
 
-def _upgraded(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _upgrade(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Format 2 knew two views by name. One that was being added is begun anew: what it has is replaced."""
     slices = raw["slices"]
     views = {"leaf": {"settings": raw["sizes"], "missing": []}}

@@ -29,14 +29,16 @@ from mergewise.store.tables import NUMBER
 log = logging.getLogger("mergewise")
 
 FOLDER = "mapped"
-BLOCK_BYTES = 256_000_000  # of rows that are written together, and so in memory at once
-SIMILAR = 4  # a file is joined to the one before it unless that one is so many times as large
+# of rows that are written together, and so in memory at once
+BLOCK_BYTES = 256_000_000
+# a file is joined to the one before it unless that one is so many times as large
+SIMILAR = 4
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class RowFile:
     """A file with so many rows, whose ids come after those of the file before."""
 
     file: str
@@ -47,7 +49,7 @@ class Segment:
 class Mapped:
     """What the manifest keeps of one table's files: they hold every row whose id is below `end` and whose document stands."""
 
-    segments: tuple[Segment, ...] = ()
+    segments: tuple[RowFile, ...] = ()
     addresses: str | None = None
     end: int = 0
 
@@ -58,7 +60,7 @@ class Mapped:
     def of(cls, raw: Mapping[str, Any] | None) -> Mapped:
         if raw is None:
             return cls()
-        return cls(tuple(Segment(*segment) for segment in raw["segments"]), raw["addresses"], raw["end"])
+        return cls(tuple(RowFile(*segment) for segment in raw["segments"]), raw["addresses"], raw["end"])
 
     @property
     def files(self) -> list[str]:
@@ -90,12 +92,12 @@ class MappedRows:
     def ids_at(self, addresses: IntArray) -> IntArray:
         """The ids of rows by address; -1 where no file knows."""
         known, ids = self.addresses
-        return _looked_up(known, addresses, ids)
+        return _look_up(known, addresses, ids)
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
         for known, table in self._blocks:
-            at = _looked_up(known, ids, np.arange(len(known)))
+            at = _look_up(known, ids, np.arange(len(known)))
             asked = np.flatnonzero(at >= 0)
             if len(asked):
                 held = [column for column in columns if column in table.column_names]
@@ -105,14 +107,14 @@ class MappedRows:
         """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
         for known, table in self._blocks:
             if column in table.column_names:
-                at = _looked_up(known, ids, np.arange(len(known)))
+                at = _look_up(known, ids, np.arange(len(known)))
                 asked = np.flatnonzero(at >= 0)
                 if len(asked):
                     flat = table[column].chunk(0).flatten().to_numpy(zero_copy_only=True)
                     yield asked, flat.reshape(len(known), -1)[at[asked]].astype(np.float32)
 
 
-def _looked_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
+def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
     """The value at each wanted key of a sorted array; -1 where it is missing."""
     if not len(known):
         return np.full(len(wanted), -1, np.int64)
@@ -170,18 +172,19 @@ class MappingWriter:
             tables = [table for s in segments[-2:] if (table := _open(self._folder / s.file)) is not None]
             blocks = (_of(block, living) for table in tables for block in _blocks_of(table))
             if len(tables) < 2:
-                break  # one is gone: what the other holds stays
+                # one is gone: what the other holds stays
+                break
             joined, _ = self._write(blocks)
             segments[-2:] = [joined] if joined else []
         return Mapped(tuple(segments), self._mapping.addresses, max(end, self._mapping.end))
 
-    def _write(self, parts: Iterable[pa.Table]) -> tuple[Segment | None, int]:
+    def _write(self, parts: Iterable[pa.Table]) -> tuple[RowFile | None, int]:
         """One file of blocks, or None if there is no row, and the first id after its rows."""
         rows = end = 0
         file = self._path("rows")
         writer = None
         with pa.OSFile(str(self._folder / file), "wb") as out:
-            for block in _regrouped(parts):
+            for block in _regroup(parts):
                 writer = writer or pa.ipc.new_file(out, block.schema)
                 writer.write_table(block)
                 rows += len(block)
@@ -192,7 +195,7 @@ class MappingWriter:
             (self._folder / file).unlink()
             return None, end
         _flush(self._folder / file)
-        return Segment(file, rows), end
+        return RowFile(file, rows), end
 
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
         order = np.argsort(addresses, kind="stable")
@@ -221,10 +224,10 @@ def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
 
 def _of(rows: pa.Table, living: IntArray) -> pa.Table:
     """The rows of documents that stand."""
-    return rows.filter(pa.array(_looked_up(living, rows[NUMBER].to_numpy(), living) >= 0))
+    return rows.filter(pa.array(_look_up(living, rows[NUMBER].to_numpy(), living) >= 0))
 
 
-def _regrouped(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _regroup(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in blocks of about BLOCK_BYTES, each in one piece; the last may be small."""
     waiting: list[pa.Table] = []
     for part in parts:

@@ -28,7 +28,7 @@ def with_checked_metadata(
     failed: list[Failure] = []
     for row in rows:
         try:
-            metadata = _stored(row.document.metadata, kinds)
+            metadata = _storable(row.document.metadata, kinds)
         except ValueError as error:
             failed.append(Failure(row.document.id, str(error)))
         else:
@@ -37,18 +37,18 @@ def with_checked_metadata(
     return good, failed
 
 
-def _stored(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataValue]:
+def _storable(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataValue]:
     stored: dict[str, MetadataValue] = {}
     for key, value in metadata.items():
         try:
-            stored[key] = _checked(key, value, kinds)
+            stored[key] = _storable_value(key, value, kinds)
         except ValueError:
             if not isinstance(metadata, FileMetadata):
                 raise
     return stored
 
 
-def _checked(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:
+def _storable_value(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:
     if type(key) is not str:
         raise ValueError(f"the metadata key {shown(key)} is no text")
     if not key or key.startswith("_") or "." in key or key in _RESERVED:

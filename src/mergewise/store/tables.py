@@ -59,7 +59,8 @@ class Table:
     text: str | None = None
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
-    vector_index_rows: int = 4_000  # below, an exact scan is as fast (benchmarks/vectors.py)
+    # below, an exact scan is as fast (benchmarks/vectors.py)
+    vector_index_rows: int = 4_000
 
     @property
     def numbered(self) -> bool:
@@ -91,17 +92,18 @@ class Column:
     type: pa.DataType
     optional: bool = False
     many: bool = False  # a tuple
-    pairs: bool = False  # a tuple of pairs, stored one after the other
+    # a tuple of pairs, stored one after the other
+    pairs: bool = False
     moves: str = ""  # "row", "leaf" or nothing
 
-    def stored(self, records: Sequence[Any], by: Mapping[str, int]) -> list[Any]:
+    def column_values(self, records: Sequence[Any], by: Mapping[str, int]) -> list[Any]:
         values = list(map(attrgetter(self.name), records))
         if self.pairs:
             return [[number for pair in value for number in pair] for value in values]
         shift = by.get(self.moves, 0)
-        return [self.moved(value, shift) for value in values] if shift else values
+        return [self.shift(value, shift) for value in values] if shift else values
 
-    def moved(self, value: Any, shift: int) -> Any:
+    def shift(self, value: Any, shift: int) -> Any:
         """The ids of one record with another number to count from."""
         if self.many:
             return tuple(number + shift for number in value)
@@ -142,7 +144,7 @@ def _column(name: str, hint: Any) -> Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRows:
     """Rows of one document with the numbers that the store gave: of the document, and what its ids are moved by.
 
     `by` maps "row" to where the range of the view begins, "leaf" to the document's first leaf.
@@ -153,7 +155,7 @@ class Placed:
     by: Mapping[str, int]
 
 
-def arrow_table(table: Table, placed: Sequence[Placed], schema: pa.Schema) -> pa.Table:
+def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -> pa.Table:
     """The rows of several documents as they are stored, in the order of the schema."""
     columns = {column.name: column for column in columns_of(table.record)}
     packed = {p.column: p for p in table.packed}
@@ -165,7 +167,7 @@ def arrow_table(table: Table, placed: Sequence[Placed], schema: pa.Schema) -> pa
             arrays.append(_vectors(field, placed))
             continue
         elif field.name not in packed:
-            values = [value for p in placed for value in columns[field.name].stored(p.rows.records, p.by)]
+            values = [value for p in placed for value in columns[field.name].column_values(p.rows.records, p.by)]
         elif (pack := packed[field.name].pack) is not None:
             values = [pack(record) for p in placed for record in p.rows.records]
         else:
@@ -178,7 +180,7 @@ def _beside(column: str, rows: Rows) -> Sequence[Any]:
     return rows.columns.get(column) or [None] * len(rows.records)
 
 
-def _vectors(field: pa.Field, placed: Sequence[Placed]) -> pa.Array:
+def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
     given = [p.rows.columns[field.name] for p in placed if p.rows.columns.get(field.name) is not None]
     rows, dimension = sum(len(p.rows.records) for p in placed), field.type.list_size
     flat = np.concatenate(given).astype(np.float16) if given else np.empty((0, dimension), np.float16)
@@ -195,7 +197,7 @@ def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
 # -- reading
 
 
-class Form:
+class RecordForm:
     """How rows of a table are read as records of one type."""
 
     def __init__(self, table: Table, record: type) -> None:
@@ -222,14 +224,14 @@ class Form:
         return list(map(self._record, *values))
 
 
-def form(table: Table, record: type) -> Form:
+def form(table: Table, record: type) -> RecordForm:
     """Each is worked out once."""
     return _form(table, record)
 
 
 @cache
-def _form(table: Table, record: type) -> Form:
-    return Form(table, record)
+def _form(table: Table, record: type) -> RecordForm:
+    return RecordForm(table, record)
 
 
 def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:

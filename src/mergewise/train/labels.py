@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.errors import UsageError
 from mergewise.models.cppl import ALPHA, cppl
-from mergewise.models.decoding import Streams, decode
+from mergewise.models.decoding import StreamPrompts, decode
 from mergewise.ranges import Range, check_fields
 from mergewise.train.candidates import KINDS, Example, Kind, Unit, asked_of, generated, passages_of, triplets_of
 from mergewise.types import Span
@@ -196,7 +196,7 @@ def _label_generated(
     missing = [example for example in examples if not store.has("generated", example)]
     if not missing:
         return
-    asked = [Streams((model.prompt(prompts.background(example.text)),), (1.0,)) for example in missing]
+    asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in missing]
     for example, said in zip(missing, decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS), strict=True):
         unit = generated(said.text)
         store.write("generated", example, measured(model, example, [] if unit is None else [unit], settings.alpha))

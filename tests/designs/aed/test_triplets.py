@@ -44,7 +44,7 @@ def opened(path: Path, chat: Any, own: TripletSettings = SETTINGS) -> Index:
 
 
 def rows_of(index: Index, doc_id: str) -> tuple[Sequence[TripletSet], Extraction]:
-    (rows,) = index.store.reader().stored([doc_id])
+    (rows,) = index.store.reader().document_rows([doc_id])
     (extraction,) = rows["extraction"]
     return rows["triplet"], extraction
 

@@ -43,9 +43,9 @@ def actions(context: Context) -> list[str]:
 
 
 STORE = memory_store([guide(), Document(id="tiny", title="Tiny", text="Only this.")], HashEmbedder())
-LEAVES = STORE.stored(["guide"])[0]["leaf"]
-SECTIONS = {s.id: s for s in STORE.stored(["guide"])[0]["section"]}
-TINY = STORE.stored(["tiny"])[0]["leaf"][0]
+LEAVES = STORE.document_rows(["guide"])[0]["leaf"]
+SECTIONS = {s.id: s for s in STORE.document_rows(["guide"])[0]["section"]}
+TINY = STORE.document_rows(["tiny"])[0]["leaf"][0]
 
 scored_leaves = st.dictionaries(
     st.sampled_from([leaf.id for leaf in LEAVES]), st.floats(0.01, 1.0), min_size=1, max_size=len(LEAVES)
@@ -198,7 +198,7 @@ def test_a_hit_deeper_inside_a_merged_section_becomes_part_of_it_and_neighbours_
         + "\n\n".join(SENTENCES[9:13]) + "\n\n## C\n\n" + "\n\n".join(SENTENCES[13:33]) + "\n"
     )  # fmt: skip
     store = memory_store([Document(id="d", text=text)])
-    (rows,) = store.stored(["d"])
+    (rows,) = store.document_rows(["d"])
     leaves, sections = rows["leaf"], {s.headings: s for s in rows["section"]}
     a, b = sections["A",], sections["B",]
     own = [leaf for leaf in leaves if leaf.parent == a.id]
@@ -295,7 +295,7 @@ def test_semantic_gathers_what_is_alike() -> None:
         "stocks fell in trading now on the exchange of the city",
     ]
     store = memory_store([Document(id="d", text="\n\n".join(f"{t}." for t in texts))], HashEmbedder())
-    leaves = store.stored(["d"])[0]["leaf"]
+    leaves = store.document_rows(["d"])[0]["leaf"]
     assert len(leaves) == 4
     context = run(
         ScriptedReader(store, {leaf.id: 1 - 0.1 * i for i, leaf in enumerate(leaves)}), replace(PLAIN, mode="semantic")
@@ -313,7 +313,7 @@ def test_a_cluster_has_the_score_that_was_asked_for_and_its_place_by_the_best(ho
         "cats purr and run a lot",
     ]
     store = memory_store([Document(id=f"d{i}", text=f"{t}.") for i, t in enumerate(texts)], HashEmbedder())
-    leaves = [rows["leaf"][0].id for i in range(4) for rows in store.stored([f"d{i}"])]
+    leaves = [rows["leaf"][0].id for i in range(4) for rows in store.document_rows([f"d{i}"])]
     given_scores = dict(zip(leaves, (1.0, 0.8, 0.6, 0.5), strict=True))
     p = AutoMerge(mode="semantic", merged_score=how, order="score")  # type: ignore[arg-type]
     context = run(ScriptedReader(store, given_scores), p)
@@ -338,7 +338,7 @@ def test_a_ten_node_tree_worked_out_by_hand() -> None:
     """Document with two sections of four and three leaves: three hits of the first merge, one of the second stays."""
     text = "## A\n\n" + "\n\n".join(SENTENCES[:4]) + "\n\n## B\n\n" + "\n\n".join(SENTENCES[4:7]) + "\n"
     store = memory_store([Document(id="d", text=text)])
-    (rows,) = store.stored(["d"])
+    (rows,) = store.document_rows(["d"])
     assert (len(rows["leaf"]), len(rows["section"])) == (7, 3)
     hits = {rows["leaf"][0].id: 0.9, rows["leaf"][1].id: 0.6, rows["leaf"][3].id: 0.3, rows["leaf"][5].id: 0.5}
     context = run(ScriptedReader(store, hits))

@@ -34,7 +34,7 @@ def test_the_reranker_reads_whole_chunks_once_and_decides() -> None:
     assert [x.score for x in plain] == sorted((x.score for x in found.values()), reverse=True)
 
 
-LEAVES = [leaf for rows in STORE.stored(["d2"]) for leaf in rows["leaf"]]
+LEAVES = [leaf for rows in STORE.document_rows(["d2"]) for leaf in rows["leaf"]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 900), st.integers(1, 200)), min_size=1, max_size=4))

@@ -67,7 +67,7 @@ def test_chunks_are_given_as_they_are(k2: int) -> None:
 
 
 def test_a_document_above_the_budget_gives_its_chunks_instead() -> None:
-    tokens = {rows.document.id: rows["section"][0].tokens for rows in STORE.stored([*TEXTS])}
+    tokens = {rows.document.id: rows["section"][0].tokens for rows in STORE.document_rows([*TEXTS])}
     budget = min(tokens.values()) - 40
     context = ask("longrag(k2=2)", budget)
     chunks = list(slice_view(reader()).chunks(best_chunks(2)).values())

@@ -42,7 +42,7 @@ def literal_weights(
 
 
 def test_weights_are_the_formula() -> None:
-    leaves = reader().sentences([leaf.id for rows in STORE.stored(["d1", "d2"]) for leaf in rows["leaf"]])
+    leaves = reader().sentences([leaf.id for rows in STORE.document_rows(["d1", "d2"]) for leaf in rows["leaf"]])
     sentences = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
     shares = [1.0 if sentence.leaf.doc_id == "d2" else 0.4 for sentence in sentences]
     vector = EMBEDDER.embed_queries([QUESTION])[0]
@@ -64,7 +64,7 @@ def test_smoothing_is_the_formula(pairs: list[tuple[float, int]]) -> None:
 
 
 def test_sentences_come_best_first_and_no_more_than_a_budget_could_hold() -> None:
-    leaves = reader().sentences([leaf.id for rows in STORE.stored(["d2"]) for leaf in rows["leaf"]])
+    leaves = reader().sentences([leaf.id for rows in STORE.document_rows(["d2"]) for leaf in rows["leaf"]])
     sentences = [SentenceInLeaf(leaf, number) for leaf in leaves.values() for number in range(len(leaf.sentences))]
     ranked = ranked_sentences(QUESTION, None, sentences, [1.0] * len(sentences), 20)
     assert "built in 1514" in ranked[0].fragments[0].text
@@ -74,7 +74,7 @@ def test_sentences_come_best_first_and_no_more_than_a_budget_could_hold() -> Non
 
 
 def test_only_sentences_that_lie_in_the_parts_whole() -> None:
-    leaves = reader().sentences([leaf.id for rows in STORE.stored(["d2"]) for leaf in rows["leaf"]])
+    leaves = reader().sentences([leaf.id for rows in STORE.document_rows(["d2"]) for leaf in rows["leaf"]])
     first, second, *_ = (sentence for leaf in leaves.values() for sentence in leaf.sentences)
     part = (first.start + 1, second.end)
     assert [s.sentence for s in sentences_in(leaves, sorted(leaves), [part])] == [second]

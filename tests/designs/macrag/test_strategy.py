@@ -93,7 +93,7 @@ def test_merged_chunks_hold_each_character_once(pairs: list[tuple[int, int]]) ->
 
 @given(st.integers(0, 2), st.integers(1, 5), st.lists(st.integers(0, 30), min_size=1, max_size=12, unique=True))
 def test_neighbours_stay_in_their_document(h: int, k2: int, picked: list[int]) -> None:
-    chunks = [chunk for rows in STORE.stored([d.id for d in DOCUMENTS]) for chunk in rows["chunk"]]
+    chunks = [chunk for rows in STORE.document_rows([d.id for d in DOCUMENTS]) for chunk in rows["chunk"]]
     own = [chunks[i % len(chunks)] for i in picked]
     scaled = [ScoredChunk(c.id, c.doc_id, 1 - rank / 40) for rank, c in enumerate(dict.fromkeys(own))]
     documents, _ = macrag.rank_documents("q", scaled, reader(), MacRAG(k2=k2), Models(count_tokens), [])
@@ -122,7 +122,7 @@ LONG = store_of(
 @pytest.mark.parametrize(("k2", "alpha", "h"), [(1, 1, 1), (1, 4, 1), (2, 3, 0), (2, 3, 1), (2, 2, 2)])
 def test_c_final_is_merged_from_up_to_k2_alpha_neighbourhoods(k2: int, alpha: int, h: int) -> None:
     """Chunks so far apart that no neighbourhoods meet reach the bound, k2 alpha (2h + 1), with k2 merged chunks at most."""
-    chunks = [rows["chunk"] for rows in LONG.stored(["long0", "long1"])]
+    chunks = [rows["chunk"] for rows in LONG.document_rows(["long0", "long1"])]
     assert min(map(len, chunks)) > k2 * alpha * (2 * h + 1)
     picked = [own[h + 1 + i * (2 * h + 2)] for i in range(k2 * alpha) for own in chunks]
     ranked = [ScoredChunk(c.id, c.doc_id, 1 - rank / 99) for rank, c in enumerate(picked)]
@@ -166,7 +166,7 @@ def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
     """Two copies of one text: nothing tells their sentences apart but the ranks of their documents."""
     texts = {"worse": "A tower stands here. It is old.", "better": "A tower stands here. It is old."}
     store = memory_store([Document(id=name, title="T", text=text) for name, text in texts.items()])
-    leaves = {leaf.doc_id: leaf for rows in store.stored([*texts]) for leaf in rows["leaf"]}
+    leaves = {leaf.doc_id: leaf for rows in store.document_rows([*texts]) for leaf in rows["leaf"]}
     final = [Merged(n, ((0, 31),), (leaves[n].id,), 99, 0.5, rank) for n, rank in (("worse", 0.2), ("better", 0.8))]
     ranked = macrag.within_reach("Which tower?", final, HybridReader(store, None, VIEWS), 50, MacRAG(), [])
     assert [c.fragments[0].doc_id for c in ranked] == ["better", "better", "worse", "worse"]

@@ -22,7 +22,7 @@ words = st.sampled_from(
 
 def hits(text: str, scores: list[float] | None = None) -> tuple[Document, list[Hit]]:
     document = Document(id="d", title="Animals", text=text)
-    leaves = memory_store([document]).stored(["d"])[0]["leaf"]
+    leaves = memory_store([document]).document_rows(["d"])[0]["leaf"]
     return document, [Hit(leaf, (scores or [0.5] * 99)[i]) for i, leaf in enumerate(leaves)]
 
 

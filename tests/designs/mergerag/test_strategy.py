@@ -18,8 +18,8 @@ from mergewise.errors import UsageError
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
-from mergewise.store.memory import MemoryStore
 from mergewise.types import Context, Document, Message, Passage, Span
+from tests.memory_store import MemoryStore
 from tests.support import ScriptedReader, memory_store
 
 QUESTION = "What do cats eat, and where do they sleep?"
@@ -39,7 +39,7 @@ SPECS = [f"mergerag-{kind}" for kind in ("sym", "asym")]
 def reader(
     store: MemoryStore = STORE, scores: Sequence[float] = (0.9, 0.8, 0.7, 0.5, 0.4, 0.3, 0.2, 0.1)
 ) -> ScriptedReader:
-    leaves = [leaf.id for rows in store.stored([d.id for d in store.documents()]) for leaf in rows["leaf"]]
+    leaves = [leaf.id for rows in store.document_rows([d.id for d in store.documents()]) for leaf in rows["leaf"]]
     return ScriptedReader(store, {leaf: scores[i % len(scores)] for i, leaf in enumerate(leaves)})
 
 

@@ -38,7 +38,7 @@ def opened(path: Path, chat: Any, settings: MarkerSettings = SETTINGS, embedder:
 
 
 def rows_of(index: Index, doc_id: str) -> tuple[Sequence[Marker], Extraction]:
-    (rows,) = index.store.reader().stored([doc_id])
+    (rows,) = index.store.reader().document_rows([doc_id])
     (extraction,) = rows["marking"]
     return rows["marker"], extraction
 

@@ -19,7 +19,7 @@ import pytest
 import mergewise
 from mergewise.index.writing.write import AT_ONCE
 from mergewise.models.cache import FILE, CachedChat
-from mergewise.models.scripted import Asked, ChatServer, Turn
+from mergewise.models.scripted import ChatRequest, ChatServer, Turn
 from mergewise.types import Document, Message
 from tests.designs.mrag.marking import good
 
@@ -92,7 +92,9 @@ def test_the_estimate_is_near_what_is_then_spent(serve: Any, folder: Path, tmp_p
     assert not server.asked and not index.exists()
     command(*index_words(folder, index))
     report = mergewise.open(index, create=False)
-    spent = [rows["marking"][0] for rows in report.store.reader().stored([info.id for info in report.documents()])]
+    spent = [
+        rows["marking"][0] for rows in report.store.reader().document_rows([info.id for info in report.documents()])
+    ]
     calls, read, written = (
         sum(getattr(one, name) for one in spent) for name in ("calls", "input_tokens", "output_tokens")
     )
@@ -164,7 +166,7 @@ def kept_in(index: Path) -> set[bytes]:
         return {key for (key,) in database.execute("SELECT key FROM replies")}
 
 
-def key_of(call: Asked, chat: Any, cached: CachedChat) -> bytes:
+def key_of(call: ChatRequest, chat: Any, cached: CachedChat) -> bytes:
     return cached._key(call.messages, call.max_tokens, call.schema)
 
 

@@ -27,9 +27,9 @@ from mergewise.generate.sources import base_sources
 from mergewise.jsonable import context_json
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
-from mergewise.store.memory import MemoryStore
 from mergewise.types import GAP, Context, Document, DocumentRows, Rows
 from tests.designs.towns import document
+from tests.memory_store import MemoryStore
 from tests.support import SMALL, HashEmbedder, memory_store, new_store, reader_of, rows_of
 
 EMBEDDER = HashEmbedder()

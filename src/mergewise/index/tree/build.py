@@ -67,16 +67,16 @@ def build_trees(
     trees = []
     for document, outline, units in zip(documents, outlines, cut, strict=True):
         counted = [unit._replace(tokens=next(counts)) for unit in units]
-        sized = _bounded(document.text, counted, count_tokens, settings.max_leaf_tokens)
+        sized = _split_long(document.text, counted, count_tokens, settings.max_leaf_tokens)
         root = _heading_tree(document.text, outline, sized)
         _divide(document, root, settings)
         _weigh(root)
         _join_small(root, settings.min_section_tokens)
-        trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapsed(root)))
+        trees.append(_Emitter(document, settings.leaf_tokens).tree(_collapse(root)))
     return trees
 
 
-class _Unit(NamedTuple):
+class _SizedUnit(NamedTuple):
     """A unit with the white space after it, or a heading's line: the units of a document tile its text.
 
     `lead` is where the unit begins that this one needs before it.
@@ -89,17 +89,20 @@ class _Unit(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Node:
+class _TreeNode:
     """A section in the making. Its text is that of its own units, then that of its children."""
 
     start: int
     end: int
-    body: int  # where the text after the leading headings begins
+    # where the text after the leading headings begins
+    body: int
     headings: tuple[str, ...]
-    units: list[_Unit] = field(default_factory=list)
-    children: list[_Node] = field(default_factory=list)
-    joined: bool = False  # children are small sections whose leaves stand directly below this node
-    tokens: int = 0  # of the units, its own and those below
+    units: list[_SizedUnit] = field(default_factory=list)
+    children: list[_TreeNode] = field(default_factory=list)
+    # children are small sections whose leaves stand directly below this node
+    joined: bool = False
+    # of the units, its own and those below
+    tokens: int = 0
 
 
 def _clean_outline(document: Document) -> list[Heading]:
@@ -119,7 +122,7 @@ def _inside(units: Sequence[tuple[int, int]], position: int) -> bool:
     return at >= 0 and units[at][0] < position < units[at][1]
 
 
-def _units(document: Document, outline: Sequence[Heading]) -> list[_Unit]:
+def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     """Headings are units of their own; what stands between them, and between the bounds of given units, is cut into units."""
     text = document.text
     bounds = {0, len(text), *(bound for unit in document.units for bound in unit)}
@@ -130,35 +133,35 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_Unit]:
         for unit in stretch:
             starts[start + unit.start] = None if unit.lead is None else start + stretch[unit.lead].start
     if not starts:
-        return [_Unit(0, len(text))] if text else []
+        return [_SizedUnit(0, len(text))] if text else []
     begins = [0, *list(starts)[1:]]
     leads = [0 if lead == next(iter(starts)) else lead for lead in starts.values()]
-    return [_Unit(a, b, 0, lead) for a, b, lead in zip(begins, [*begins[1:], len(text)], leads, strict=True)]
+    return [_SizedUnit(a, b, 0, lead) for a, b, lead in zip(begins, [*begins[1:], len(text)], leads, strict=True)]
 
 
-def _bounded(text: str, units: list[_Unit], count_tokens: TokenCounter, limit: int) -> list[_Unit]:
+def _split_long(text: str, units: list[_SizedUnit], count_tokens: TokenCounter, limit: int) -> list[_SizedUnit]:
     """The units, those longer than a leaf cut on clause or word bounds."""
 
     def measure(piece: str) -> int:
         return count_tokens([piece])[0]
 
     most = limit * MAX_CHARS_PER_TOKEN
-    bounded: list[_Unit] = []
+    bounded: list[_SizedUnit] = []
     for unit in units:
         if unit.tokens <= limit and unit.end - unit.start <= most:
             bounded.append(unit)
         else:
             pieces = split_long(text, unit.start, unit.end, limit, measure)
-            bounded += [_Unit(a, b, measure(text[a:b]), unit.lead if a == unit.start else None) for a, b in pieces]
+            bounded += [_SizedUnit(a, b, measure(text[a:b]), unit.lead if a == unit.start else None) for a, b in pieces]
     return bounded
 
 
 # -- sections
 
 
-def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_Unit]) -> _Node:
+def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_SizedUnit]) -> _TreeNode:
     """Nodes nested by heading level, each with the units from its heading to the next."""
-    root = _Node(0, len(text), 0, ())
+    root = _TreeNode(0, len(text), 0, ())
     stack = [(0, root)]
     bounds = [*(heading.start for heading in outline), len(text)]
     if not text[: bounds[0]].strip():
@@ -171,7 +174,7 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_Unit])
         while stack[-1][0] >= level:
             stack.pop()
         parent = stack[-1][1]
-        node = _Node(start, end, _body(text, heading.end, end), (*parent.headings, short_name(heading.title)))
+        node = _TreeNode(start, end, _body(text, heading.end, end), (*parent.headings, short_name(heading.title)))
         unit = _take(rest, end, unit, node.units)
         parent.children.append(node)
         stack.append((level, node))
@@ -186,7 +189,7 @@ def _body(text: str, start: int, end: int) -> int:
     return first if first < last else end
 
 
-def _take(rest: Iterator[_Unit], end: int, first: _Unit | None, into: list[_Unit]) -> _Unit | None:
+def _take(rest: Iterator[_SizedUnit], end: int, first: _SizedUnit | None, into: list[_SizedUnit]) -> _SizedUnit | None:
     """Move units that start before `end`; returns the first that does not."""
     unit = first if first is not None else next(rest, None)
     while unit is not None and unit.start < end:
@@ -195,14 +198,14 @@ def _take(rest: Iterator[_Unit], end: int, first: _Unit | None, into: list[_Unit
     return unit
 
 
-def _close(node: _Node, end: int) -> None:
+def _close(node: _TreeNode, end: int) -> None:
     """A section ends where its last child does."""
     for child, following in zip(node.children, [*node.children[1:], None], strict=False):
         _close(child, following.start if following else end)
     node.end = end
 
 
-def _lower_bare_headings(node: _Node) -> None:
+def _lower_bare_headings(node: _TreeNode) -> None:
     """A heading with nothing of its own stands in front of its first child's text instead of being a leaf."""
     bare = node.children and (not node.units or node.body >= node.children[0].start)
     if bare:
@@ -214,7 +217,7 @@ def _lower_bare_headings(node: _Node) -> None:
         _lower_bare_headings(child)
 
 
-def _divide(document: Document, node: _Node, settings: TreeSettings) -> None:
+def _divide(document: Document, node: _TreeNode, settings: TreeSettings) -> None:
     """A long stretch without headings becomes sections at blank lines, placed before the node's other children."""
     for child in node.children:
         _divide(document, child, settings)
@@ -222,14 +225,14 @@ def _divide(document: Document, node: _Node, settings: TreeSettings) -> None:
         return
     groups = _paragraph_groups(document, node.units, settings)
     if len(groups) > 1:
-        parts = [_Node(g[0].start, g[-1].end, g[0].start, node.headings, g) for g in groups]
+        parts = [_TreeNode(g[0].start, g[-1].end, g[0].start, node.headings, g) for g in groups]
         parts[0].body = node.body
         node.children[:0] = parts
         node.units = []
 
 
-def _paragraph_groups(document: Document, units: list[_Unit], settings: TreeSettings) -> list[list[_Unit]]:
-    groups: list[list[_Unit]] = []
+def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: TreeSettings) -> list[list[_SizedUnit]]:
+    groups: list[list[_SizedUnit]] = []
     size = 0
     for paragraph in _paragraphs(document, units):
         tokens = sum(u.tokens for u in paragraph)
@@ -242,7 +245,7 @@ def _paragraph_groups(document: Document, units: list[_Unit], settings: TreeSett
     return groups
 
 
-def _paragraphs(document: Document, units: list[_Unit]) -> list[list[_Unit]]:
+def _paragraphs(document: Document, units: list[_SizedUnit]) -> list[list[_SizedUnit]]:
     starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
     starts = {start for start in starts if not _inside(document.units, start)}
     runs = [[units[0]]]
@@ -253,35 +256,35 @@ def _paragraphs(document: Document, units: list[_Unit]) -> list[list[_Unit]]:
     return runs
 
 
-def _weigh(node: _Node) -> int:
+def _weigh(node: _TreeNode) -> int:
     node.tokens = sum([u.tokens for u in node.units]) + sum([_weigh(child) for child in node.children])
     return node.tokens
 
 
-def _join_small(node: _Node, limit: int) -> None:
+def _join_small(node: _TreeNode, limit: int) -> None:
     """Neighbouring child sections are joined while together they stay within `limit`."""
-    joined: list[_Node] = []
+    joined: list[_TreeNode] = []
     for child in node.children:
         if joined and joined[-1].tokens + child.tokens <= limit:
-            joined[-1] = _joined(joined[-1], child)
+            joined[-1] = _join(joined[-1], child)
         else:
             _join_small(child, limit)
             joined.append(child)
     node.children = joined
 
 
-def _joined(left: _Node, right: _Node) -> _Node:
+def _join(left: _TreeNode, right: _TreeNode) -> _TreeNode:
     parts = left.children if left.joined else [left]
     shared = shared_path([left.headings, right.headings])
     tokens = left.tokens + right.tokens
-    return _Node(left.start, right.end, left.start, shared, children=[*parts, right], joined=True, tokens=tokens)
+    return _TreeNode(left.start, right.end, left.start, shared, children=[*parts, right], joined=True, tokens=tokens)
 
 
-def _collapsed(node: _Node) -> _Node:
+def _collapse(node: _TreeNode) -> _TreeNode:
     """A section whose only content is one section is that section."""
     while not node.units and len(node.children) == 1:
         node = node.children[0]
-    node.children = [_collapsed(child) for child in node.children]
+    node.children = [_collapse(child) for child in node.children]
     return node
 
 
@@ -291,16 +294,16 @@ def _collapsed(node: _Node) -> _Node:
 class _LeafDraft(NamedTuple):
     """A leaf, but for its own number and those of the sections in `path`, which are numbered from 0."""
 
-    node: _Node
+    node: _TreeNode
     path: tuple[int, ...]
     ordinal: int
-    units: list[_Unit]
+    units: list[_SizedUnit]
     tokens: int
 
 
 @dataclass(slots=True)
 class _SectionDraft:
-    node: _Node
+    node: _TreeNode
     ancestors: tuple[int, ...]
     ordinal: int
     first_leaf: int
@@ -322,14 +325,13 @@ class _Emitter:
         self.leaves: list[_LeafDraft] = []
         self.sections: list[_SectionDraft] = []
 
-    def tree(self, root: _Node) -> Tree:
+    def tree(self, root: _TreeNode) -> Tree:
         self._section(root, (), 0)
         by = len(self.leaves)
         sections = tuple([self._section_record(number, draft, by) for number, draft in enumerate(self.sections)])
         leaves: list[Leaf] = []
-        places: dict[
-            int, tuple[int, int]
-        ] = {}  # where a unit begins: its leaf, and its number among the leaf's sentences
+        # where a unit begins: its leaf, and its number among the leaf's sentences
+        places: dict[int, tuple[int, int]] = {}
         for (_, path), drafts in groupby(self.leaves, key=lambda draft: (id(draft.node), draft.path)):
             below = list(drafts)
             headings, ancestors = self._headings(below[0].node), tuple([number + by for number in path])
@@ -337,7 +339,7 @@ class _Emitter:
                 leaves.append(self._leaf(len(leaves), draft, headings, ancestors, places))
         return Tree(tuple(leaves), sections)
 
-    def _section(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> None:
+    def _section(self, node: _TreeNode, ancestors: tuple[int, ...], ordinal: int) -> None:
         draft = _SectionDraft(node, ancestors, ordinal, len(self.leaves))
         path = (*ancestors, len(self.sections))
         self.sections.append(draft)
@@ -350,14 +352,14 @@ class _Emitter:
                 children += 1
         draft.children, draft.leaf_count = children, len(self.leaves) - draft.first_leaf
 
-    def _flat(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
+    def _flat(self, node: _TreeNode, ancestors: tuple[int, ...], ordinal: int) -> int:
         """The leaves of a whole subtree as direct children; returns their number."""
         count = self._leaves(node, ancestors, ordinal)
         for child in node.children:
             count += self._flat(child, ancestors, ordinal + count)
         return count
 
-    def _leaves(self, node: _Node, ancestors: tuple[int, ...], ordinal: int) -> int:
+    def _leaves(self, node: _TreeNode, ancestors: tuple[int, ...], ordinal: int) -> int:
         runs = _leaf_runs(self.document, node, self.leaf_tokens) if node.units else []
         self.leaves += [_LeafDraft(node, ancestors, ordinal + i, *run) for i, run in enumerate(runs)]
         return len(runs)
@@ -408,7 +410,7 @@ class _Emitter:
         )
 
     def _sentences(
-        self, leaf: int, units: Sequence[_Unit], body: int, places: dict[int, tuple[int, int]]
+        self, leaf: int, units: Sequence[_SizedUnit], body: int, places: dict[int, tuple[int, int]]
     ) -> tuple[tuple[Sentence, ...], tuple[Lead, ...]]:
         """The units that say something, and what they need before them; `places` learns where they are."""
         sentences: list[Sentence] = []
@@ -424,13 +426,13 @@ class _Emitter:
             sentences.append(Sentence(start, end, unit.tokens))
         return tuple(sentences), tuple(leads)
 
-    def _headings(self, node: _Node) -> tuple[str, ...]:
+    def _headings(self, node: _TreeNode) -> tuple[str, ...]:
         """The heading path below the title: a first heading that repeats the title adds nothing."""
         repeats = node.headings and node.headings[0].strip() == self.title.strip()
         return node.headings[1:] if repeats else node.headings
 
 
-def _leaf_runs(document: Document, node: _Node, limit: int) -> list[tuple[list[_Unit], int]]:
+def _leaf_runs(document: Document, node: _TreeNode, limit: int) -> list[tuple[list[_SizedUnit], int]]:
     """Whole units up to the leaf size, with their tokens; a paragraph's end closes a leaf that is half full.
 
     It does not between an announcement and what it announces. Headings stay with the text below them, and what was given as
@@ -439,7 +441,7 @@ def _leaf_runs(document: Document, node: _Node, limit: int) -> list[tuple[list[_
     units, text = node.units, document.text
     paragraph_starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
     given = {bound for unit in document.units for bound in unit}
-    runs: list[tuple[list[_Unit], int]] = []
+    runs: list[tuple[list[_SizedUnit], int]] = []
     run, size = [units[0]], units[0].tokens
     for unit in units[1:]:
         at = unit.start

@@ -11,7 +11,8 @@ from mergewise.index.tree.build import TreeSettings
 from mergewise.text.markup import readable, says_something
 from mergewise.types import DocumentRows, Leaf, Section
 
-_UNIT = 0.01  # how far a stored float16 vector's length may be from 1
+# how far a stored float16 vector's length may be from 1
+_UNIT = 0.01
 
 
 def problems(rows: DocumentRows, settings: TreeSettings, dimension: int) -> Iterator[str]:

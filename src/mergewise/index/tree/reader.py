@@ -37,7 +37,8 @@ class TreeReader:
         leaves = self._rows.rows(LEAF.name, LeafSentences, ids)
         bare = [leaf for leaf, sentences in leaves.items() if sentences.vectors is None]
         for leaf, vector in self._rows.vectors(bare, LEAF.name).items() if bare else ():
-            unit = vector / np.linalg.norm(vector).clip(1e-9)  # half precision has shortened it
+            # half precision has shortened it
+            unit = vector / np.linalg.norm(vector).clip(1e-9)
             repeated = np.repeat(unit[None], len(leaves[leaf].sentences), axis=0)
             leaves[leaf] = replace(leaves[leaf], vectors=repeated)
         return leaves

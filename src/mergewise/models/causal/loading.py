@@ -40,7 +40,8 @@ def load_network(name: str, device: str, dtype: str | None) -> Any:
     torch = torch_module()
     wanted = dtype or ("float32" if device == "cpu" else "auto")
     if wanted == "auto" and _is_gguf(name):
-        wanted = "bfloat16"  # what it is turned back into has no format of its own
+        # what it is turned back into has no format of its own
+        wanted = "bfloat16"
     return _load(name, "AutoModelForCausalLM", dtype=getattr(torch, wanted, wanted))
 
 
@@ -62,8 +63,10 @@ def _load(name: str, kind: str, **options: Any) -> Any:
     try:
         with quietly():
             return getattr(transformers, kind).from_pretrained(where, local_files_only=local, **options)
-    except Exception as error:  # a broken file brings errors of any kind
-        for package in ("gguf", "accelerate"):  # what a GGUF file takes besides, which depends on the version
+    # a broken file brings errors of any kind
+    except Exception as error:
+        # what a GGUF file takes besides, which depends on the version
+        for package in ("gguf", "accelerate"):
             if f"install {package}" in str(error):
                 raise MissingExtra(package, "hf") from error
         line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

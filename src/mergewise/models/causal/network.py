@@ -21,21 +21,29 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
-from mergewise.models.causal.batching import alike, common_beginning
-from mergewise.models.causal.caches import joined, layers_of, padding_first, repeated, selected
-from mergewise.models.causal.choosing import choose
+from mergewise.models.blending import choose_on_device
 from mergewise.models.causal.loading import load_network, load_tokenizer, name_and_dtype, torch_module
 from mergewise.models.causal.prompts import plain_ids, prompt_ids
+from mergewise.models.causal.rows import (
+    alike,
+    common_beginning,
+    join_caches,
+    layers_of,
+    padding_first,
+    repeat_row,
+    select_rows,
+)
 from mergewise.types import Message
 
 if TYPE_CHECKING:
-    from mergewise.protocols import Blend, Choice, FloatArray
+    from mergewise.protocols import Blend, FloatArray, NextTokens
 
-WINDOW = 2048  # of a model that does not say how large its window is
-SAVED = 512  # tokens that a common beginning must save to be read apart, which takes a further run of the network
-PRICE = (
-    64  # tokens that a further run of the network may cost on a processor, so that rows of other lengths are no padding
-)
+# of a model that does not say how large its window is
+WINDOW = 2048
+# tokens that a common beginning must save to be read apart, which takes a further run of the network
+SAVED = 512
+# tokens that a further run of the network may cost on a processor, so that rows of other lengths are no padding
+PRICE = 64
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -151,7 +159,7 @@ class HFCausalModel:
             return self._read(rows)
         ids = [row for state in states for row in state.ids]
         longest = max(map(len, ids))
-        cache = joined([layers_of(state.cache) for state in states], longest)
+        cache = join_caches([layers_of(state.cache) for state in states], longest)
         logits = self.torch.cat([state.logits for state in states])
         places = [place for group in groups for place in group]
         return self.select(
@@ -195,7 +203,7 @@ class HFCausalModel:
             input_ids=self._tensor([[0] * (longest - len(rest)) + rest for rest in rests]),
             attention_mask=mask,
             position_ids=(shared + columns - padding).clamp(min=0),
-            past_key_values=repeated(layers, len(rows)),
+            past_key_values=repeat_row(layers, len(rows)),
             use_cache=True,
             **self._last_alone,
         )
@@ -229,15 +237,15 @@ class HFCausalModel:
         ids = [state.ids[row] for row in rows]
         mask = state.mask[index]
         cut = mask.shape[1] - max(map(len, ids)) if layers_of(state.cache) else 0
-        return HFState(ids, selected(state.cache, index, cut), mask[:, cut:], state.logits[index])
+        return HFState(ids, select_rows(state.cache, index, cut), mask[:, cut:], state.logits[index])
 
     @_inference
-    def choose(self, state: HFState, blend: Blend) -> Choice:
-        return choose(wide(state.logits), blend)
+    def choose(self, state: HFState, blend: Blend) -> NextTokens:
+        return choose_on_device(wide(state.logits), blend)
 
     @_inference
     def score(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[FloatArray]:
-        logits = self._continued(states, continuations)
+        logits = self._continuation_logits(states, continuations)
         return self._arrays((self._of(row, ids) for row, ids in zip(logits, continuations, strict=True)), continuations)
 
     @_inference
@@ -248,7 +256,7 @@ class HFCausalModel:
         without: Sequence[HFState],
         alpha: float,
     ) -> list[FloatArray]:
-        known = self._continued(states, continuations)
+        known = self._continuation_logits(states, continuations)
         self._follow(without, continuations)
         adjusted = (
             (1 + alpha) * wide(row) - alpha * wide(state.followed[tuple(ids)])
@@ -262,11 +270,11 @@ class HFCausalModel:
         """Work out once for each state the logits of the continuations that it is asked for."""
         asked = {(id(s), tuple(ids)): s for s, ids in zip(states, continuations, strict=True)}
         missing = [(state, list(ids)) for (_, ids), state in asked.items() if ids not in state.followed]
-        found = self._continued([state for state, _ in missing], [ids for _, ids in missing])
+        found = self._continuation_logits([state for state, _ in missing], [ids for _, ids in missing])
         for (state, ids), row in zip(missing, found, strict=True):
             state.followed[tuple(ids)] = row.clone()
 
-    def _continued(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[Any]:
+    def _continuation_logits(self, states: Sequence[HFState], continuations: Sequence[Sequence[int]]) -> list[Any]:
         """The logits from which each token of a continuation is chosen: (tokens, vocabulary) a continuation."""
         asked = [i for i, ids in enumerate(continuations) if ids]
         found = [state.logits[:0] for state in states]
@@ -305,8 +313,9 @@ class HFCausalModel:
             logits = self._run(
                 input_ids=self._tensor([row[:-1] + [0] * (longest - len(row) + 1) for row in ids]),
                 attention_mask=self._tensor([before + after for before, after in zip(left, right, strict=True)]),
-                position_ids=positions.clamp(max=self.window - 1),  # those of the padding on the right may be beyond it
-                past_key_values=joined(layers, prompt),
+                # those of the padding on the right may be beyond the window
+                position_ids=positions.clamp(max=self.window - 1),
+                past_key_values=join_caches(layers, prompt),
                 use_cache=True,
             ).logits
             self.tokens_run += sum(len(row) - 1 for row in ids)

@@ -29,7 +29,7 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
         begin = tokenizer.bos_token_id
         return [*([] if begin is None else [int(begin)]), *plain_ids(tokenizer, text)]
     ids: list[int] = []
-    for number, part in enumerate(_PLACE.split(_filled(tokenizer, messages))):
+    for number, part in enumerate(_PLACE.split(_fill_template(tokenizer, messages))):
         if number % 2:
             ids += plain_ids(tokenizer, messages[int(part)].text)
         elif part:
@@ -37,19 +37,20 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     return ids
 
 
-def _filled(tokenizer: Any, messages: Sequence[Message]) -> str:
+def _fill_template(tokenizer: Any, messages: Sequence[Message]) -> str:
     """The template with place holders. A template that knows no system message gets it as part of the first question."""
     turns = [{"role": message.role, "content": _HELD.format(i)} for i, message in enumerate(messages)]
     try:
-        return _rendered(tokenizer, turns)
-    except Exception:  # templates raise what they like, jinja2's errors among them
+        return _render(tokenizer, turns)
+    # templates raise what they like, jinja2's errors among them
+    except Exception:
         if len(turns) < 2 or turns[0]["role"] != "system":
             raise
         joined = {"role": turns[1]["role"], "content": f"{turns[0]['content']}\n\n{turns[1]['content']}"}
-        return _rendered(tokenizer, [joined, *turns[2:]])
+        return _render(tokenizer, [joined, *turns[2:]])
 
 
-def _rendered(tokenizer: Any, turns: Sequence[dict[str, str]]) -> str:
+def _render(tokenizer: Any, turns: Sequence[dict[str, str]]) -> str:
     """`enable_thinking` is what Qwen's templates ask for; others pass it over."""
     return str(
         tokenizer.apply_chat_template(list(turns), tokenize=False, add_generation_prompt=True, enable_thinking=False)

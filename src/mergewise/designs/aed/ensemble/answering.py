@@ -11,8 +11,7 @@ from mergewise.designs.aed.ensemble.reading import Question
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.marks import MarkFilter, without_unknown
 from mergewise.generate.mode import Request, Show
-from mergewise.models.decoding import Decoded, Sampling, decode
-from mergewise.models.decoding import Streams as Prompts
+from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode
 from mergewise.types import Answer, Message, Reply, Step, Streams, StreamToken, Usage
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def decoded(
     if not asked:
         return []
     streams = [
-        Prompts(
+        StreamPrompts(
             tuple(causal.prompt(reading.messages) for reading in question.readings),
             tuple(question.weights[reading.name] for reading in question.readings),
         )

@@ -29,8 +29,7 @@ from mergewise.designs.aed.ensemble.reading import Question, Reading, fitting
 from mergewise.designs.aed.ensemble.weighing import ensemble_of, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
-from mergewise.models.decoding import Decoded, decode
-from mergewise.models.decoding import Streams as Prompts
+from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Ensemble, Step, Usage
 
@@ -63,7 +62,7 @@ def _backgrounds(asked: Sequence[Question], causal: CausalModel[Any]) -> dict[st
     """What the model writes by itself, for each question once."""
     known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
     new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
-    own = [Prompts((causal.prompt(prompts.background(text)),), (1.0,)) for text in new]
+    own = [StreamPrompts((causal.prompt(prompts.background(text)),), (1.0,)) for text in new]
     limit = max(1, min(prompts.BACKGROUND_TOKENS, causal.window // 4))
     known |= zip(new, decode(causal, own, max_tokens=limit), strict=True)
     for question in asked:

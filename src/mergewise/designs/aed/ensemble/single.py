@@ -29,8 +29,7 @@ from mergewise.designs.aed.ensemble.answering import (
 from mergewise.designs.aed.ensemble.reading import Measure, Question, Reading, fitting
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
-from mergewise.models.decoding import Decoded, decode
-from mergewise.models.decoding import Streams as Prompts
+from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Ensemble, Message, Step, Usage
 
@@ -75,7 +74,7 @@ def summary_all(requests: Sequence[Request]) -> list[Answer]:
     causal, limit = causal_of(requests), limit_of(requests)
     given = [_given(request, causal.window - limit, measured(causal)) for request in requests]
     asked = [number for number, (_, sources, _) in enumerate(given) if sources]
-    own = [Prompts((causal.prompt(_wanted(*given[number])),), (1.0,)) for number in asked]
+    own = [StreamPrompts((causal.prompt(_wanted(*given[number])),), (1.0,)) for number in asked]
     most = max(1, min(prompts.SUMMARY_TOKENS, causal.window // 4))
     written: list[Decoded | None] = [None] * len(given)
     for number, said in zip(asked, decode(causal, own, max_tokens=most), strict=True):

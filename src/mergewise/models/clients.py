@@ -1,4 +1,4 @@
-"""Answers of endpoints within bounds: so many megabytes, unpacked, and so many seconds from the first try to the last byte.
+"""Clients of endpoints: one for each event loop, whose answers are bounded in megabytes, unpacked, and in seconds.
 
 An endpoint may send without end, a byte every now and then, or a small body that unpacks to a huge one. A time limit between
 two bytes, which HTTP clients have, bounds none of these.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from mergewise.errors import ModelError
 
-Answer = TypeVar("Answer")
+Response = TypeVar("Response")
+Client = TypeVar("Client")
 
 LONGEST = 1800.0
 """Seconds that one answer may take, with everything that is tried again."""
@@ -28,7 +30,35 @@ _ANY_ZIP = 47  # zlib or gzip, by its header
 _HINT = "it is no answer that was asked for: check the endpoint"
 
 
-async def in_time(spec: str, answer: Awaitable[Answer]) -> Answer:
+class PerLoop(Generic[Client]):
+    """A client for each event loop, made when it is first asked for: connections belong to the loop that opened them."""
+
+    def __init__(self, make: Callable[[], Client]) -> None:
+        self._make = make
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = WeakKeyDictionary()
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def here(self) -> Client:
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = self._make()
+        return self._clients[loop]
+
+    def pop(self) -> Any:
+        """The client of the running loop, which is forgotten; None where there is none."""
+        return self._clients.pop(asyncio.get_running_loop(), None)
+
+    async def aclose(self) -> None:
+        """Close the connections of the running loop."""
+        client = self.pop()
+        if client is not None:
+            close = getattr(client, "aclose", None) or client.close
+            await close()
+
+
+async def in_time(spec: str, answer: Awaitable[Response]) -> Response:
     """The answer. Raises ModelError where it is not there after `LONGEST` seconds."""
     try:
         async with asyncio.timeout(LONGEST) as limit:
@@ -39,7 +69,7 @@ async def in_time(spec: str, answer: Awaitable[Answer]) -> Answer:
         raise late(spec) from None
 
 
-async def each_in_time(spec: str, chunks: AsyncIterable[Answer]) -> AsyncIterator[Answer]:
+async def each_in_time(spec: str, chunks: AsyncIterable[Response]) -> AsyncIterator[Response]:
     """The chunks of an answer. Raises ModelError where they have not all come after `LONGEST` seconds."""
     until = asyncio.get_running_loop().time() + LONGEST
     iterator = aiter(chunks)
@@ -60,7 +90,7 @@ def late(spec: str) -> ModelError:
     return ModelError(f"{spec} was still answering after {LONGEST:g} seconds", "ask for less, or check the endpoint")
 
 
-def bounded(megabytes: int) -> dict[str, Any]:
+def size_limits(megabytes: int) -> dict[str, Any]:
     """Options of an asynchronous HTTP client whose answers stay below this size."""
 
     async def bound(response: Any) -> None:

@@ -1,4 +1,4 @@
-"""An index in memory: the same protocol as the one on disk, slow and obvious. For tests, and for texts of a moment."""
+"""An index in memory: the same protocol as the one on disk, slow and obvious. What the store on disk is held against."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mergewise.store.audit import audit
 from mergewise.store.documents import content_of, same_documents
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.metadata import with_checked_metadata
-from mergewise.store.tables import NUMBER, Placed, Table, arrow_table, form, ids_used, rows_from, unit_vectors
+from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
 
@@ -141,7 +141,7 @@ class MemoryStore:
         by = {"row": self._next_id, "leaf": first_id}
         for table in self._specs(view):
             schema = table.schema(self.dimension)
-            rows = arrow_table(table, [Placed(number, row.tables[table.name], by)], schema)
+            rows = arrow_table(table, [PlacedRows(number, row.tables[table.name], by)], schema)
             self._tables[table.name] = pa.concat_tables([self._tables.get(table.name, schema.empty_table()), rows])
         self._next_id += ids_used(self._specs(view), row.tables)
 
@@ -166,7 +166,7 @@ class MemoryStore:
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
 
-    def known(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
+    def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
         everything = [Known(doc_id, rows.digest, rows.origin) for doc_id, (_, _, rows) in self._documents.items()]
         if not doc_ids and not sources:
             return everything
@@ -181,7 +181,7 @@ class MemoryStore:
         ids = {number: doc_id for doc_id, (number, _, _) in self._documents.items()}
         return [Duplicate(ids[number], ids[original]) for number, original in self.copies().items()]
 
-    def stored(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
+    def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
         return [self._stored(*self._documents[doc_id]) for doc_id in doc_ids if doc_id in self._documents]
 
     def _stored(self, number: int, _: int, row: DocumentRows) -> DocumentRows:
@@ -241,7 +241,15 @@ class MemoryStore:
         by_id = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
         return {row: by_id[row] for row in ids if row in by_id}
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Ranking:
+    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
+        return _done(self._text_ranking(question, k, where, table))
+
+    def vector_search(
+        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
+    ) -> Future[Ranking]:
+        return _done(self._vector_ranking(vector, k, where, table, column))
+
+    def _text_ranking(self, question: str, k: int, where: str | None, table: str | None) -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         if spec is None or spec.text is None:
@@ -261,9 +269,7 @@ class MemoryStore:
             )  # fmt: skip
         return _top({row: score for row, score in scores.items() if score > 0}, k)
 
-    def vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Ranking:
+    def _vector_ranking(self, vector: FloatArray, k: int, where: str | None, table: str | None, column: str) -> Ranking:
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
         rows = self._rows_of(spec.name) if spec is not None else None
         vectors = None if rows is None else unit_vectors(rows, column)
@@ -271,16 +277,6 @@ class MemoryStore:
             return []
         near = zip(rows["id"].to_pylist(), rows[NUMBER].to_pylist(), (vectors @ vector).tolist(), strict=True)
         return _top({row: cosine for row, number, cosine in near if number in numbers}, k)
-
-    def start_text_search(
-        self, question: str, k: int, where: str | None = None, table: str | None = None
-    ) -> Future[Ranking]:
-        return _done(self.text_search(question, k, where, table))
-
-    def start_vector_search(
-        self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
-    ) -> Future[Ranking]:
-        return _done(self.vector_search(vector, k, where, table, column))
 
 
 def _where(rows: pa.Table, holds: Callable[[int], bool]) -> pa.Table:

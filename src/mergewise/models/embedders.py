@@ -1,4 +1,4 @@
-"""Embedders that a caller gives as objects: what an index needs of them, checked."""
+"""Embedders around others: one that checks an object which a caller gives, and one that has embedded some questions already."""
 
 from __future__ import annotations
 

@@ -1,10 +1,50 @@
-"""Keys and values of rows: taken apart, joined, and cut down to the rows that go on."""
+"""Rows of a batch: which are read together, and their keys and values taken apart, joined, and cut down to those that go on.
+
+Padding is worked through like text, and every run of the network has a price of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import cache
 from typing import Any
+
+
+def alike(lengths: Sequence[int], price: int) -> list[list[int]]:
+    """The places of the rows, each group in order, so that the whole costs least.
+
+    A group costs its longest row times the number of its rows, and `price` tokens. In some best partition the rows of each group
+    stand next to each other by length, so the cuts between them are found by dynamic programming, in O(n^2).
+    """
+    order = sorted(range(len(lengths)), key=lambda place: -lengths[place])
+
+    @cache
+    def best(first: int) -> tuple[int, int]:
+        """What the rows from here on cost, and where their first group ends."""
+        if first == len(order):
+            return 0, first
+        ends = range(first + 1, len(order) + 1)
+        return min((price + lengths[order[first]] * (end - first) + best(end)[0], -end) for end in ends)
+
+    for start in reversed(range(len(order))):
+        best(start)
+    groups, first = [], 0
+    while first < len(order):
+        end = -best(first)[1]
+        groups.append(sorted(order[first:end]))
+        first = end
+    return groups
+
+
+def common_beginning(rows: Sequence[Sequence[int]]) -> int:
+    """How many tokens all rows begin with; each keeps one token at least of its own."""
+    first, last = min(rows, key=list), max(rows, key=list)
+    most = min(map(len, rows)) - 1
+    return next((i for i in range(most) if first[i] != last[i]), max(0, most))
+
+
+# -- keys and values
 
 
 def layers_of(cache: Any) -> list[tuple[Any, Any]]:
@@ -14,7 +54,7 @@ def layers_of(cache: Any) -> list[tuple[Any, Any]]:
     return [(layer.keys, layer.values) for layer in layers] if plain else []
 
 
-def joined(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
+def join_caches(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
     """One cache of many, each padded on the left to the same length."""
     import torch
     from transformers import DynamicCache
@@ -22,20 +62,20 @@ def joined(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
     cache = DynamicCache()
     for number in range(len(rows[0])):
         keys, values = (
-            torch.cat([_padded(row[number][part], length - row[number][part].shape[-2]) for row in rows])
+            torch.cat([_pad_left(row[number][part], length - row[number][part].shape[-2]) for row in rows])
             for part in (0, 1)
         )
         cache.update(keys, values, number)
     return cache
 
 
-def _padded(values: Any, length: int) -> Any:
+def _pad_left(values: Any, length: int) -> Any:
     from torch.nn.functional import pad
 
     return pad(values, (0, 0, length, 0))
 
 
-def selected(cache: Any, rows: Any, cut: int) -> Any:
+def select_rows(cache: Any, rows: Any, cut: int) -> Any:
     """A cache of these rows, without the first `cut` columns where that can be; the old one stays as it is."""
     from transformers import DynamicCache
 
@@ -50,7 +90,7 @@ def selected(cache: Any, rows: Any, cut: int) -> Any:
     return chosen
 
 
-def repeated(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
+def repeat_row(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
     """A cache in which each of so many rows has read what the one row of these layers has."""
     from transformers import DynamicCache
 
