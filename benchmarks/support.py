@@ -2,11 +2,12 @@
 
 python -m benchmarks.support [--half development|held-out] [--sentences 40] [--seed 0] [--wrong KIND]
 
-Texts are those of the question sets, of ten languages and of the manuals; a document belongs to one half by the hash of its id.
+Texts are those of the question sets, of six languages and of the manuals; a document belongs to one half by the hash of its id.
 A sentence is judged by a few sentences around it (`cited`), and by the same among four passages of other documents
-(`context`), as an answer is that names no source. True sentences are copies and small rewritings that leave the meaning. False ones
-have one thing changed, in a copy or in a rewriting: a figure, a name, a no, a unit, a word, its opposite; or they bring something
-of another document. `--wrong` prints the sentences of a kind that are judged wrongly. The cases of the tests are judged as well.
+(`context`), as an answer is that names no source. True sentences are copies and small rewritings that leave the meaning.
+False ones have one thing changed, in a copy or in a rewriting: a figure, a name, a no, a unit, a word, its opposite; or they
+bring something of another document. `--wrong` prints the sentences of a kind that are judged wrongly. The cases of the tests
+are judged as well.
 """
 
 from __future__ import annotations
@@ -18,24 +19,20 @@ import json
 import random
 import re
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
+
+from tests.text import support_cases
 
 from benchmarks import manuals
 from benchmarks.corpus import bench_folder
-from mergewise import Span
-from mergewise.designs.mrag.grounding.grounding import ground
-from mergewise.generate.claims import Claims, quotations_in
-from mergewise.generate.sources import Source
 from mergewise.readers import read
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
-from mergewise.text.statements import quotations_in as quotations
+from mergewise.text.support.judge import Judge
+from mergewise.text.support.quotations import quotations_in
+from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import STOP_WORDS
-from tests.designs.mrag import grounding_cases
 
 SETS = ("hotpotqa", "2wiki", "squad", "covidqa")
 LANGUAGES = ("de", "es", "ru", "tr", "zh", "hi")
@@ -64,34 +61,15 @@ class Stated:
     passages: tuple[Passage, ...]
 
 
-Judge: TypeAlias = Callable[[Stated], bool]
-
-
-def by_paragraphs(stated: Stated) -> bool:
-    """As values of markers are judged."""
-    text, parts = "", list[tuple[int, int]]()
-    for passage in stated.passages:
-        parts.append((len(text), len(text) + len(passage.text)))
-        text += passage.text + "\n\n"
-    path = "\n".join(passage.title for passage in stated.passages)
-    return ground(stated.text, parts, text, "keep", path).unsupported == 0
-
-
-def by_claims(stated: Stated) -> bool:
-    """As sentences of answers are judged."""
-    sources = [
-        Source(n, passage.title, (), passage.text, ((Span(str(n), 0, len(passage.text)), passage.text),), 1.0)
-        for n, passage in enumerate(stated.passages, 1)
-    ]
-    claims = Claims(sources)
-    judged = (
-        claims.supported(stated.text[a:b], (), [q for s, e, q in quotations_in(stated.text) if s < b and a < e])
-        for a, b in split_sentences(stated.text)
+def is_supported(stated: Stated) -> bool:
+    judge = Judge(
+        lambda n: ReadSource.of(
+            [Extract(stated.passages[n].text, 0, len(stated.passages[n].text))], stated.passages[n].title
+        )
     )
-    return all(one is not False for one in judged)
+    keys, quotations = range(len(stated.passages)), [text for _, _, text in quotations_in(stated.text)]
+    return all(judge.judge(stated.text[a:b], keys, quotations).support for a, b in split_sentences(stated.text))
 
-
-JUDGES: dict[str, Judge] = {"paragraphs": by_paragraphs, "claims": by_claims}
 
 # -- texts
 
@@ -192,7 +170,9 @@ def _shortened(d: Drawn) -> str:
 
 
 def _without_adverbs(d: Drawn) -> str:
-    return re.sub(r" (?!only|early|family|rely|apply|supply|reply|Italy|July)([a-z]{3,}ly|also|then)(?= [a-z])", "", d.sentence)
+    return re.sub(
+        r" (?!only|early|family|rely|apply|supply|reply|Italy|July)([a-z]{3,}ly|also|then)(?= [a-z])", "", d.sentence
+    )
 
 
 def _named(d: Drawn) -> str:
@@ -216,7 +196,7 @@ def _in_other_words(d: Drawn) -> str:
 def _quoted(d: Drawn) -> str:
     plain = readable(d.sentence)
     words = plain.split()
-    return f"It says “{' '.join(words[2:12])}”." if len(words) > 14 and not list(quotations(plain)) else ""
+    return f"It says “{' '.join(words[2:12])}”." if len(words) > 14 and not list(quotations_in(plain)) else ""
 
 
 def _stripped(d: Drawn) -> str:
@@ -242,10 +222,11 @@ _UNITS = [
     "kg pounds", "bytes kilobytes", "percent million", "years months", "hours minutes", "°C °F", "km² ha", "mg g",
 ]  # fmt: skip
 _OPPOSITES = [
-    "increased decreased", "higher lower", "more less", "before after", "north south", "northern southern", "east west", "eastern western",
-    "largest smallest", "oldest youngest", "first last", "enabled disabled", "true false", "positive negative", "born died", "always never",
-    "larger smaller", "most least", "high low", "won lost", "maximum minimum", "early late", "old new", "allows forbids", "long short",
-    "includes excludes", "start stop", "best worst", "left right", "above below", "with without", "public private", "optional required",
+    "increased decreased", "higher lower", "more less", "before after", "north south", "northern southern", "east west",
+    "eastern western", "largest smallest", "oldest youngest", "first last", "enabled disabled", "true false",
+    "positive negative", "born died", "always never", "larger smaller", "most least", "high low", "won lost", "maximum minimum",
+    "early late", "old new", "allows forbids", "long short", "includes excludes", "start stop", "best worst", "left right",
+    "above below", "with without", "public private", "optional required",
 ]  # fmt: skip
 
 
@@ -277,7 +258,9 @@ def _other_figure(sentence: str, d: Drawn, other: Drawn, draw: random.Random) ->
 
 
 def _other_name(sentence: str, d: Drawn, other: Drawn, draw: random.Random) -> str:
-    names = [name for name in _NAME.findall(other.passage.text) if name.split()[0] not in d.passage.text + d.passage.title]
+    names = [
+        name for name in _NAME.findall(other.passage.text) if name.split()[0] not in d.passage.text + d.passage.title
+    ]
     return _one(_NAME.pattern, sentence, lambda match: draw.choice(names), draw) if names else ""
 
 
@@ -287,7 +270,9 @@ def _own_name(sentence: str, d: Drawn, other: Drawn, draw: random.Random) -> str
 
 
 def _denied(sentence: str, d: Drawn, other: Drawn, draw: random.Random) -> str:
-    return _one(r"\b(?:is|was|are|were|can|could|should|will|has|had)\b(?! not)", sentence, lambda m: f"{m[0]} not", draw)
+    return _one(
+        r"\b(?:is|was|are|were|can|could|should|will|has|had)\b(?! not)", sentence, lambda m: f"{m[0]} not", draw
+    )
 
 
 def _affirmed(sentence: str, d: Drawn, other: Drawn, draw: random.Random) -> str:
@@ -302,8 +287,16 @@ def _exchange(table: dict[str, str]) -> Callable[[str, Drawn, Drawn, random.Rand
 
 
 def _other_word(sentence: str, d: Drawn, other: Drawn, draw: random.Random) -> str:
-    words = [w for w in re.findall(r"\b[a-z]{5,}\b", other.sentence) if w not in STOP_WORDS and w[:4] not in d.passage.text]
-    return _one(r"\b(?!which|their|there|these|about|after|other)[a-z]{5,}\b", sentence, lambda m: draw.choice(words), draw) if words else ""
+    words = [
+        w for w in re.findall(r"\b[a-z]{5,}\b", other.sentence) if w not in STOP_WORDS and w[:4] not in d.passage.text
+    ]
+    return (
+        _one(
+            r"\b(?!which|their|there|these|about|after|other)[a-z]{5,}\b", sentence, lambda m: draw.choice(words), draw
+        )
+        if words
+        else ""
+    )
 
 
 def _from_elsewhere(sentence: str, d: Drawn, other: Drawn, draw: random.Random) -> str:
@@ -351,27 +344,25 @@ def cases(half: str, count: int, seed: int, among: bool) -> Iterator[Stated]:
 
 
 def of_the_tests(half: str) -> Iterator[Stated]:
-    for case in grounding_cases.TUNED if half == "development" else grounding_cases.HELD_OUT:
+    for case in support_cases.TUNED if half == "development" else support_cases.HELD_OUT:
         passages = (Passage(case.title, case.passage),)
         yield from (Stated(text, "of the tests", True, "tests", passages) for text in case.true)
         yield from (Stated(text, "of the tests", False, "tests", passages) for text in case.lies)
 
 
 def report(stated: Sequence[Stated], wrong: str) -> None:
-    print(f"{'':32}" + "".join(f"{name:>18}" for name in JUDGES))
     for true in (True, False):
         ours = [one for one in stated if one.true is true]
-        rows = {name: [judge(one) is true for one in ours] for name, judge in JUDGES.items()}
-        sums = {"all": [True] * len(ours)}
-        sums |= {kind: [one.kind == kind for one in ours] for kind in dict.fromkeys(one.kind for one in ours)}
-        sums |= {group: [one.group == group for one in ours] for group in dict.fromkeys(one.group for one in ours)}
+        right: dict[str, list[bool]] = {}
+        for one in ours:
+            judged = is_supported(one) is true
+            for name in ("all", one.kind, one.group):
+                right.setdefault(name, []).append(judged)
+            if one.kind == wrong and not judged:
+                print(one.text, file=sys.stderr)
         print("true sentences, passed" if true else "false sentences, caught")
-        for name, chosen in sums.items():
-            shares = [sum(r for r, c in zip(row, chosen, strict=True) if c) / max(1, sum(chosen)) for row in rows.values()]
-            print(f"  {name:24}{sum(chosen):6}" + "".join(f"{100 * share:17.1f}%" for share in shares))
-        for i, one in enumerate(ours):
-            if one.kind == wrong and not all(row[i] for row in rows.values()):
-                print({name: row[i] for name, row in rows.items()}, one.text, file=sys.stderr)
+        for name, rights in right.items():
+            print(f"  {name:24}{len(rights):6}{100 * sum(rights) / len(rights):9.1f}%")
 
 
 def main() -> None:
