@@ -90,11 +90,12 @@ class Policy:
     overlap: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written(Generic[Item]):
-    """What was written about one document. `usage` is what was paid for in this run; answers that were kept cost nothing.
+    """What was written about one document; it grows answer by answer.
 
-    `coverages` are those after each attempt. `failure` says why something that should have been asked was not answered.
+    `usage` is what was paid for in this run; answers that were kept cost nothing. `coverages` are those after each attempt.
+    `failure` says why something that should have been asked was not answered.
     """
 
     items: tuple[Item, ...] = ()

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias
 
 from mergewise.concurrency import run
@@ -171,16 +171,6 @@ class _Planner(Generic[Item]):
 # -- a run
 
 
-@dataclass(slots=True)
-class _Growing(Generic[Item]):
-    """What has come of one document so far."""
-
-    rejects: Counter[str] = field(default_factory=Counter)
-    coverages: list[float] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    failure: str = ""
-
-
 class _WritingRun(Generic[Item]):
     """Calls about documents, side by side. `on_progress` gets the share of the work that is through since it was called last."""
 
@@ -205,17 +195,18 @@ class _WritingRun(Generic[Item]):
         return written
 
     async def _document(self, plan: _Plan) -> Written[Item]:
-        growing: _Growing[Item] = _Growing()
+        growing: Written[Item] = Written()
         source = plan.source
         try:
-            items = await (self._best_answers(plan, growing) if self.policy.again else self._all_answers(plan, growing))
+            answers = self._best_answers if self.policy.again else self._all_answers
+            growing.items = tuple(await answers(plan, growing))
         finally:
             self._advance(source, [segment.number for segment in source.segments])
         if growing.failure:
             log.warning("%s of %s are not complete: %s", self.task.name, source.id, growing.failure)
-        return Written(tuple(items), growing.rejects, tuple(growing.coverages), growing.usage, growing.failure)
+        return growing
 
-    async def _all_answers(self, plan: _Plan, growing: _Growing[Item]) -> list[Item]:
+    async def _all_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
         """Policy "rest": further attempts ask about what nothing covers, and everything that came is joined."""
         items: list[Item] = []
         calls = plan.calls
@@ -231,7 +222,7 @@ class _WritingRun(Generic[Item]):
             calls = [self.planner.call(replace(request, rejected=reasons)) for request in rest]
         return items
 
-    async def _best_answers(self, plan: _Plan, growing: _Growing[Item]) -> list[Item]:
+    async def _best_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
         """Policy "again", the paper's: windows of which too little is covered are asked once more, and the best answer counts."""
         numbers = [call.request.asked for call in plan.calls]
         best: list[list[Item]] = [[] for _ in numbers]
@@ -251,9 +242,9 @@ class _WritingRun(Generic[Item]):
         growing.rejects["duplicate"] += sum(map(len, best)) - len(items)
         return items
 
-    def _is_enough(self, items: Sequence[Item], source: WritingSource, growing: _Growing[Item]) -> bool:
+    def _is_enough(self, items: Sequence[Item], source: WritingSource, growing: Written[Item]) -> bool:
         share = self._share(items, [segment.number for segment in source.segments])
-        growing.coverages.append(share)
+        growing.coverages += (share,)
         return bool(growing.failure) or share >= self.policy.coverage
 
     def _share(self, items: Iterable[Item], numbers: Sequence[int]) -> float:
@@ -271,7 +262,7 @@ class _WritingRun(Generic[Item]):
         return [_request(plan.source, left[a:b], attempt, again=True) for a, b in ranges]
 
     def _without_repeats(
-        self, answers: Iterable[Sequence[Item]], growing: _Growing[Item], *, counted: bool = False
+        self, answers: Iterable[Sequence[Item]], growing: Written[Item], *, counted: bool = False
     ) -> list[Item]:
         """All items, without those that say what another one says."""
         items: list[Item] = []
@@ -288,7 +279,7 @@ class _WritingRun(Generic[Item]):
 
     # -- one call
 
-    async def _ask(self, call: _Call, growing: _Growing[Item]) -> list[Item]:
+    async def _ask(self, call: _Call, growing: Written[Item]) -> list[Item]:
         """The items of the answer; where it was too long, those of its halves too."""
         request = call.request
         async with self._gate:
@@ -326,7 +317,7 @@ class _WritingRun(Generic[Item]):
         finally:
             del self._under_way[call.key]
 
-    async def _halves(self, request: WritingRequest, left: Sequence[int], growing: _Growing[Item]) -> list[Item]:
+    async def _halves(self, request: WritingRequest, left: Sequence[int], growing: Written[Item]) -> list[Item]:
         """What is left of a window, in two calls. A segment alone is not asked about again."""
         if len(request.asked) == 1 or not left:
             return []
@@ -336,7 +327,7 @@ class _WritingRun(Generic[Item]):
         answers = await asyncio.gather(*(self._ask(self.planner.call(part), growing) for part in requests))
         return [item for answer in answers for item in answer]
 
-    def _items(self, text: str, request: WritingRequest, growing: _Growing[Item], *, cut: bool) -> list[Item]:
+    def _items(self, text: str, request: WritingRequest, growing: Written[Item], *, cut: bool) -> list[Item]:
         records = records_in(text, self.task.fields)
         items: list[Item] = []
         if not records.items:
@@ -351,7 +342,7 @@ class _WritingRun(Generic[Item]):
                 growing.rejects[str(reject)] += 1
         return items
 
-    def _note_failure(self, error: ModelError, growing: _Growing[Item]) -> None:
+    def _note_failure(self, error: ModelError, growing: Written[Item]) -> None:
         growing.failure = growing.failure or _one_line(error)
         self._failures += 1
         if self._failures >= PATIENCE:

@@ -44,7 +44,7 @@ from mergewise.text.support.names import (
     words_of,
 )
 from mergewise.text.support.quotations import holds_quotation, quotations_in
-from mergewise.text.support.sources import Grounds, KnownSentence, ReadSource, stems, terms_of, without_figures
+from mergewise.text.support.sources import KnownSentence, ReadSource, stems, terms_of, without_figures
 from mergewise.text.terms import STOP_WORDS
 
 ENOUGH = 0.5  # share of the content words
@@ -79,7 +79,7 @@ class Judge(Generic[Key]):
 
     def __init__(self, read: Callable[[Key], ReadSource]) -> None:
         self._read = lru_cache(KEPT)(read)
-        self._grounds = lru_cache(KEPT_TOGETHER)(lambda keys: Grounds([self._read(key) for key in keys]))
+        self._grounds = lru_cache(KEPT_TOGETHER)(lambda keys: ReadSource.together([self._read(key) for key in keys]))
 
     def judge(self, stated: str, keys: Sequence[Key], quotations: Sequence[str] | None = None) -> Judgement:
         """Whether the sources support the statement, and where. `quotations` are its own, unless they are given."""
@@ -119,21 +119,21 @@ class Judge(Generic[Key]):
         return best
 
 
-def _places_of_copy(stated: str, grounds: Grounds) -> tuple[Part, ...] | None:
+def _places_of_copy(stated: str, grounds: ReadSource) -> tuple[Part, ...] | None:
     """The sentences that hold the words of the statement in its order."""
     in_form = forms(stated)
     places = grounds.places_of(in_form) if in_form else None
     return None if places is None else tuple(places)
 
 
-def _wanted_terms(stated: str, grounds: Grounds) -> frozenset[str]:
+def _wanted_terms(stated: str, grounds: ReadSource) -> frozenset[str]:
     """The terms of a statement; of a figure that can be read in several ways, the one that the sources know."""
     standing = figures(stated)
     known = (min(figure.readings or figure.parts, key=lambda r: (r not in grounds.numbers, r)) for figure in standing)
     return terms_of(without_figures(stated, standing)).union(f"#{reading}" for reading in known)
 
 
-def _covering(wanted: frozenset[str], grounds: Grounds) -> tuple[frozenset[str], list[KnownSentence]]:
+def _covering(wanted: frozenset[str], grounds: ReadSource) -> tuple[frozenset[str], list[KnownSentence]]:
     """The terms that the best sentences and the path do not hold together, and these sentences, the best first."""
     left, chosen = wanted, list[KnownSentence]()
     while len(chosen) < SENTENCES:
@@ -146,7 +146,7 @@ def _covering(wanted: frozenset[str], grounds: Grounds) -> tuple[frozenset[str],
 
 
 def _flags(
-    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], quotations: Sequence[str], grounds: Grounds
+    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], quotations: Sequence[str], grounds: ReadSource
 ) -> Iterator[Flag]:
     yield from _wrong_figures(stated, grounds)
     yield from _wrong_names(stated, grounds)
@@ -158,7 +158,7 @@ def _flags(
             yield Flag("clause", clause.strip())
 
 
-def _wrong_figures(stated: str, grounds: Grounds) -> Iterator[Flag]:
+def _wrong_figures(stated: str, grounds: ReadSource) -> Iterator[Flag]:
     mentions = dates(stated)
     for mention in mentions:
         if not holds_date(mention, grounds.dates, grounds.numbers):
@@ -172,7 +172,7 @@ def _wrong_figures(stated: str, grounds: Grounds) -> Iterator[Flag]:
 # -- names
 
 
-def _wrong_names(stated: str, grounds: Grounds) -> Iterator[Flag]:
+def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
     dated = [(mention.start, mention.end) for mention in dates(stated)]
     named = [
         word
@@ -195,7 +195,7 @@ def _wrong_names(stated: str, grounds: Grounds) -> Iterator[Flag]:
             yield Flag("name", stated[word.start : after.end])
 
 
-def _holds_name(word: Word, grounds: Grounds) -> bool:
+def _holds_name(word: Word, grounds: ReadSource) -> bool:
     form = base_form(word.text)
     if form in STOP_WORDS and len(word.text) > 1 and word.text.isupper():  # WHO, US
         return word.text in grounds.exact or word.text in grounds.initials
@@ -207,7 +207,7 @@ def _holds_name(word: Word, grounds: Grounds) -> bool:
     return (number > 0 and str(number) in grounds.numbers) or (root(form) or form) in grounds.demonyms
 
 
-def _may_be_one_name(first: Word, second: Word, grounds: Grounds) -> bool:
+def _may_be_one_name(first: Word, second: Word, grounds: ReadSource) -> bool:
     """Whether two names that stand side by side may be one: a sentence has both, or one of them is an ordinary word there."""
     names = [base_form(word.text) for word in (first, second)]
     ordinary = any(name in grounds.ordinary or name not in grounds.names for name in names)
@@ -218,7 +218,7 @@ def _may_be_one_name(first: Word, second: Word, grounds: Grounds) -> bool:
 
 
 def _turned_around(
-    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], grounds: Grounds
+    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], grounds: ReadSource
 ) -> Iterator[Flag]:
     if says_no(stated) and not any(sentence.negates or denies(sentence.text, stated) for sentence in chosen):
         yield Flag("negation", stated)
@@ -231,7 +231,7 @@ def _turned_around(
             yield Flag("opposite", " ".join(sorted(wanted & here)))
 
 
-def _differs_in_no(clause: str, stated: str, grounds: Grounds) -> bool:
+def _differs_in_no(clause: str, stated: str, grounds: ReadSource) -> bool:
     """Whether the clauses of the sources that hold most of this one, names aside, say no where it does not, or do not where it
     does. A word such as "failed", in the statement or in them, may say no in another way."""
     ordinary = [w.text for w in words_of(clause) if not is_marked(w.text) or w.text.lower() in grounds.ordinary]

@@ -1,6 +1,6 @@
 """What a text says, as the judge reads it: its sentences and clauses, its names, numbers and dates, and its words in order.
 
-A source is read once. `Grounds` are one or more sources that a statement is judged by together.
+A source is read once; a statement may be judged by several sources together.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
 
 from mergewise.text.alignment import words
 from mergewise.text.markup import readable
@@ -79,30 +79,32 @@ class _PlacedWord(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReadSource:
-    """A source as it was read. `path` are the words of its title and headings."""
+    """A source, or several `together`, as they were read. Of several, each field holds what those of all of them hold."""
 
     extracts: tuple[Extract, ...]
     sentences: tuple[KnownSentence, ...]
     clauses: tuple[SourceClause, ...]
-    path: frozenset[str]
-    path_terms: frozenset[str]
-    stems: frozenset[str]
-    exact: frozenset[str]  # words as they are written
-    initials: frozenset[str]
-    numbers: frozenset[str]
     dates: tuple[DateMention, ...]
     words: tuple[_PlacedWord, ...]
     readable_words: tuple[_PlacedWord, ...]
-    path_words: tuple[str, ...]
-    german: tuple[int, int]
+    # titles with their headings: their words in order, and the forms of these
+    paths: tuple[str, ...]
+    path_forms: tuple[frozenset[str], ...]
+    path_terms: frozenset[str]
+    numbers: frozenset[str]
+    stems: frozenset[str]
+    exact: frozenset[str]  # words as they are written
+    initials: frozenset[str]
+    german: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, extracts: Sequence[Extract], path: str) -> ReadSource:
         sentences = [sentence for extract in extracts for sentence in _sentences(extract)]
         plain = [*(sentence.text for sentence in sentences), path]
-        raw = [*(text[start:end] for text, start, end in extracts), path]
+        raw = [text[start:end] for text, start, end in extracts]
+        starts = [extract.start for extract in extracts]
         return cls(
             extracts=tuple(extracts),
             sentences=tuple(sentences),
@@ -111,20 +113,79 @@ class ReadSource:
                 for sentence in sentences
                 for clause in clauses(sentence.text)
             ),
-            path=_forms(path),
+            dates=tuple(mention for text in (*raw, path) for mention in dates(text)),
+            words=tuple(word for text, start in zip(raw, starts, strict=True) for word in _placed_words(text, start)),
+            readable_words=tuple(
+                word for text, start in zip(raw, starts, strict=True) for word in _placed_words(readable(text), start)
+            ),
+            paths=(in_order(words(path)),),
+            path_forms=(_forms(path),),
             path_terms=known_terms(path),
+            numbers=frozenset[str]().union(*map(known_figures, (*raw, path))),
             stems=stems(" ".join(plain)),
             exact=frozenset(word.text for text in plain for word in words_of(text)),
             initials=initials(plain),
-            numbers=frozenset[str]().union(*map(known_figures, raw)),
-            dates=tuple(mention for text in raw for mention in dates(text)),
-            words=tuple(word for text, start, end in extracts for word in _placed_words(text[start:end], start)),
-            readable_words=tuple(
-                word for text, start, end in extracts for word in _placed_words(readable(text[start:end]), start)
-            ),
-            path_words=tuple(words(path)),
-            german=german_words(" ".join(plain[:-1])),
+            german=(german_words(" ".join(plain[:-1])),),
         )
+
+    @classmethod
+    def together(cls, sources: Sequence[ReadSource]) -> ReadSource:
+        united: list[Any] = []
+        for field in fields(cls):
+            column = [getattr(source, field.name) for source in sources or [cls.of([], "")]]
+            sets = isinstance(column[0], frozenset)
+            united.append(frozenset().union(*column) if sets else tuple(chain.from_iterable(column)))
+        return cls(*united)
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        return self.path_terms.union(*(sentence.terms for sentence in self.sentences))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The forms of all words."""
+        return frozenset[str]().union(*self.path_forms, *(sentence.forms for sentence in self.sentences))
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return self.names | self.stems
+
+    @cached_property
+    def ordinary(self) -> frozenset[str]:
+        """The words that stand somewhere without a capital."""
+        return frozenset(filter(str.islower, self.exact))
+
+    @cached_property
+    def demonyms(self) -> frozenset[str]:
+        """What names of countries share with those of who lives there."""
+        return frozenset(filter(None, map(root, self.names)))
+
+    @cached_property
+    def is_german(self) -> bool:
+        return counts_as_german(sum(count for count, _ in self.german), sum(german for _, german in self.german))
+
+    @cached_property
+    def orders(self) -> list[WordOrder]:
+        """The words as they stand, and without mark-up."""
+        return [WordOrder(self.words), WordOrder(self.readable_words)]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The words in order, and those of titles and headings, in which quotations are looked up."""
+        return [*(order.text for order in self.orders), *self.paths]
+
+    def places_of(self, forms: Sequence[str]) -> list[Part] | None:
+        """The places of the sentences that hold these words in this order; None where none do."""
+        for order in self.orders:
+            if (places := order.find(forms)) is not None:
+                sentences = (sentence.place for sentence in self.sentences)
+                return [s for s in sentences if any(s[0] < end and start < s[1] for start, end in places)]
+        return None
+
+    def hold_together(self, names: Sequence[str]) -> bool:
+        """Whether a sentence, or a title with its headings, holds all of these names."""
+        held = (*(sentence.forms for sentence in self.sentences), *self.path_forms)
+        return any(forms.issuperset(names) for forms in held)
 
 
 def _sentences(extract: Extract) -> Iterator[KnownSentence]:
@@ -144,63 +205,6 @@ def _placed_words(text: str, offset: int) -> Iterator[_PlacedWord]:
     for match in TOKEN.finditer(text):
         for form in words(match[0]):
             yield _PlacedWord(form, offset + match.start(), offset + match.end())
-
-
-class Grounds:
-    """Sources that a statement is judged by together."""
-
-    def __init__(self, sources: Sequence[ReadSource]) -> None:
-        self.sources = sources
-        self.extracts = [extract for source in sources for extract in source.extracts]
-        self.sentences = [sentence for source in sources for sentence in source.sentences]
-        self.clauses = [clause for source in sources for clause in source.clauses]
-        self.path_terms = frozenset[str]().union(*(source.path_terms for source in sources))
-        self.terms = self.path_terms.union(*(sentence.terms for sentence in self.sentences))
-        self.numbers = frozenset[str]().union(*(source.numbers for source in sources))
-        self.dates = [mention for source in sources for mention in source.dates]
-        self.initials = frozenset[str]().union(*(source.initials for source in sources))
-        self.exact = frozenset[str]().union(*(source.exact for source in sources))
-        self.names = frozenset[str]().union(
-            *(source.path for source in sources), *(sentence.forms for sentence in self.sentences)
-        )
-        self.vocabulary = self.names.union(*(source.stems for source in sources))
-        self.is_german = counts_as_german(*map(sum, zip((0, 0), *(source.german for source in sources), strict=True)))
-
-    @cached_property
-    def ordinary(self) -> frozenset[str]:
-        """The words that stand somewhere without a capital."""
-        return frozenset(filter(str.islower, self.exact))
-
-    @cached_property
-    def demonyms(self) -> frozenset[str]:
-        """What names of countries share with those of who lives there."""
-        return frozenset(filter(None, map(root, self.names)))
-
-    @cached_property
-    def orders(self) -> list[WordOrder]:
-        """The words as they stand, and without mark-up."""
-        return [
-            WordOrder([word for source in self.sources for word in source.words]),
-            WordOrder([word for source in self.sources for word in source.readable_words]),
-        ]
-
-    @cached_property
-    def texts(self) -> list[str]:
-        """The words in order, and those of titles and headings, in which quotations are looked up."""
-        return [order.text for order in self.orders] + [in_order(source.path_words) for source in self.sources]
-
-    def places_of(self, forms: Sequence[str]) -> list[Part] | None:
-        """The places of the sentences that hold these words in this order; None where none do."""
-        for order in self.orders:
-            if (places := order.find(forms)) is not None:
-                sentences = (sentence.place for sentence in self.sentences)
-                return [s for s in sentences if any(s[0] < end and start < s[1] for start, end in places)]
-        return None
-
-    def hold_together(self, names: Sequence[str]) -> bool:
-        """Whether a sentence, or a title with its headings, holds all of these names."""
-        held = (*(sentence.forms for sentence in self.sentences), *(source.path for source in self.sources))
-        return any(forms.issuperset(names) for forms in held)
 
 
 class WordOrder:
