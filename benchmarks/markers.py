@@ -27,7 +27,7 @@ from benchmarks import manuals
 from benchmarks.corpus import bench_folder
 from mergewise import Document, Span
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.designs.mrag.markers import Extraction, MarkerSettings
+from mergewise.designs.mrag.markers import MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import mean_of_known, score_context
 from mergewise.evaluate.run import chosen_questions
@@ -243,7 +243,7 @@ def _views() -> tuple[str, ...]:
 def written(index: Index, seconds: dict[str, float]) -> dict[str, Any]:
     """What `info --markers` says, coverage by attempt, and the mean cost of a document."""
     view = HybridReader(index.store.reader(), None, VIEWS).view("marker")
-    extractions: list[Extraction] = view.extractions()
+    extractions: list[MarkerExtraction] = view.extractions()
     tried = [one for one in extractions if one.coverages]
     most = max((len(one.coverages) for one in tried), default=0)
     return {

@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from mergewise.generate.citations import cite
-from mergewise.generate.claims import Claims, quotations_in
-from mergewise.generate.refusals import refuses
+from mergewise.generate.claims import Claims
 from mergewise.generate.sources import Source
+from mergewise.text.support.quotations import quotations_in
 from mergewise.types import Span
 
 MILL = (
@@ -160,5 +160,4 @@ REFUSAL = "Nothing relevant was found in the indexed documents"
     ],
 )  # fmt: skip
 def test_a_refusal_is_decided_by_the_whole_answer(answer: str, refused: bool) -> None:
-    cited = cite(answer, SOURCES, lambda doc_id: None)
-    assert refuses(cited.statements, Claims(SOURCES)) == refused
+    assert cite(answer, SOURCES, lambda doc_id: None).refuses == refused

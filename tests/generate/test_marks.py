@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.generate.marks import MarkFilter, MarkReader, read_marks, without_unknown
+from mergewise.generate.marks import MarkFilter, MarkReader, marked_texts, without_unknown
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from mergewise.generate.marks import MarkFilter, MarkReader, read_marks, without
     ],
 )  # fmt: skip
 def test_forms_of_marks(mark: str, numbers: list[int], removed: int) -> None:
-    pieces = [piece for piece in read_marks(f"Said {mark}.", {1, 2, 3, 7}) if piece.numbers or piece.removed]
+    pieces = [piece for piece in marked_texts(f"Said {mark}.", {1, 2, 3, 7}) if piece.numbers or piece.removed]
     assert [(list(piece.numbers), piece.removed) for piece in pieces] == [(numbers, removed)]
     shown = " " + "".join(f"[{n}]" for n in numbers) if numbers else ""
     assert without_unknown(f"Said {mark}.", {1, 2, 3, 7}) == (f"Said{shown}.", removed)
@@ -42,7 +42,7 @@ def test_years_code_and_other_brackets_stay(text: str) -> None:
 
 
 def test_a_year_that_is_the_number_of_a_source_is_a_mark() -> None:
-    assert [piece.numbers for piece in read_marks("So [1500].", range(1, 1600)) if piece.numbers] == [(1500,)]
+    assert [piece.numbers for piece in marked_texts("So [1500].", range(1, 1600)) if piece.numbers] == [(1500,)]
 
 
 def test_brackets_that_hold_a_mark_are_read_up_to_the_end_of_what_may_be_one() -> None:

@@ -18,7 +18,7 @@ from mergewise.designs.macrag.generation import verdict
 from mergewise.designs.modes import answer, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import Mode, Request
-from mergewise.generate.notes import extracted
+from mergewise.generate.notes import sentences_of_extract
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.models.scripted import ChatRequest, ChatServer, ScriptedChat, Turn
 from mergewise.models.scripted_causal import ScriptedCausal
@@ -484,6 +484,6 @@ def test_a_judgement_that_cannot_be_read_takes_nothing_away(text: str, helps: bo
 
 
 def test_an_extract_is_read_sentence_by_sentence() -> None:
-    assert extracted("1. First one [2]. Second one.\n\n* **Third** [1, 3]\nNONE\n none. ") == [
+    assert sentences_of_extract("1. First one [2]. Second one.\n\n* **Third** [1, 3]\nNONE\n none. ") == [
         "First one.", "Second one.", "**Third**",
     ]  # fmt: skip

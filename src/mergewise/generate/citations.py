@@ -12,17 +12,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from mergewise.generate.claims import Claims, quotations_in
-from mergewise.generate.marks import Piece, read_marks
+from mergewise.generate.claims import Claims
+from mergewise.generate.marks import MarkedText, marked_texts
+from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.sources import DocumentLookup, Source
-from mergewise.text.alignment import Aligner, sentences_at
+from mergewise.text.alignment import Aligner, sentences_at, words
 from mergewise.text.keys import short_name
 from mergewise.text.lines import has_lines, line_at
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
+from mergewise.text.support.quotations import quotations_in
 from mergewise.types import Citation, Heading, Span
 
 _CLEAR = 0.25  # support from which a sentence is cited alone
+_REFUSAL = words(NOT_FOUND)
+_SHORT_REFUSAL = words("Nothing relevant was found")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +43,16 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A text whose marks all name sources, its citations and sentences, and how many numbers no source has."""
+    """A text whose marks all name sources, its citations and sentences, and how many numbers no source has.
+
+    `refuses` says that the text as a whole answers that nothing was found.
+    """
 
     text: str
     citations: tuple[Citation, ...]
     removed: int
     statements: tuple[Statement, ...] = ()
+    refuses: bool = False
 
     @property
     def unverified(self) -> tuple[str, ...]:
@@ -60,22 +68,40 @@ class Cited:
 
 def cite(text: str, sources: Sequence[Source], document: DocumentLookup) -> Cited:
     """Resolve the marks of an answer. Citations come in the order of the marks, each sentence of a source once."""
-    known = {source.number: source for source in sources}
-    pieces = read_marks(text, known.keys())
+    by_number = {source.number: source for source in sources}
+    pieces = marked_texts(text, by_number.keys())
     locator = Locator(document)
-    aligners = cache(lambda n: Aligner([s for span, part in known[n].parts for s in sentences_at(part, span)]))
-    statements = _statements(pieces, Claims(sources))
+    aligners = cache(lambda n: Aligner([s for span, part in by_number[n].parts for s in sentences_at(part, span)]))
+    claims = Claims(sources)
+    statements = _statements(pieces, claims)
     citations: dict[tuple[int, Span], Citation] = {}
     for statement in statements:
         for number in statement.numbers:
-            for span, sentence in _support(statement.text, known[number], aligners(number)):
+            for span, sentence in _support(statement.text, by_number[number], aligners(number)):
                 citations.setdefault((number, span), locator.citation(number, sentence, span))
     kept = "".join(piece.text for piece in pieces)
     removed = sum(piece.removed for piece in pieces)
-    return Cited(kept, tuple(citations.values()), removed, tuple(statements))
+    return Cited(kept, tuple(citations.values()), removed, tuple(statements), _refuses(statements, claims))
 
 
-def _statements(pieces: Sequence[Piece], claims: Claims) -> list[Statement]:
+def _refuses(statements: Sequence[Statement], claims: Claims) -> bool:
+    """Whether a sentence begins with the refusal, in any case, and nothing beside it answers.
+
+    A model is told to say `NOT_FOUND` and nothing else. It may add an apology to it, or go on and answer all the same. Beside it
+    answers what cites a source that has to do with it, and a sentence of its own that the sources support.
+    """
+    refused = False
+    for statement in statements:
+        spoken = words(statement.text)
+        begins = spoken[: len(_REFUSAL)] == _REFUSAL or spoken == _SHORT_REFUSAL
+        refused = refused or begins
+        rest = " ".join(spoken[len(_REFUSAL) :]) if begins else statement.text
+        if (statement.numbers and claims.related(rest, statement.numbers)) or (not begins and statement.supported):
+            return False
+    return refused
+
+
+def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]:
     """The sentences; a mark belongs to the one that it stands in or after. Marks without any sentence are one that is empty."""
     plain = "".join(piece.text for piece in pieces if not piece.numbers)
     sentences = split_sentences(plain) or [(0, 0)]
@@ -90,14 +116,16 @@ def _statements(pieces: Sequence[Piece], claims: Claims) -> list[Statement]:
     quoted = list(quotations_in(plain))
     return [
         Statement(
-            plain[start:end], tuple(numbers), claims.supported(plain[start:end], numbers, _within(quoted, start, end))
+            plain[start:end],
+            tuple(numbers),
+            claims.supported(plain[start:end], numbers, _quotations_within(quoted, start, end)),
         )
         for (start, end), numbers in zip(sentences, cited, strict=True)
         if start < end or numbers
     ]
 
 
-def _within(quoted: Sequence[tuple[int, int, str]], start: int, end: int) -> list[str]:
+def _quotations_within(quoted: Sequence[tuple[int, int, str]], start: int, end: int) -> list[str]:
     """The quotations of which a part stands between these offsets."""
     return [text for first, last, text in quoted if first < end and start < last]
 

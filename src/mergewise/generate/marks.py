@@ -29,7 +29,7 @@ _DIGITS = 9  # of a number; a longer one names nothing
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class MarkedText:
     """A piece of text without marks, or a mark as it is shown: the `numbers` in it, and how many were `removed`."""
 
     text: str
@@ -45,18 +45,18 @@ class MarkReader:
         self._held: list[str] = []
         self._open: Callable[[str], bool] | None = None  # whether more text leaves it open what the held text is
         self._fenced = False
-        self._out: list[Piece] = []
+        self._out: list[MarkedText] = []
 
-    def add(self, text: str) -> list[Piece]:
+    def add(self, text: str) -> list[MarkedText]:
         """What is settled by this text."""
         self._held.append(text)
-        return [] if self._open is not None and self._open(text) else self._settled(last=False)
+        return [] if self._open is not None and self._open(text) else self._decided(last=False)
 
-    def end(self) -> list[Piece]:
+    def end(self) -> list[MarkedText]:
         """What was held back."""
-        return self._settled(last=True)
+        return self._decided(last=True)
 
-    def _settled(self, last: bool) -> list[Piece]:
+    def _decided(self, last: bool) -> list[MarkedText]:
         text = "".join(self._held)
         self._held, self._open, self._out = [], None, []
         self._read(text, last)
@@ -75,7 +75,7 @@ class MarkReader:
 
     def _show(self, text: str) -> None:
         if text:
-            self._out.append(Piece(text))
+            self._out.append(MarkedText(text))
 
     def _hold(self, text: str, still_open: Callable[[str], bool] | None) -> None:
         if text:
@@ -123,40 +123,40 @@ class MarkReader:
         for step in _STEP.finditer(text, opening):
             depth += _deeper(step[0])
             if step[0] not in _OPENING + _CLOSING:
-                self._unclosed(text[spaces : step.start()])
+                self._read_unclosed(text[spaces : step.start()])
                 return step.start()
             if depth == 0:
                 self._out.append(self._group(text[spaces:opening], text[opening : step.end()]))
                 return step.end()
         if last:
-            self._unclosed(text[spaces:])
+            self._read_unclosed(text[spaces:])
         else:
             self._hold(text[spaces:], _Depth(depth).still_open)
         return len(text)
 
-    def _unclosed(self, run: str) -> None:
+    def _read_unclosed(self, run: str) -> None:
         """Brackets of which the first is never closed; those within it that are closed may be marks."""
         at = 0
-        for start, end in _closed(run):
+        for start, end in _closed_brackets(run):
             spaces = _before_spaces(run, at, start)
             self._show(run[at:spaces])
             self._out.append(self._group(run[spaces:start], run[start:end]))
             at = end
         self._show(run[at:])
 
-    def _group(self, spaces: str, group: str) -> Piece:
+    def _group(self, spaces: str, group: str) -> MarkedText:
         items = list(_ITEM.finditer(group))
         named: dict[int, None] = {}
         removed = 0
         for item in items:
-            numbers, lacks = self._named(item)
+            numbers, lacks = self._sources_named(item)
             named |= dict.fromkeys(numbers)
             removed += lacks
         if not items or (not named and _YEARS.fullmatch(group[1:-1])):
-            return Piece(spaces + group)
-        return Piece(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
+            return MarkedText(spaces + group)
+        return MarkedText(spaces * bool(named) + "".join(f"[{n}]" for n in named), tuple(named), removed)
 
-    def _named(self, item: re.Match[str]) -> tuple[list[int], bool]:
+    def _sources_named(self, item: re.Match[str]) -> tuple[list[int], bool]:
         """The sources that a number or range names, and whether it also names something that is none."""
         if item["sign"] or max(len(item["first"]), len(item["last"] or "")) > _DIGITS:
             return [], True
@@ -185,7 +185,7 @@ def _deeper(character: str) -> int:
     return (character in _OPENING) - (character in _CLOSING)
 
 
-def _closed(run: str) -> list[tuple[int, int]]:
+def _closed_brackets(run: str) -> list[tuple[int, int]]:
     """The outermost brackets that are closed, in order."""
     open_at: list[int] = []
     groups: list[tuple[int, int]] = []
@@ -204,7 +204,7 @@ def _before_spaces(text: str, start: int, end: int) -> int:
     return start + len(text[start:end].rstrip(" \t"))
 
 
-def read_marks(text: str, known: Collection[int]) -> list[Piece]:
+def marked_texts(text: str, known: Collection[int]) -> list[MarkedText]:
     """A whole text in its pieces."""
     reader = MarkReader(known)
     return [*reader.add(text), *reader.end()]
@@ -212,7 +212,7 @@ def read_marks(text: str, known: Collection[int]) -> list[Piece]:
 
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
     """The text without the numbers in its marks that are not `known`, and how many these were."""
-    pieces = read_marks(text, known)
+    pieces = marked_texts(text, known)
     return "".join(piece.text for piece in pieces), sum(piece.removed for piece in pieces)
 
 
@@ -230,7 +230,7 @@ class MarkFilter:
     def end(self) -> None:
         self._pass_on(self._reader.end())
 
-    def _pass_on(self, pieces: Sequence[Piece]) -> None:
+    def _pass_on(self, pieces: Sequence[MarkedText]) -> None:
         text = "".join(piece.text for piece in pieces)
         if not self._begun:
             text = text.lstrip()

@@ -33,7 +33,7 @@ def take_notes(
 ) -> Notes:
     """The sentences of all replies, each once, as far as `room` tokens hold them. Supported ones are numbered from `first` on."""
     aligner = Aligner([s for source in sources for span, text in source.parts for s in sentences_at(text, span)])
-    sentences = list(dict.fromkeys(sentence for reply in replies for sentence in extracted(reply)))
+    sentences = list(dict.fromkeys(sentence for reply in replies for sentence in sentences_of_extract(reply)))
     alignments = [aligner.align(sentence) for sentence in sentences]
     lines: list[str] = []
     numbered: list[Source] = []
@@ -50,20 +50,20 @@ def take_notes(
             numbered.append(_note(number, sentence, alignment))
         reason = sentence if alignment.supported else f"unsupported: {sentence}"
         steps.append(Step("extract", reason, alignment.spans, score=alignment.support))
-    return Notes("\n".join(lines), tuple(numbered), _unsupported(alignments), tuple(steps))
+    return Notes("\n".join(lines), tuple(numbered), _unsupported_share(alignments), tuple(steps))
 
 
 _BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")
 
 
-def extracted(reply: str) -> list[str]:
+def sentences_of_extract(reply: str) -> list[str]:
     """The sentences of an extract, without bullets and marks. An extract that says NONE has none."""
     lines = [without_unknown(_BULLET.sub("", line), ())[0].strip() for line in reply.splitlines()]
     lines = [line for line in lines if line and line.strip("*_.` ").upper() != NOTHING]
     return [line[start:end] for line in lines for start, end in split_sentences(line)]
 
 
-def _unsupported(alignments: Sequence[Alignment]) -> float | None:
+def _unsupported_share(alignments: Sequence[Alignment]) -> float | None:
     if not alignments:
         return None
     return sum(not alignment.supported for alignment in alignments) / len(alignments)

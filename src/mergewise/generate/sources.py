@@ -73,7 +73,7 @@ def fit(sources: Sequence[Source], room: int, measure: Measure) -> list[Source]:
 
 def long_sources(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
     """The documents of the passages, best first; whole if all of them fit together, else what stands around the passages."""
-    documents = _retrieved(context, document)
+    documents = _retrieved_documents(context, document)
     whole = [_whole(number, retrieved) for number, retrieved in enumerate(documents, 1)]
     if sum(len(source.text) for source in whole) <= room * _REACH and sum(measure(whole)) <= room:
         return whole
@@ -83,7 +83,7 @@ def long_sources(context: Context, document: DocumentLookup, room: int, measure:
 def each_long_source(context: Context, document: DocumentLookup, room: int, measure: Measure) -> list[Source]:
     """The documents of the passages, for a model that reads them one by one: each may fill all the room."""
     sources: list[Source] = []
-    for number, retrieved in enumerate(_retrieved(context, document), 1):
+    for number, retrieved in enumerate(_retrieved_documents(context, document), 1):
         whole = _whole(number, retrieved)
         fits = len(whole.text) <= room * _REACH and measure([whole])[0] <= room
         sources += [whole] if fits else [replace(s, number=number) for s in _around([retrieved], room, measure)]
@@ -105,17 +105,17 @@ def batches(sources: Sequence[Source], room: int, measure: Measure) -> list[list
 
 @dataclass(frozen=True, slots=True)
 class _Retrieved:
-    """A document with the spans in it that were retrieved, best first."""
+    """A document, and of each passage that was retrieved its score and its spans in this document, best first."""
 
     document: Document
-    hits: tuple[tuple[float, tuple[Span, ...]], ...]  # one entry a passage: its score, and its spans in this document
+    hits: tuple[tuple[float, tuple[Span, ...]], ...]
 
     @property
     def score(self) -> float:
         return self.hits[0][0]
 
 
-def _retrieved(context: Context, document: DocumentLookup) -> list[_Retrieved]:
+def _retrieved_documents(context: Context, document: DocumentLookup) -> list[_Retrieved]:
     hits: dict[str, list[tuple[float, tuple[Span, ...]]]] = {}
     for passage in sorted(context.passages, key=lambda p: -p.score):
         for doc_id in dict.fromkeys(span.doc_id for span in passage.spans):

@@ -9,11 +9,9 @@ from operator import add
 from mergewise.errors import ModelError
 from mergewise.generate import prompts
 from mergewise.generate.citations import cite
-from mergewise.generate.claims import Claims
 from mergewise.generate.marks import MarkFilter
 from mergewise.generate.mode import Request
 from mergewise.generate.notes import Notes
-from mergewise.generate.refusals import refuses
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.types import Answer, Message, Reply, Step, Usage
@@ -60,7 +58,7 @@ class Writer:
                 f"{self.chat.spec} answered with nothing",
                 "a model that thinks first may need more tokens: raise --max-tokens",
             )
-        answered = not refuses(cited.statements, Claims(citable))
+        answered = not cited.refuses
         return Answer(
             question=self.question,
             text=text if answered else prompts.NOT_FOUND,

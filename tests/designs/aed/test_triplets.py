@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 import mergewise
 from mergewise.designs import VIEWS
-from mergewise.designs.aed.triplets import Extraction, TripletSet, TripletSettings
-from mergewise.designs.aed.triplets.extract import placed
-from mergewise.designs.aed.triplets.passages import passages_of, segments_of
+from mergewise.designs.aed.triplets import TripletExtraction, TripletSet, TripletSettings
+from mergewise.designs.aed.triplets.build import passages_of, segments_of
+from mergewise.designs.aed.triplets.extract import read_passage, triplet_of
 from mergewise.designs.aed.units import map_triplets, retrieve, triplets_of
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.index.pipeline import rows_of as made_rows
-from mergewise.index.writing.task import Rejected, Request, Source
+from mergewise.index.writing.task import Rejected, WritingRequest, WritingSource
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.store.views import Makers
@@ -43,7 +43,7 @@ def opened(path: Path, chat: Any, own: TripletSettings = SETTINGS) -> Index:
     return mergewise.open(path, embedder="none", settings={"triplet": own}, chat=chat)
 
 
-def rows_of(index: Index, doc_id: str) -> tuple[Sequence[TripletSet], Extraction]:
+def rows_of(index: Index, doc_id: str) -> tuple[Sequence[TripletSet], TripletExtraction]:
     (rows,) = index.store.reader().document_rows([doc_id])
     (extraction,) = rows["extraction"]
     return rows["triplet"], extraction
@@ -191,12 +191,12 @@ LAMP = Document(
 )
 
 
-def request(document: Document = LAMP, longest: int = 40) -> Request:
+def request(document: Document = LAMP, longest: int = 40) -> WritingRequest:
     stored = {"leaf": VIEWS["leaf"].dump(SMALL)}
     (rows,) = made_rows([(document, "1")], VIEWS, stored, Makers(count_tokens))
     passages = segments_of(passages_of(rows, longest))
     everything = tuple(range(len(passages)))
-    return Request(Source(document.id, document.title, document.text, passages), everything, everything)
+    return WritingRequest(WritingSource(document.id, document.title, document.text, passages), everything, everything)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def request(document: Document = LAMP, longest: int = 40) -> Request:
     ],
 )
 def test_a_triplet_gets_the_sentence_that_holds_it(head: Any, relation: Any, tail: Any, sentence: str) -> None:
-    found = placed({"paragraph": 0, "head": head, "relation": relation, "tail": tail}, request())
+    found = triplet_of({"paragraph": 0, "head": head, "relation": relation, "tail": tail}, request(), read_passage)
     assert LAMP.text[found.triplet.start : found.triplet.end] == sentence
 
 
@@ -233,7 +233,7 @@ def test_a_triplet_gets_the_sentence_that_holds_it(head: Any, relation: Any, tai
 )
 def test_what_is_not_taken_and_why(record: dict[str, object], kind: str) -> None:
     with pytest.raises(Rejected, match=f"^{kind}$"):
-        placed({"paragraph": 0, **record}, request())
+        triplet_of({"paragraph": 0, **record}, request(), read_passage)
 
 
 def test_the_passage_that_is_named_comes_first_and_others_are_looked_into() -> None:
@@ -243,7 +243,9 @@ def test_the_passage_that_is_named_comes_first_and_others_are_looked_into() -> N
     asked_ = request(document, longest=10)
     assert len(asked_.shown) == 3
     record = {"head": "mill", "relation": "has", "tail": "two wheels"}
-    assert [placed({**record, "paragraph": n}, asked_).passage for n in (0, 1, 2, 7, "x", None, [1])] == [
+    assert [
+        triplet_of({**record, "paragraph": n}, asked_, read_passage).passage for n in (0, 1, 2, 7, "x", None, [1])
+    ] == [
         0,
         1,
         0,

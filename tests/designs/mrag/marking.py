@@ -6,6 +6,9 @@ import json
 import re
 from collections.abc import Callable, Sequence
 
+from mergewise.designs.mrag.markers.grounding import GroundedValue, Grounder, Ungrounded
+from mergewise.text.support.judge import Judge
+from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.types import Message
 
 _PARAGRAPH = re.compile(
@@ -55,3 +58,13 @@ def good(messages: Sequence[Message]) -> str:
 
 
 Answering = Callable[[Sequence[Message]], str]
+
+
+def ground(
+    value: str, paragraphs: Sequence[tuple[int, int]], text: str, ungrounded: Ungrounded = "replace", path: str = ""
+) -> GroundedValue:
+    """The value, held to these paragraphs of the text."""
+    parts = sorted((max(0, start), min(end, len(text))) for start, end in paragraphs)
+    parts = [(start, end) for start, end in parts if start < end]
+    judge = Judge[tuple[int, int]](lambda part: ReadSource.of([Extract(text, *part)], path))
+    return Grounder(judge, parts, text, ungrounded).ground(value)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mergewise.designs.mrag.grounding.grounding import Flag, Grounded, Grounding, _Piece, _settled, ground
+from mergewise.designs.mrag.markers.grounding import GroundedSentence, GroundedValue, Grounder, Ungrounded, _ValuePart
 from mergewise.text.sentences import split_sentences
-from tests.designs.mrag.grounding_cases import HELD_OUT, TUNED, Case
+from mergewise.text.support.judge import Flag, Judge, Judgement
+from tests.designs.mrag.marking import ground
+from tests.text.support_cases import HELD_OUT, TUNED, Case
 
 MILL = TUNED[0]
 TRUE = [(case, sentence) for case in TUNED for sentence in case.true]
@@ -18,8 +22,8 @@ PASSES = {"Retries are on by default in httpkit, and are turned off with retries
 FLAGGED = {"Inger Lund, a painter from Denmark, lived for 11 years in Aldermoor."}
 
 
-def grounded(value: str, case: Case = MILL, ungrounded: str = "keep") -> Grounded:
-    return ground(value, [(0, len(case.passage))], case.passage, ungrounded, case.title)  # type: ignore[arg-type]
+def grounded(value: str, case: Case = MILL, ungrounded: Ungrounded = "keep") -> GroundedValue:
+    return ground(value, [(0, len(case.passage))], case.passage, ungrounded, case.title)
 
 
 @pytest.mark.parametrize(("case", "sentence"), TRUE, ids=[sentence[:40] for _, sentence in TRUE])
@@ -165,9 +169,9 @@ PARTS = st.lists(st.tuples(st.integers(-5, 300), st.integers(-5, 300)), max_size
 
 @given(TEXTS, WRITTEN, PARTS, st.sampled_from(["replace", "drop", "keep"]))
 def test_spans_lie_in_the_paragraphs_and_sentences_in_the_value(
-    text: str, value: str, parts: list[tuple[int, int]], how: str
+    text: str, value: str, parts: list[tuple[int, int]], how: Ungrounded
 ) -> None:
-    made = ground(value, parts, text, how)  # type: ignore[arg-type]
+    made = ground(value, parts, text, how)
     assert all(0 <= s.start < s.end <= len(made.value) for s in made.sentences)
     assert [(s.start, s.end) for s in made.sentences] == split_sentences(made.value)
     for sentence in made.sentences:
@@ -212,7 +216,7 @@ def test_an_invented_name_is_flagged(text: str, name: str, opens: bool) -> None:
 def test_hostile_values_are_read_in_bounded_steps(piece: str) -> None:
     value = piece * (10_000 // len(piece))
     for how in ("replace", "drop", "keep"):
-        ground(value, [(0, len(MILL.passage))], MILL.passage, how)  # type: ignore[arg-type]
+        ground(value, [(0, len(MILL.passage))], MILL.passage, how)
     ground("Ella built it. Per died in 1872.", [(0, len(value))], value)
 
 
@@ -224,19 +228,19 @@ def test_what_has_no_words_rests_on_the_place_where_it_stands_or_on_nothing() ->
     assert (dots.value, dots.unsupported_before, dots.dropped) == ("", 1.0, ("...",))
 
 
-class Judge:
-    """Paragraphs that support every sentence but those that hold a word."""
+class Suspicious(Judge[int]):
+    """A judge of whom everything has support but sentences that hold a word."""
 
     def __init__(self, word: str) -> None:
         self.word = word
 
-    def judge(self, sentence: str) -> tuple[tuple[tuple[int, int], ...], tuple[Flag, ...]]:
-        return ((), ()) if self.word in sentence else (((0, 1),), ())
+    def judge(self, stated: str, keys: Sequence[int], quotations: Sequence[str] | None = None) -> Judgement:
+        return Judgement(() if self.word in stated else ((0, 1),))
 
 
 def test_what_is_left_stands_as_it_stood_until_it_was_mended_twice() -> None:
     words = ("Zero sat.", "One fell.", "and two rose", "Three stood.")
-    pieces = [_Piece(text, " ", Grounding(0, len(text), ((0, 1),))) for text in words]
-    found = _settled(pieces, (), Judge("two"), 0.5)  # type: ignore[arg-type]
+    parts = [_ValuePart(text, " ", GroundedSentence(0, len(text), ((0, 1),))) for text in words]
+    found = Grounder(Suspicious("two"), [0], "")._settle(parts, (), 0.5)
     assert (found.value, found.dropped) == ("Zero sat. One fell.", ("and two rose Three stood.",))
     assert [found.value[one.start : one.end] for one in found.sentences] == ["Zero sat.", "One fell."]

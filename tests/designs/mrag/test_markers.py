@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise
-from mergewise.designs.mrag.markers import Extraction, Marker, MarkerSettings
+from mergewise.designs.mrag.markers import Marker, MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.scripted import ScriptedChat, Turn
@@ -37,7 +37,7 @@ def opened(path: Path, chat: Any, settings: MarkerSettings = SETTINGS, embedder:
     return mergewise.open(path, embedder=embedder, settings={"marker": settings}, chat=chat)
 
 
-def rows_of(index: Index, doc_id: str) -> tuple[Sequence[Marker], Extraction]:
+def rows_of(index: Index, doc_id: str) -> tuple[Sequence[Marker], MarkerExtraction]:
     (rows,) = index.store.reader().document_rows([doc_id])
     (extraction,) = rows["marking"]
     return rows["marker"], extraction

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from mergewise.assemble.budget import Models
 from mergewise.assemble.render import WRITTEN
 from mergewise.designs import strategies
-from mergewise.designs.mrag.grounding.grounding import ground
 from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
 from mergewise.designs.mrag.pieces import joined, piece_of, without_repeats
@@ -28,6 +27,7 @@ from mergewise.jsonable import context_json
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
 from mergewise.types import GAP, Context, Document, DocumentRows, Rows
+from tests.designs.mrag.marking import ground
 from tests.designs.towns import document
 from tests.memory_store import MemoryStore
 from tests.support import SMALL, HashEmbedder, memory_store, new_store, reader_of, rows_of

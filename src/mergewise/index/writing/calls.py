@@ -46,11 +46,13 @@ class Calls:
         return written
 
 
-def written(
+def write_each(
     texts: Sequence[str], makers: Makers, max_tokens: int, write: Callable[[str, Calls], Awaitable[str | None]]
 ) -> list[str | None]:
-    """What `write` makes of each text, by the makers' chat model; texts that are the same are written about once. The makers are
-    told how far it is, in characters."""
+    """What `write` gives for each text, by the makers' chat model; texts that are the same are written about once.
+
+    The makers are told how far it is, in characters.
+    """
     distinct = list(dict.fromkeys(texts))
     total = sum(map(len, distinct))
 

@@ -15,7 +15,7 @@ from mergewise.types import DocumentRows, Leaf, Sentence
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TextSegment:
     """`document.text[start:end]`: number `number` of its document, counted from 0. `sentences` are without headings."""
 
     number: int
@@ -27,8 +27,8 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
-    """A sentence, or the headings before one, with the white space after it: pieces tile the text."""
+class _Tile:
+    """A sentence, or the headings before one, with the white space after it: together they tile the text."""
 
     start: int
     end: int
@@ -37,43 +37,37 @@ class _Piece:
     sentence: Sentence | None = None
 
 
-def segments_of(document: DocumentRows, size: int) -> list[Segment]:
+def segments_of(document: DocumentRows, size: int) -> list[TextSegment]:
     """The segments of a document, of at most `size` tokens each but where one sentence alone has more."""
-    segments: list[Segment] = []
-    held: list[_Piece] = []
+    segments: list[TextSegment] = []
+    held: list[_Tile] = []
     tokens = 0
-    for piece in _pieces(document["leaf"]):
-        begins_new = piece.sentence is None and 2 * tokens >= size
-        if held and (tokens + piece.tokens > size or begins_new):
+    for tile in _tiles(document["leaf"]):
+        begins_new = tile.sentence is None and 2 * tokens >= size
+        if held and (tokens + tile.tokens > size or begins_new):
             segments.append(_segment(len(segments), held, tokens))
             held, tokens = [], 0
-        held.append(piece)
-        tokens += piece.tokens
+        held.append(tile)
+        tokens += tile.tokens
     if held:
         segments.append(_segment(len(segments), held, tokens))
     return segments
 
 
-def _segment(number: int, pieces: Sequence[_Piece], tokens: int) -> Segment:
-    said = [piece for piece in pieces if piece.sentence is not None]
-    return Segment(
-        number,
-        pieces[0].start,
-        pieces[-1].end,
-        tokens,
-        (said or pieces)[0].headings,
-        tuple(piece.sentence for piece in said if piece.sentence is not None),
-    )
+def _segment(number: int, tiles: Sequence[_Tile], tokens: int) -> TextSegment:
+    headings = next((tile for tile in tiles if tile.sentence is not None), tiles[0]).headings
+    sentences = tuple(tile.sentence for tile in tiles if tile.sentence is not None)
+    return TextSegment(number, tiles[0].start, tiles[-1].end, tokens, headings, sentences)
 
 
-def _pieces(leaves: Sequence[Leaf]) -> Iterator[_Piece]:
+def _tiles(leaves: Sequence[Leaf]) -> Iterator[_Tile]:
     for leaf in leaves:
         starts = [sentence.start for sentence in leaf.sentences]
         headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
         bounds = [leaf.start, *(starts if headed else starts[1:]), leaf.end]
         if headed:
             rest = max(0, leaf.tokens - sum(sentence.tokens for sentence in leaf.sentences))
-            yield _Piece(bounds[0], bounds[1], rest, leaf.headings)
+            yield _Tile(bounds[0], bounds[1], rest, leaf.headings)
             bounds = bounds[1:]
         for (start, end), sentence in zip(pairwise(bounds), leaf.sentences, strict=True):
-            yield _Piece(start, end, sentence.tokens, leaf.headings, sentence)
+            yield _Tile(start, end, sentence.tokens, leaf.headings, sentence)

@@ -1,7 +1,7 @@
 """What a chat model is to write about documents, and what came of it: one form for the rows of any view.
 
-A view gives a `Task`: how one call is put into words, the fields of the records that the answer holds, and how a record becomes
-an item. `write` does the rest: windows, calls, further attempts, what is kept and what it costs.
+A view gives a `WritingTask`: how one call is put into words, the fields of the records that the answer holds, and how a record
+becomes an item. `write` does the rest: windows, calls, further attempts, what is kept and what it costs.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from mergewise.index.writing.segments import Segment
+from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.records import Fields
 from mergewise.types import Message, Usage
 
@@ -22,14 +22,14 @@ class Rejected(Exception):  # an answer, not a failure
     """A record of an answer that cannot be taken; the text is its kind, by which it is counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A document as a model reads it."""
+@dataclass(frozen=True, slots=True, eq=False)
+class WritingSource:
+    """A document as a model reads it. It equals itself alone, so that what is known of it can be kept by it."""
 
     id: str
     title: str
     text: str
-    segments: Sequence[Segment]
+    segments: Sequence[TextSegment]
 
     def of(self, number: int) -> str:
         """The text of a segment."""
@@ -40,7 +40,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WritingRequest:
     """One call: the segments that are shown, in order, and those of them that something is to be written about.
 
     `attempt` counts from 1. `again` is set where the same may have been asked before: the prompt then carries the attempt's
@@ -48,7 +48,7 @@ class Request:
     for which records of earlier answers about the document were not taken.
     """
 
-    source: Source
+    source: WritingSource
     shown: tuple[int, ...]
     asked: tuple[int, ...]
     attempt: int = 1
@@ -57,7 +57,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Task(Generic[Item]):
+class WritingTask(Generic[Item]):
     """`schema` is that of the whole answer. `item` makes an item of a record and the request, or raises `Rejected`.
 
     `paragraphs` are the segments that an item is about; `repeats` says whether it says what another one says. `output` are the
@@ -67,11 +67,11 @@ class Task(Generic[Item]):
     name: str  # of the items, as people call them
     schema: Mapping[str, object]
     fields: Fields
-    prompt: Callable[[Request], list[Message]]
-    item: Callable[[Mapping[str, object], Request], Item]
+    prompt: Callable[[WritingRequest], list[Message]]
+    item: Callable[[Mapping[str, object], WritingRequest], Item]
     paragraphs: Callable[[Item], Sequence[int]]
     repeats: Callable[[Item, Item], bool]
-    output: Callable[[Request], int]
+    output: Callable[[WritingRequest], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +90,12 @@ class Policy:
     overlap: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Written(Generic[Item]):
-    """What was written about one document. `usage` is what was paid for in this run; answers that were kept cost nothing.
+    """What was written about one document; it grows answer by answer.
 
-    `coverages` are those after each attempt. `failure` says why something that should have been asked was not answered.
+    `usage` is what was paid for in this run; answers that were kept cost nothing. `coverages` are those after each attempt.
+    `failure` says why something that should have been asked was not answered.
     """
 
     items: tuple[Item, ...] = ()
@@ -102,3 +103,16 @@ class Written(Generic[Item]):
     coverages: tuple[float, ...] = ()
     usage: Usage = field(default_factory=Usage)
     failure: str = ""
+
+    def as_fields(self, more_rejects: Mapping[str, int]) -> dict[str, Any]:
+        """What rows keep of it: the rejects with those that were found later, what was paid, and the failure."""
+        rejects = self.rejects + Counter(more_rejects)
+        kinds = sorted(rejects)
+        return {
+            "rejects": tuple(kinds),
+            "reject_counts": tuple(rejects[kind] for kind in kinds),
+            "calls": self.usage.calls,
+            "input_tokens": self.usage.input_tokens,
+            "output_tokens": self.usage.output_tokens,
+            "failure": self.failure,
+        }

@@ -15,18 +15,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Generic, TypeAlias
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
-from mergewise.index.writing.task import Item, Policy, Rejected, Request, Source, Task, Written
+from mergewise.index.writing.calls import chat_of
+from mergewise.index.writing.task import (
+    Item,
+    Policy,
+    Rejected,
+    WritingRequest,
+    WritingSource,
+    WritingTask,
+    Written,
+)
 from mergewise.prompting.records import records_in
-from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
-from mergewise.store.views import Estimate
+from mergewise.protocols import ChatModel, KeepsReplies, StoreReader, TokenCounter
+from mergewise.store.views import Estimate, Makers
 from mergewise.types import Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
@@ -40,29 +49,23 @@ SLACK = 3.0  # an answer may be so much longer than what is expected of it
 _NO_REASON = ("duplicate", "cut off")
 LONGEST_REASON = 300  # characters of a failure that are kept
 
-Told = Callable[[float], None]
-"""Told the share of the work that is through since it was told last."""
-
 
 def write(
-    sources: Sequence[Source],
-    task: Task[Item],
-    policy: Policy,
-    chat: ChatModel,
-    count_tokens: TokenCounter,
-    told: Told | None = None,
+    sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, makers: Makers
 ) -> list[Written[Item]]:
-    """What the model writes about each of the documents. Says what it will cost before it starts.
+    """What the makers' chat model writes about each of the documents. Says what it will cost before it starts.
 
     Raises ModelError where the endpoint is down; the answers that came before are in the model's cache.
     """
-    cost = estimate(sources, task, policy, chat, count_tokens)
+    planner = _Planner(task, policy, chat_of(makers, task.name), makers.count_tokens)
+    plans = [planner.plan(source) for source in sources]
+    cost = planner.cost(plans)
     if cost.usage.calls:
-        log.warning("%s", said(cost, task.name, chat.spec))
-    return run(_Run(task, policy, chat, count_tokens, sources, told).all())
+        log.warning("%s", cost_line(cost, task.name, planner.chat.spec))
+    return run(_WritingRun(planner, plans, makers.told).all())
 
 
-def said(cost: Estimate, what: str, spec: str) -> str:
+def cost_line(cost: Estimate, what: str, spec: str) -> str:
     """An estimate as a line for people."""
     kept = f", {cost.kept} more are answered already" if cost.kept else ""
     return (
@@ -71,21 +74,16 @@ def said(cost: Estimate, what: str, spec: str) -> str:
     )
 
 
-def estimate(
-    sources: Sequence[Source], task: Task[Item], policy: Policy, chat: ChatModel, count_tokens: TokenCounter
-) -> Estimate:
+def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, makers: Makers) -> Estimate:
     """What the first attempts cost. Further attempts are not foreseen."""
-    total = Estimate()
-    seen: set[_Key] = set()
-    for source in sources:
-        calls = [_call(task, request, chat) for request in _first(source, task, policy, chat, count_tokens)]
-        fresh = {call.key: call for call in calls if call.key not in seen}
-        seen |= fresh.keys()
-        due = [call for call in fresh.values() if not _is_kept(call, task, chat)]
-        read = sum(count_tokens([message.text for call in due for message in call.messages]))
-        written = sum(task.output(call.request) for call in due)
-        total += Estimate(int(bool(due)), Usage(len(due), read, written), len(fresh) - len(due))
-    return total
+    planner = _Planner(task, policy, chat_of(makers, task.name), makers.count_tokens)
+    return planner.cost(planner.plan(source) for source in sources)
+
+
+def unfinished_documents(reader: StoreReader, table: str) -> list[str]:
+    """The documents for which calls failed, as the rows of this table say it."""
+    rows = reader.whole(table, ["doc_id", "failure"]).to_pylist()
+    return [row["doc_id"] for row in rows if row["failure"]]
 
 
 # -- calls
@@ -96,7 +94,7 @@ _Key: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    request: Request
+    request: WritingRequest
     messages: list[Message]
     max_tokens: int
 
@@ -106,70 +104,83 @@ class _Call:
         return (*(message.text for message in self.messages), self.max_tokens)
 
 
-def _call(task: Task[Item], request: Request, chat: ChatModel) -> _Call:
-    limit = max(LEAST_OUTPUT, int(SLACK * task.output(request)))
-    return _Call(request, task.prompt(request), min(limit, max(LEAST_OUTPUT, chat.window // 2)))
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The calls of a document's first attempt, and the tokens of text that any call about it may show."""
+
+    source: WritingSource
+    capacity: int
+    calls: list[_Call]
 
 
-def _is_kept(call: _Call, task: Task[Item], chat: ChatModel) -> bool:
-    return isinstance(chat, KeepsReplies) and chat.has(call.messages, max_tokens=call.max_tokens, schema=task.schema)
+@dataclass(frozen=True, slots=True)
+class _Planner(Generic[Item]):
+    """Lays windows over documents and puts each call into words, once."""
 
+    task: WritingTask[Item]
+    policy: Policy
+    chat: ChatModel
+    count_tokens: TokenCounter
 
-def _first(
-    source: Source, task: Task[Item], policy: Policy, chat: ChatModel, count_tokens: TokenCounter
-) -> list[Request]:
-    """The calls of the first attempt: all segments, in overlapping windows."""
-    everything = [segment.number for segment in source.segments]
-    size = _capacity(source, task, policy, chat, count_tokens)
-    ranges = windows([segment.tokens for segment in source.segments], size, min(policy.overlap, size // 2))
-    return [Request(source, tuple(everything[a:b]), tuple(everything[a:b])) for a, b in ranges]
+    def plan(self, source: WritingSource) -> _Plan:
+        """All segments, in overlapping windows."""
+        if not source.segments:
+            return _Plan(source, self.policy.window, [])
+        everything = [segment.number for segment in source.segments]
+        size = self._capacity(source)
+        ranges = windows([segment.tokens for segment in source.segments], size, min(self.policy.overlap, size // 2))
+        shown = [tuple(everything[a:b]) for a, b in ranges]
+        return _Plan(source, size, [self.call(WritingRequest(source, numbers, numbers)) for numbers in shown])
 
+    def call(self, request: WritingRequest) -> _Call:
+        limit = max(LEAST_OUTPUT, int(SLACK * self.task.output(request)))
+        return _Call(request, self.task.prompt(request), min(limit, max(LEAST_OUTPUT, self.chat.window // 2)))
 
-def _capacity(source: Source, task: Task[Item], policy: Policy, chat: ChatModel, count_tokens: TokenCounter) -> int:
-    """Tokens of text in one call, such that the prompt around them and a long answer to them fit into the model's window."""
-    if not source.segments:
-        return policy.window
-    one = Request(source, (0,), (0,))
-    shown = source.segments[0].tokens
-    around = sum(count_tokens([message.text for message in task.prompt(one)])) - shown
-    each = 1 + SLACK * task.output(one) / max(1, shown)
-    room = ROOM * chat.window - around - LEAST_OUTPUT
-    if room < LEAST_OUTPUT:
-        raise UsageError(
-            f"{chat.spec} takes {chat.window} tokens at once, too few to write {task.name}",
-            "name another model, or say what this one takes: MERGEWISE_WINDOW",
+    def cost(self, plans: Iterable[_Plan]) -> Estimate:
+        total = Estimate()
+        seen: set[_Key] = set()
+        for plan in plans:
+            fresh = {call.key: call for call in plan.calls if call.key not in seen}
+            seen |= fresh.keys()
+            due = [call for call in fresh.values() if not self._is_kept(call)]
+            read = sum(self.count_tokens([message.text for call in due for message in call.messages]))
+            output = sum(self.task.output(call.request) for call in due)
+            total += Estimate(int(bool(due)), Usage(len(due), read, output), len(fresh) - len(due))
+        return total
+
+    def _is_kept(self, call: _Call) -> bool:
+        return isinstance(self.chat, KeepsReplies) and self.chat.has(
+            call.messages, max_tokens=call.max_tokens, schema=self.task.schema
         )
-    return max(1, min(policy.window, int(room / each)))
+
+    def _capacity(self, source: WritingSource) -> int:
+        """Tokens of text in one call, such that the prompt around them and a long answer to them fit into the model's window."""
+        one = WritingRequest(source, (0,), (0,))
+        shown = source.segments[0].tokens
+        around = sum(self.count_tokens([message.text for message in self.task.prompt(one)])) - shown
+        each = 1 + SLACK * self.task.output(one) / max(1, shown)
+        room = ROOM * self.chat.window - around - LEAST_OUTPUT
+        if room < LEAST_OUTPUT:
+            raise UsageError(
+                f"{self.chat.spec} takes {self.chat.window} tokens at once, too few to write {self.task.name}",
+                "name another model, or say what this one takes: MERGEWISE_WINDOW",
+            )
+        return max(1, min(self.policy.window, int(room / each)))
 
 
 # -- a run
 
 
-@dataclass(slots=True)
-class _Growing(Generic[Item]):
-    """What has come of one document so far."""
-
-    rejects: Counter[str] = field(default_factory=Counter)
-    coverages: list[float] = field(default_factory=list)
-    usage: Usage = field(default_factory=Usage)
-    failure: str = ""
-
-
-class _Run(Generic[Item]):
-    """Calls about documents, side by side."""
+class _WritingRun(Generic[Item]):
+    """Calls about documents, side by side. `on_progress` gets the share of the work that is through since it was called last."""
 
     def __init__(
-        self,
-        task: Task[Item],
-        policy: Policy,
-        chat: ChatModel,
-        count_tokens: TokenCounter,
-        sources: Sequence[Source],
-        told: Told | None,
+        self, planner: _Planner[Item], plans: Sequence[_Plan], on_progress: Callable[[float], None] | None
     ) -> None:
-        self.task, self.policy, self.chat, self.count_tokens, self.sources = task, policy, chat, count_tokens, sources
-        self._told = told
-        self._total = sum(segment.tokens for source in sources for segment in source.segments)
+        self.planner, self.plans = planner, plans
+        self.task, self.policy, self.chat = planner.task, planner.policy, planner.chat
+        self._on_progress = on_progress
+        self._total = sum(segment.tokens for plan in plans for segment in plan.source.segments)
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._failures = 0  # one after the other
         self._down: ModelError | None = None
@@ -178,57 +189,62 @@ class _Run(Generic[Item]):
 
     async def all(self) -> list[Written[Item]]:
         """After the endpoint is taken to be down no call is begun; those on their way are waited for, and kept."""
-        written = await asyncio.gather(*map(self._document, self.sources))
+        written = await asyncio.gather(*map(self._document, self.plans))
         if self._down is not None:
             raise ModelError(self._down.message, f"{self._down.hint}; what was answered is kept: run it again")
         return written
 
-    async def _document(self, source: Source) -> Written[Item]:
-        growing: _Growing[Item] = _Growing()
-        requests = _first(source, self.task, self.policy, self.chat, self.count_tokens) if source.segments else []
+    async def _document(self, plan: _Plan) -> Written[Item]:
+        growing: Written[Item] = Written()
+        source = plan.source
         try:
-            items = await (self._best(requests, growing) if self.policy.again else self._joined(requests, growing))
+            answers = self._best_answers if self.policy.again else self._all_answers
+            growing.items = tuple(await answers(plan, growing))
         finally:
-            self._tell(source, [segment.number for segment in source.segments])
+            self._advance(source, [segment.number for segment in source.segments])
         if growing.failure:
             log.warning("%s of %s are not complete: %s", self.task.name, source.id, growing.failure)
-        return Written(tuple(items), growing.rejects, tuple(growing.coverages), growing.usage, growing.failure)
+        return growing
 
-    async def _joined(self, requests: Sequence[Request], growing: _Growing[Item]) -> list[Item]:
+    async def _all_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
         """Policy "rest": further attempts ask about what nothing covers, and everything that came is joined."""
         items: list[Item] = []
+        calls = plan.calls
         for attempt in range(1, self.policy.attempts + 1):
-            if not requests:
+            if not calls:
                 break
-            answers = await asyncio.gather(*(self._ask(request, growing) for request in requests))
-            items = self._united([items, *answers], growing, counted=True)
-            if self._is_enough(items, requests[0].source, growing):
+            answers = await asyncio.gather(*(self._ask(call, growing) for call in calls))
+            items = self._without_repeats([items, *answers], growing, counted=True)
+            if self._is_enough(items, plan.source, growing):
                 break
             reasons = tuple(sorted(kind for kind, count in growing.rejects.items() if count and kind not in _NO_REASON))
-            rest = self._about_the_rest(items, requests[0].source, attempt + 1)
-            requests = [replace(request, rejected=reasons) for request in rest]
+            rest = self._about_the_rest(items, plan, attempt + 1)
+            calls = [self.planner.call(replace(request, rejected=reasons)) for request in rest]
         return items
 
-    async def _best(self, requests: Sequence[Request], growing: _Growing[Item]) -> list[Item]:
+    async def _best_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
         """Policy "again", the paper's: windows of which too little is covered are asked once more, and the best answer counts."""
-        best: list[list[Item]] = [[] for _ in requests]
+        numbers = [call.request.asked for call in plan.calls]
+        best: list[list[Item]] = [[] for _ in numbers]
         items: list[Item] = []
-        due = list(range(len(requests)))
+        due = list(range(len(numbers)))
         for attempt in range(1, self.policy.attempts + 1):
-            asked = [replace(requests[i], attempt=attempt, again=attempt > 1) for i in due]
-            answers = await asyncio.gather(*(self._ask(request, growing) for request in asked))
+            calls = [plan.calls[i] for i in due]
+            if attempt > 1:
+                calls = [self.planner.call(replace(call.request, attempt=attempt, again=True)) for call in calls]
+            answers = await asyncio.gather(*(self._ask(call, growing) for call in calls))
             for i, answer in zip(due, answers, strict=True):
-                best[i] = max(best[i], answer, key=lambda some: self._share(some, requests[i].asked))
-            items = self._united(best, growing)
-            if not requests or self._is_enough(items, requests[0].source, growing):
+                best[i] = max(best[i], answer, key=lambda some: self._share(some, numbers[i]))
+            items = self._without_repeats(best, growing)
+            if not numbers or self._is_enough(items, plan.source, growing):
                 break
-            due = [i for i in due if self._share(best[i], requests[i].asked) < self.policy.coverage]
+            due = [i for i in due if self._share(best[i], numbers[i]) < self.policy.coverage]
         growing.rejects["duplicate"] += sum(map(len, best)) - len(items)
         return items
 
-    def _is_enough(self, items: Sequence[Item], source: Source, growing: _Growing[Item]) -> bool:
+    def _is_enough(self, items: Sequence[Item], source: WritingSource, growing: Written[Item]) -> bool:
         share = self._share(items, [segment.number for segment in source.segments])
-        growing.coverages.append(share)
+        growing.coverages += (share,)
         return bool(growing.failure) or share >= self.policy.coverage
 
     def _share(self, items: Iterable[Item], numbers: Sequence[int]) -> float:
@@ -239,15 +255,14 @@ class _Run(Generic[Item]):
     def _covered(self, items: Iterable[Item]) -> set[int]:
         return {number for item in items for number in self.task.paragraphs(item)}
 
-    def _about_the_rest(self, items: Sequence[Item], source: Source, attempt: int) -> list[Request]:
+    def _about_the_rest(self, items: Sequence[Item], plan: _Plan, attempt: int) -> list[WritingRequest]:
         covered = self._covered(items)
-        left = [segment.number for segment in source.segments if segment.number not in covered]
-        size = _capacity(source, self.task, self.policy, self.chat, self.count_tokens)
-        ranges = windows([source.tokens(_with_the_one_before([n])) for n in left], size, 0)
-        return [_request(source, left[a:b], attempt, again=True) for a, b in ranges]
+        left = [segment.number for segment in plan.source.segments if segment.number not in covered]
+        ranges = windows([plan.source.tokens(_with_the_one_before([n])) for n in left], plan.capacity, 0)
+        return [_request(plan.source, left[a:b], attempt, again=True) for a, b in ranges]
 
-    def _united(
-        self, answers: Iterable[Sequence[Item]], growing: _Growing[Item], *, counted: bool = False
+    def _without_repeats(
+        self, answers: Iterable[Sequence[Item]], growing: Written[Item], *, counted: bool = False
     ) -> list[Item]:
         """All items, without those that say what another one says."""
         items: list[Item] = []
@@ -264,9 +279,9 @@ class _Run(Generic[Item]):
 
     # -- one call
 
-    async def _ask(self, request: Request, growing: _Growing[Item]) -> list[Item]:
+    async def _ask(self, call: _Call, growing: Written[Item]) -> list[Item]:
         """The items of the answer; where it was too long, those of its halves too."""
-        call = _call(self.task, request, self.chat)
+        request = call.request
         async with self._gate:
             if self._down is not None:
                 return []
@@ -274,11 +289,11 @@ class _Run(Generic[Item]):
                 reply = await self._reply(call)
             except InputRefused as error:
                 if len(request.asked) == 1:
-                    growing.failure = growing.failure or _in_a_line(error)
+                    growing.failure = growing.failure or _one_line(error)
                     return []
                 reply = None
             except ModelError as error:
-                self._failed(error, growing)
+                self._note_failure(error, growing)
                 return []
             self._failures = 0
         if reply is None:
@@ -288,7 +303,7 @@ class _Run(Generic[Item]):
         if not reply.complete:
             covered = self._covered(items)
             items += await self._halves(request, [n for n in request.asked if n not in covered], growing)
-        self._tell(request.source, request.asked)
+        self._advance(request.source, request.asked)
         return items
 
     async def _reply(self, call: _Call) -> Reply:
@@ -302,17 +317,17 @@ class _Run(Generic[Item]):
         finally:
             del self._under_way[call.key]
 
-    async def _halves(self, request: Request, left: Sequence[int], growing: _Growing[Item]) -> list[Item]:
+    async def _halves(self, request: WritingRequest, left: Sequence[int], growing: Written[Item]) -> list[Item]:
         """What is left of a window, in two calls. A segment alone is not asked about again."""
         if len(request.asked) == 1 or not left:
             return []
         half = -(-len(left) // 2)
         parts = [part for part in (left[:half], left[half:]) if part]
         requests = [_request(request.source, part, request.attempt, again=request.again) for part in parts]
-        answers = await asyncio.gather(*(self._ask(part, growing) for part in requests))
+        answers = await asyncio.gather(*(self._ask(self.planner.call(part), growing) for part in requests))
         return [item for answer in answers for item in answer]
 
-    def _items(self, text: str, request: Request, growing: _Growing[Item], *, cut: bool) -> list[Item]:
+    def _items(self, text: str, request: WritingRequest, growing: Written[Item], *, cut: bool) -> list[Item]:
         records = records_in(text, self.task.fields)
         items: list[Item] = []
         if not records.items:
@@ -327,25 +342,25 @@ class _Run(Generic[Item]):
                 growing.rejects[str(reject)] += 1
         return items
 
-    def _failed(self, error: ModelError, growing: _Growing[Item]) -> None:
-        growing.failure = growing.failure or _in_a_line(error)
+    def _note_failure(self, error: ModelError, growing: Written[Item]) -> None:
+        growing.failure = growing.failure or _one_line(error)
         self._failures += 1
         if self._failures >= PATIENCE:
             self._down = self._down or error
 
     # -- how far it is
 
-    def _tell(self, source: Source, numbers: Sequence[int]) -> None:
+    def _advance(self, source: WritingSource, numbers: Sequence[int]) -> None:
         """Segments count once, when the first answer about them is there, or their document is through."""
-        if self._told is None or not self._total:
+        if self._on_progress is None or not self._total:
             return
         counted = self._counted.setdefault(source.id, set())
         fresh = [number for number in numbers if number not in counted]
         counted.update(fresh)
-        self._told(source.tokens(fresh) / self._total)
+        self._on_progress(source.tokens(fresh) / self._total)
 
 
-def _in_a_line(error: ModelError) -> str:
+def _one_line(error: ModelError) -> str:
     line = " ".join(error.message.split())
     return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
 
@@ -355,5 +370,5 @@ def _with_the_one_before(numbers: Sequence[int]) -> list[int]:
     return sorted({shown for number in numbers for shown in (max(0, number - 1), number)})
 
 
-def _request(source: Source, asked: Sequence[int], attempt: int, *, again: bool = False) -> Request:
-    return Request(source, tuple(_with_the_one_before(asked)), tuple(asked), attempt, again)
+def _request(source: WritingSource, asked: Sequence[int], attempt: int, *, again: bool = False) -> WritingRequest:
+    return WritingRequest(source, tuple(_with_the_one_before(asked)), tuple(asked), attempt, again)

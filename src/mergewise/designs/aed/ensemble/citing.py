@@ -14,7 +14,7 @@ from mergewise.generate.claims import Claims
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import SourceSentence, sentences_at
 from mergewise.text.sentences import split_sentences
-from mergewise.text.statements import ENOUGH
+from mergewise.text.support.judge import ENOUGH
 from mergewise.text.terms import content_terms
 from mergewise.types import Citation
 

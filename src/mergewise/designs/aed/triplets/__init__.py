@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from mergewise.designs.aed.triplets.build import build, estimate, unfinished
-from mergewise.designs.aed.triplets.check import problems
 from mergewise.designs.aed.triplets.reader import TripletReader
-from mergewise.designs.aed.triplets.records import Extraction, Triplet, TripletSet, tables
-from mergewise.designs.aed.triplets.settings import TripletSettings
+from mergewise.designs.aed.triplets.records import (
+    Triplet,
+    TripletExtraction,
+    TripletSet,
+    TripletSettings,
+    problems,
+    tables,
+)
 from mergewise.store.views import View, Writing
 
-__all__ = ["VIEW", "Extraction", "Triplet", "TripletReader", "TripletSet", "TripletSettings"]
+__all__ = ["VIEW", "Triplet", "TripletExtraction", "TripletReader", "TripletSet", "TripletSettings"]
 
 VIEW = View(
     name="triplet",

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
-from mergewise.designs.aed.triplets.extract import Placed, folded, policy, task
-from mergewise.designs.aed.triplets.passages import passages_of, segments_of
-from mergewise.designs.aed.triplets.records import EXTRACTION, Extraction, Made, Triplet, TripletSet
+from mergewise.assemble.passages import extent
+from mergewise.designs.aed.triplets.extract import PassageTriplet, policy, same_words, task
+from mergewise.designs.aed.triplets.records import (
+    EXTRACTION,
+    Made,
+    Triplet,
+    TripletExtraction,
+    TripletSet,
+    TripletSettings,
+)
 from mergewise.designs.aed.triplets.rules import triplets_by_rules
-from mergewise.designs.aed.triplets.settings import TripletSettings
-from mergewise.index.writing.calls import chat_of
-from mergewise.index.writing.task import Source, Written
+from mergewise.index.writing.segments import TextSegment
+from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
-from mergewise.index.writing.write import write
+from mergewise.index.writing.write import unfinished_documents, write
 from mergewise.protocols import StoreReader
 from mergewise.store.views import Estimate, Makers, ViewRows
 from mergewise.text.keys import short_name
@@ -30,61 +37,73 @@ def build(documents: Sequence[DocumentRows], settings: TripletSettings, makers: 
     if settings.made == "rules":
         return [_by_rules(document, settings) for document in documents]
     sources = [_source(document, settings) for document in documents]
-    answers = write(sources, task(), policy(settings), chat_of(makers, "triplets"), makers.count_tokens, makers.told)
+    answers = write(sources, task(), policy(settings), makers)
     return [_by_model(document, written, settings) for document, written in zip(documents, answers, strict=True)]
 
 
 def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, makers: Makers) -> Estimate:
     """What the chat model's triplets of these documents cost, if every passage has as many as most have."""
     sources = [_source(document, settings) for document in documents]
-    return estimate_of(sources, task(), policy(settings), chat_of(makers, "triplets"), makers.count_tokens)
+    return estimate_of(sources, task(), policy(settings), makers)
 
 
 def unfinished(reader: StoreReader) -> list[str]:
     """The documents for which calls failed."""
-    rows = reader.whole(EXTRACTION.name, ["doc_id", "failure"]).to_pylist()
-    return [row["doc_id"] for row in rows if row["failure"]]
+    return unfinished_documents(reader, EXTRACTION.name)
 
 
-def _source(document: DocumentRows, settings: TripletSettings) -> Source:
+def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:
+    """The passages of a document as their leaves, in order, divided by the rule of `mergewise.assemble.passages`.
+
+    Together they hold every leaf once.
+    """
+    sections = {section.id: section for section in document["section"]}
+    grouped = groupby(document["leaf"], key=lambda leaf: extent(leaf, sections, longest))
+    return [list(leaves) for _, leaves in grouped]
+
+
+def segments_of(passages: Sequence[Sequence[Leaf]]) -> list[TextSegment]:
+    """The passages as the numbered paragraphs that a model is shown."""
+    return [
+        TextSegment(
+            number,
+            leaves[0].start,
+            leaves[-1].end,
+            sum(leaf.tokens for leaf in leaves),
+            leaves[0].headings,
+            tuple(sentence for leaf in leaves for sentence in leaf.sentences),
+        )
+        for number, leaves in enumerate(passages)
+    ]
+
+
+def _source(document: DocumentRows, settings: TripletSettings) -> WritingSource:
     given = document.document
-    return Source(given.id, short_name(given.title), given.text, segments_of(passages_of(document, settings.longest)))
+    return WritingSource(
+        given.id, short_name(given.title), given.text, segments_of(passages_of(document, settings.longest))
+    )
 
 
 def _by_rules(document: DocumentRows, settings: TripletSettings) -> ViewRows:
     passages = passages_of(document, settings.longest)
     found = [_of_rules(document, leaves, settings) for leaves in passages]
-    return _rows(document, passages, found, Extraction(0, document.document.id, "rules", 0, 0, 0))
+    return _rows(document, passages, found, TripletExtraction(0, document.document.id, "rules", 0, 0, 0))
 
 
-def _by_model(document: DocumentRows, written: Written[Placed], settings: TripletSettings) -> ViewRows:
+def _by_model(document: DocumentRows, written: Written[PassageTriplet], settings: TripletSettings) -> ViewRows:
     passages = passages_of(document, settings.longest)
     listed: list[list[Triplet]] = [[] for _ in passages]
     for item in written.items:
         listed[item.passage].append(item.triplet)
-    rejects = written.rejects.copy()
-    rejects["too many"] += sum(max(0, len(triplets) - settings.most) for triplets in listed)
+    too_many = sum(max(0, len(triplets) - settings.most) for triplets in listed)
     found: list[tuple[Made, Sequence[Triplet]]] = [
         ("model", sorted(triplets[: settings.most], key=lambda triplet: triplet.start))
         if triplets or not written.failure
         else _of_rules(document, leaves, settings)
         for triplets, leaves in zip(listed, passages, strict=True)
     ]
-    kinds = sorted(kind for kind, count in rejects.items() if count)
-    extraction = Extraction(
-        id=0,
-        doc_id=document.document.id,
-        made="model",
-        passages=0,
-        found=0,
-        triplets=0,
-        rejects=tuple(kinds),
-        reject_counts=tuple(rejects[kind] for kind in kinds),
-        calls=written.usage.calls,
-        input_tokens=written.usage.input_tokens,
-        output_tokens=written.usage.output_tokens,
-        failure=written.failure,
-    )
+    counts = written.as_fields({"too many": too_many})
+    extraction = TripletExtraction(0, document.document.id, "model", 0, 0, 0, **counts)
     return _rows(document, passages, found, extraction)
 
 
@@ -94,7 +113,7 @@ def _of_rules(
     made = triplets_by_rules(document.document.text, document.document.title, leaves)
     fresh: dict[tuple[str, ...], Triplet] = {}
     for triplet in made:
-        fresh.setdefault(folded(triplet), triplet)
+        fresh.setdefault(same_words(triplet), triplet)
     return "rules", list(fresh.values())[: settings.most]
 
 
@@ -102,7 +121,7 @@ def _rows(
     document: DocumentRows,
     passages: Sequence[Sequence[Leaf]],
     found: Sequence[tuple[Made, Sequence[Triplet]]],
-    extraction: Extraction,
+    extraction: TripletExtraction,
 ) -> ViewRows:
     first = document["leaf"][0].id if document["leaf"] else 0
     sets = tuple(

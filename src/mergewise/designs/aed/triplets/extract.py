@@ -8,16 +8,14 @@ it would have to count them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
 
-from mergewise.designs.aed.triplets.records import Triplet
-from mergewise.designs.aed.triplets.settings import TripletSettings
-from mergewise.index.writing.paragraphs import blunted, named, shown_paragraphs
-from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.designs.aed.triplets.records import Triplet, TripletSettings
+from mergewise.index.writing.prompts import paragraph_names, request_messages, text_of_field
+from mergewise.index.writing.task import Policy, Rejected, WritingRequest, WritingSource, WritingTask
 from mergewise.prompting.records import Fields
 from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
@@ -57,22 +55,24 @@ SCHEMA: Mapping[str, object] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PassageTriplet:
     """A triplet that a model wrote, in the passage that holds it."""
 
     triplet: Triplet
     passage: int
 
 
-def task() -> Task[Placed]:
-    return Task(
+def task() -> WritingTask[PassageTriplet]:
+    # a passage is compared with each of its triplets
+    passage = lru_cache(256)(read_passage)
+    return WritingTask(
         name="triplets",
         schema=SCHEMA,
         fields=FIELDS,
         prompt=prompt,
-        item=placed,
+        item=lambda record, request: triplet_of(record, request, passage),
         paragraphs=lambda item: (item.passage,),
-        repeats=lambda one, other: folded(one.triplet) == folded(other.triplet),
+        repeats=lambda one, other: same_words(one.triplet) == same_words(other.triplet),
         output=lambda request: max(1, ceil(TOKENS * request.source.tokens(request.asked) / EVERY)),
     )
 
@@ -86,7 +86,7 @@ def policy(settings: TripletSettings) -> Policy:
     )
 
 
-def folded(triplet: Triplet) -> tuple[str, ...]:
+def same_words(triplet: Triplet) -> tuple[str, ...]:
     """What two triplets that say the same have in common."""
     return tuple(" ".join(words(part)) for part in triplet[:3])
 
@@ -110,30 +110,20 @@ Answer with JSON alone, in this form, with every double quote inside a text writ
 {{"triplets": [{{"paragraph": 0, "head": "...", "relation": "...", "tail": "..."}}, ...]}}"""
 
 
-def prompt(request: Request) -> list[Message]:
+def prompt(request: WritingRequest) -> list[Message]:
     """What is asked about these passages of a document. The rules come first and are the same in every call."""
-    source = request.source
-    shown = shown_paragraphs(request)
-    code = code_for([shown, source.title])
-    about = f"Write the triplets of {named(request.asked)} of this text."
-    if request.asked != request.shown:
-        about += " The other paragraphs are there to be understood with them."
-    if request.again:
-        about += f" This is attempt {request.attempt}."
-    if request.rejected:
-        about += f" Triplets of earlier answers could not be used: {', '.join(request.rejected)}."
-    titled = [quoted("title", blunted(source.title), code)] if source.title.strip() else []
-    return turn(
-        _RULES.format(version=PROMPT_VERSION), [warning(code, "text"), *titled, quoted("text", shown, code), about]
-    )
+    wish = f"Write the triplets of {paragraph_names(request.asked)} of this text."
+    return request_messages(request, _RULES.format(version=PROMPT_VERSION), wish, "Triplets", "text")
 
 
 # -- an answer
 
 
-def placed(record: Mapping[str, object], request: Request) -> Placed:
+def triplet_of(
+    record: Mapping[str, object], request: WritingRequest, passage: Callable[[WritingSource, int], PassageWords]
+) -> PassageTriplet:
     """The triplet that a record is, with its sentence. Raises `Rejected` with the reason for which it is none."""
-    head, relation, tail = (_text(record.get(name)) for name in ("head", "relation", "tail"))
+    head, relation, tail = (_line(record.get(name)) for name in ("head", "relation", "tail"))
     for name, part in (("head", head), ("relation", relation), ("tail", tail)):
         if not words(part):
             raise Rejected(f"no {name}")
@@ -143,40 +133,51 @@ def placed(record: Mapping[str, object], request: Request) -> Placed:
         raise Rejected("head and tail are the same")
     reasons = []
     for number in _order(record.get("paragraph"), request):
-        found = _sentence(request.source, number, head, relation, tail)
-        if not isinstance(found, str):
-            return Placed(Triplet(head, relation, tail, *found), number)
-        reasons.append(found)
+        place = passage(request.source, number).sentence(head, relation, tail)
+        if not isinstance(place, str):
+            return PassageTriplet(Triplet(head, relation, tail, *place), number)
+        reasons.append(place)
     raise Rejected(reasons[0])
 
 
-def _order(given: object, request: Request) -> Sequence[int]:
+def _order(given: object, request: WritingRequest) -> Sequence[int]:
     """The passages in which the triplet is looked for: the one that it names, then the others that were shown."""
     listed = given if isinstance(given, list) else [given]
     named = [n for n in listed if type(n) is int and n in request.shown]
     return [*named, *(n for n in request.shown if n not in named)]
 
 
-def _sentence(source: Source, number: int, head: str, relation: str, tail: str) -> tuple[int, int] | str:
-    """Where the sentence of this passage stands that holds most of the triplet, or why there is none.
+@dataclass(frozen=True, slots=True)
+class PassageWords:
+    """The words of a passage: of the title and headings above it, of each sentence with its place, and of all."""
 
-    It holds the head or the tail; the other one may stand elsewhere in the passage, or in its title and headings, since a
-    sentence says "he" or "the film". Where both stand above the passage, it holds both.
-    """
+    above: frozenset[str]
+    sentences: tuple[tuple[frozenset[str], tuple[int, int]], ...]
+    everything: frozenset[str]
+
+    def sentence(self, head: str, relation: str, tail: str) -> tuple[int, int] | str:
+        """Where the sentence stands that holds most of the triplet, or why there is none.
+
+        It holds the head or the tail; the other one may stand elsewhere in the passage, or in its title and headings, since a
+        sentence says "he" or "the film". Where both stand above the passage, it holds both.
+        """
+        parts = [_telling_words(part) for part in (head, relation, tail)]
+        for name, part in (("head", parts[0]), ("tail", parts[2])):
+            if not _holds(self.everything, part):
+                return f"{name} not in the text"
+        best = max(self.sentences, key=lambda one: _score(one[0], parts), default=None)
+        own = [part for part in (parts[0], parts[2]) if not _holds(self.above, part)]
+        enough = any if own else all
+        if best is None or not enough(_holds(best[0], part) for part in own or (parts[0], parts[2])):
+            return "no sentence"
+        return best[1]
+
+
+def read_passage(source: WritingSource, number: int) -> PassageWords:
     segment = source.segments[number]
-    sentences = [(_words(source.text[s.start : s.end]), s) for s in segment.sentences]
-    above = _words("\n".join((source.title, *segment.headings)))
-    everything = above.union(*(held for held, _ in sentences))
-    parts = [_telling(part) for part in (head, relation, tail)]
-    for name, part in (("head", parts[0]), ("tail", parts[2])):
-        if not _holds(everything, part):
-            return f"{name} not in the text"
-    best = max(sentences, key=lambda one: _score(one[0], parts), default=None)
-    own = [part for part in (parts[0], parts[2]) if not _holds(above, part)]
-    enough = any if own else all
-    if best is None or not enough(_holds(best[0], part) for part in own or (parts[0], parts[2])):
-        return "no sentence"
-    return best[1].start, best[1].end
+    above = frozenset(words("\n".join((source.title, *segment.headings))))
+    sentences = tuple((frozenset(words(source.text[s.start : s.end])), (s.start, s.end)) for s in segment.sentences)
+    return PassageWords(above, sentences, above.union(*(held for held, _ in sentences)))
 
 
 def _score(held: frozenset[str], parts: Sequence[frozenset[str]]) -> float:
@@ -190,21 +191,16 @@ def _holds(held: frozenset[str], part: frozenset[str]) -> bool:
     return exact <= held and len(held & part) >= HELD * len(part)
 
 
-def _telling(part: str) -> frozenset[str]:
+def _telling_words(part: str) -> frozenset[str]:
     """The words of a part without stop words, unless it has no others."""
-    said = frozenset(words(part))
-    return said - STOP_WORDS or said
+    all_words = frozenset(words(part))
+    return all_words - STOP_WORDS or all_words
 
 
-@lru_cache(2048)  # the sentences of a passage are compared with each of its triplets
-def _words(text: str) -> frozenset[str]:
-    return frozenset(words(text))
-
-
-def _text(given: object) -> str:
+def _line(given: object) -> str:
     """A text on one line, or a number as one; also the only one of a list."""
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
     if isinstance(given, int | float) and not isinstance(given, bool):
         given = str(given)
-    return " ".join(given.replace("\0", "").split()) if isinstance(given, str) else ""
+    return " ".join(text_of_field(given).split())

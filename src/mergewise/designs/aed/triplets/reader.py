@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from mergewise.designs.aed.triplets.records import EXTRACTION, TRIPLET, Extraction, TripletSet
-from mergewise.designs.aed.triplets.report import Report, report_of
+from mergewise.designs.aed.triplets.records import EXTRACTION, TRIPLET, TripletExtraction, TripletSet
+from mergewise.designs.aed.triplets.report import TripletReport, report_of
 from mergewise.index.tree.tables import LEAF
 from mergewise.protocols import RowReader
 from mergewise.text.sections import shared_path
@@ -37,7 +37,7 @@ class TripletReader:
         sentences lie in it, out of all rows that touch it. None where there are none.
         """
         places = self._rows.once(
-            "triplet places", lambda: Places(self._rows.whole(TRIPLET.name, ["id", "first_leaf", "leaf_count"]))
+            "triplet places", lambda: _RowsOfLeaves(self._rows.whole(TRIPLET.name, ["id", "first_leaf", "leaf_count"]))
         )
         touching = [places.rows(leaves) for leaves in passages]
         found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
@@ -50,7 +50,7 @@ class TripletReader:
         bounds = self._rows.rows(LEAF.name, LeafBounds, [leaves.start, leaves.stop - 1])
         if not rows or leaves.start not in bounds or leaves.stop - 1 not in bounds:
             return None
-        return _united(rows, leaves, (bounds[leaves.start].start, bounds[leaves.stop - 1].end))
+        return _one_set(rows, leaves, (bounds[leaves.start].start, bounds[leaves.stop - 1].end))
 
     def all(self) -> list[TripletSet]:
         """The triplet sets of all passages, in the order of their ids."""
@@ -59,17 +59,17 @@ class TripletReader:
 
     # -- reports
 
-    def extractions(self) -> list[Extraction]:
+    def extractions(self) -> list[TripletExtraction]:
         """How the triplets of each document came to be."""
         ids = self._rows.whole(EXTRACTION.name, ["id"])["id"].to_pylist()
-        return list(self._rows.rows(EXTRACTION.name, Extraction, ids).values())
+        return list(self._rows.rows(EXTRACTION.name, TripletExtraction, ids).values())
 
-    def report(self) -> Report:
+    def report(self) -> TripletReport:
         """How many triplets there are, who made them, and what was not taken, over all documents."""
         return report_of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
 
 
-class Places:
+class _RowsOfLeaves:
     """Which row holds which leaves, of one state of the index: 24 bytes a row."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -85,7 +85,7 @@ class Places:
         return [int(row) for row in self._ids[max(0, first) : end]]
 
 
-def _united(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:
+def _one_set(rows: Sequence[TripletSet], leaves: range, bounds: tuple[int, int]) -> TripletSet | None:
     """The triplets of several rows whose sentences lie within these bounds, as one set."""
     start, end = bounds
     triplets = tuple(t for row in rows for t in row.triplets if start <= t.start and t.end <= end)

@@ -1,22 +1,48 @@
-"""The rows of the triplet view, and its tables."""
+"""The settings, rows and tables of the triplet view, and what `check` demands of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from itertools import pairwise
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from mergewise.designs.aed.triplets.settings import TripletSettings
+from mergewise.assemble.passages import LONGEST
+from mergewise.ranges import SHARE, Range, check_fields
 from mergewise.store.tables import Packed, Table
-from mergewise.types import LeafId, RowId, Span
+from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Made: TypeAlias = str
 """How the triplets of a passage came to be: by the chat "model", or by "rules"."""
 
 SEPARATOR = " | "
+
+
+@dataclass(frozen=True, slots=True)
+class TripletSettings:
+    """Where a chat model is named, it writes the triplets. AED-RAG gives no figures but one: a passage has a hundred words."""
+
+    made: Annotated[Literal["rules", "model"], "who makes the triplets: rules, or the chat model"] = "rules"
+    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage, as in `aed`"] = (
+        LONGEST
+    )
+    most: Annotated[int, Range(1, 1000), "triplets that a passage has at most"] = 32
+    coverage: Annotated[float, SHARE, "share of the passages below which the model is asked about the others again"] = (
+        0.9
+    )
+    attempts: Annotated[int, Range(1, 10), "times in all that the model is asked about a passage"] = 2
+    window: Annotated[
+        int,
+        Range(64, 1_000_000),
+        "tokens of a document that the model is shown at once, where its own window holds them",
+    ] = 1024
+    overlap: Annotated[int, Range(0, 10_000), "tokens that neighbouring windows share"] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class Triplet(NamedTuple):
@@ -70,7 +96,7 @@ class TripletSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Extraction:
+class TripletExtraction:
     """How the triplets of one document came to be.
 
     `found` of its `passages` have some. `rejects` with `reject_counts` are the reasons for which triplets of the model's answers
@@ -106,9 +132,33 @@ def _unpack(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
 TRIPLETS = Packed("triplets", pa.string(), _pack, _unpack, ("triplets",))
 
 TRIPLET = Table("triplet", TripletSet, (TRIPLETS,), mapped=True)
-EXTRACTION = Table("extraction", Extraction)
+EXTRACTION = Table("extraction", TripletExtraction)
 
 
 def tables(settings: TripletSettings) -> tuple[Table, Table]:
     """Nothing of them is searched: passages are, and MAP(d, C_T) leads from a passage to its triplets."""
     return (TRIPLET, EXTRACTION)
+
+
+# -- what `check` demands: passages that hold every leaf once, and sentences that are the document's
+
+
+def problems(rows: DocumentRows, settings: TripletSettings, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's triplets."""
+    sets: Sequence[TripletSet] = rows["triplet"]
+    extractions: Sequence[TripletExtraction] = rows["extraction"]
+    if len(extractions) != 1 or extractions[0].passages != len(sets):
+        yield "it is not known how the triplets came to be"
+    bounds = {leaf.id: (leaf.start, leaf.end) for leaf in rows["leaf"]}
+    if [leaf for row in sets for leaf in row.leaves] != list(bounds):
+        yield "the passages with triplets do not hold every leaf once"
+    elif any((bounds[row.leaves[0]][0], bounds[row.leaves[-1]][1]) != (row.start, row.end) for row in sets):
+        yield "a passage with triplets does not stand where its leaves do"
+    sentences = {(start, end) for leaf in rows["leaf"] for start, end, _ in leaf.sentences}
+    triplets = [(row, triplet) for row in sets for triplet in row.triplets]
+    if any((t.start, t.end) not in sentences or not row.start <= t.start < t.end <= row.end for row, t in triplets):
+        yield "a triplet's sentence is not one of its passage"
+    if any(not part.strip() for _, triplet in triplets for part in triplet[:3]):
+        yield "a triplet has an empty part"
+    if any(a.ordinal >= b.ordinal for a, b in pairwise(sets)):
+        yield "the passages with triplets are out of order"

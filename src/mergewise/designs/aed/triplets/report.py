@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mergewise.designs.aed.triplets.records import Extraction
+from mergewise.designs.aed.triplets.records import TripletExtraction
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TripletReport:
     """`made` counts triplets by who made them. `found` of the `passages` have some, with `most` in one of them."""
 
     documents: int
@@ -44,7 +44,7 @@ class Report:
         }
 
 
-def report_of(extractions: Sequence[Extraction], sets: Any) -> Report:
+def report_of(extractions: Sequence[TripletExtraction], sets: Any) -> TripletReport:
     """`sets` is an Arrow table with their columns made and triplets."""
     sizes = [len(json.loads(packed)) for packed in sets["triplets"].to_pylist()]
     made: Counter[str] = Counter()
@@ -53,7 +53,7 @@ def report_of(extractions: Sequence[Extraction], sets: Any) -> Report:
     rejects: Counter[str] = Counter()
     for one in extractions:
         rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
-    return Report(
+    return TripletReport(
         documents=len(extractions),
         passages=len(sizes),
         found=sum(size > 0 for size in sizes),

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from math import ceil
 
-from mergewise.index.writing.calls import Calls, chat_of, cost, written
+from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, Makers
@@ -58,7 +58,7 @@ def summaries(texts: Sequence[str], makers: Makers) -> list[str | None]:
             "%d summaries by %s: about %d tokens to read, %d to write",
             usage.calls, chat.spec, usage.input_tokens, usage.output_tokens,
         )  # fmt: skip
-    return written(texts, makers, MAX_TOKENS, _summary)
+    return write_each(texts, makers, MAX_TOKENS, _summary)
 
 
 async def _summary(text: str, calls: Calls) -> str | None:

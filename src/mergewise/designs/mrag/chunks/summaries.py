@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-from mergewise.index.writing.calls import Calls, chat_of, cost, written
+from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, Makers
@@ -61,7 +61,7 @@ def summaries(texts: Sequence[str], makers: Makers) -> list[str | None]:
             "%d summaries by %s: about %d calls, %d tokens to read, %d to write",
             len(texts), chat.spec, usage.calls, usage.input_tokens, usage.output_tokens,
         )  # fmt: skip
-    return written(texts, makers, MAX_TOKENS, partial(_summary, chat, makers.count_tokens))
+    return write_each(texts, makers, MAX_TOKENS, partial(_summary, chat, makers.count_tokens))
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from mergewise.designs.mrag.markers.build import build, estimate, unfinished
-from mergewise.designs.mrag.markers.check import problems
 from mergewise.designs.mrag.markers.reader import MarkerReader
-from mergewise.designs.mrag.markers.records import Draft, Extraction, Marker, ValueSentence, tables
-from mergewise.designs.mrag.markers.settings import MarkerSettings
+from mergewise.designs.mrag.markers.records import (
+    Draft,
+    Marker,
+    MarkerExtraction,
+    MarkerSettings,
+    ValueSentence,
+    problems,
+    tables,
+)
 from mergewise.store.views import View, Writing
 
-__all__ = ["VIEW", "Draft", "Extraction", "Marker", "MarkerReader", "MarkerSettings", "ValueSentence"]
+__all__ = ["VIEW", "Draft", "Marker", "MarkerExtraction", "MarkerReader", "MarkerSettings", "ValueSentence"]
 
 VIEW = View(
     name="marker",

@@ -1,29 +1,35 @@
 """Markers of documents (M-RAG section 2.1): made by rules or written by a chat model, completed by copies, embedded by key.
 
 Coverage always ends at 1.0: what no marker names becomes a marker itself, k = v = the segment. Values that a model wrote are
-held to their paragraphs, sentence by sentence (`text.grounding`), which the paper leaves open. A document for which calls failed
+held to their paragraphs, sentence by sentence (`grounding`), which the paper leaves open. A document for which calls failed
 has copies where answers are missing; it is found and searched like any other, and taken up again when documents are next added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
-from mergewise.designs.mrag.grounding.grounding import Grounded, ground
 from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
-from mergewise.designs.mrag.markers.records import COPY, EXTRACTION, Draft, Extraction, Marker, ValueSentence
+from mergewise.designs.mrag.markers.grounding import GroundedValue
+from mergewise.designs.mrag.markers.records import (
+    COPY,
+    EXTRACTION,
+    Draft,
+    Marker,
+    MarkerExtraction,
+    MarkerSettings,
+    ValueSentence,
+)
 from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
-from mergewise.designs.mrag.markers.settings import MarkerSettings
-from mergewise.index.writing.calls import chat_of
-from mergewise.index.writing.segments import Segment, segments_of
-from mergewise.index.writing.task import Source, Written
+from mergewise.index.writing.segments import TextSegment, segments_of
+from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
-from mergewise.index.writing.write import write
+from mergewise.index.writing.write import unfinished_documents, write
 from mergewise.protocols import StoreReader, TokenCounter
 from mergewise.store.views import Estimate, Makers, ViewRows
-from mergewise.text.keys import heading_path, short_name
+from mergewise.text.keys import short_name
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.types import DocumentRows, Rows
 
@@ -43,13 +49,12 @@ def build(documents: Sequence[DocumentRows], settings: MarkerSettings, makers: M
 def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, makers: Makers) -> Estimate:
     """What the chat model's markers of these documents cost, if every answer covers what it should."""
     sources = [_source(document, segments_of(document, settings.segment)) for document in documents]
-    return estimate_of(sources, task(settings), policy(settings), chat_of(makers, "markers"), makers.count_tokens)
+    return estimate_of(sources, task(settings), policy(settings), makers)
 
 
 def unfinished(reader: StoreReader) -> list[str]:
     """The documents for which calls failed."""
-    rows = reader.whole(EXTRACTION.name, ["doc_id", "failure"]).to_pylist()
-    return [row["doc_id"] for row in rows if row["failure"]]
+    return unfinished_documents(reader, EXTRACTION.name)
 
 
 # -- by rules
@@ -57,105 +62,68 @@ def unfinished(reader: StoreReader) -> list[str]:
 
 def _by_rules(
     documents: Sequence[DocumentRows],
-    segmented: Sequence[Sequence[Segment]],
+    segmented: Sequence[Sequence[TextSegment]],
     settings: MarkerSettings,
     makers: Makers,
-) -> list[tuple[list[Draft], Extraction]]:
+) -> list[tuple[list[Draft], MarkerExtraction]]:
     made = [drafts_by_rules(*both, settings.most) for both in zip(documents, segmented, strict=True)]
     return [
-        (found, _extraction(document, segments, found, "rules"))
-        for document, segments, found in zip(documents, segmented, made, strict=True)
+        (drafts, _extraction(document, segments, drafts, "rules"))
+        for document, segments, drafts in zip(documents, segmented, made, strict=True)
     ]
 
 
-def _extraction(document: DocumentRows, segments: Sequence[Segment], drafts: Iterable[Draft], made: str) -> Extraction:
+def _extraction(
+    document: DocumentRows, segments: Sequence[TextSegment], drafts: Iterable[Draft], made: str
+) -> MarkerExtraction:
     named = {number for draft in drafts for number in draft.paragraphs}
-    return Extraction(0, document.document.id, made, len(segments), len(segments) - len(named))
+    return MarkerExtraction(0, document.document.id, made, len(segments), len(segments) - len(named))
 
 
 # -- by a chat model
 
 
-def _source(document: DocumentRows, segments: Sequence[Segment]) -> Source:
+def _source(document: DocumentRows, segments: Sequence[TextSegment]) -> WritingSource:
     given = document.document
-    return Source(given.id, short_name(given.title), given.text, segments)
+    return WritingSource(given.id, short_name(given.title), given.text, segments)
 
 
 def _by_model(
     documents: Sequence[DocumentRows],
-    segmented: Sequence[Sequence[Segment]],
+    segmented: Sequence[Sequence[TextSegment]],
     settings: MarkerSettings,
     makers: Makers,
-) -> list[tuple[list[Draft], Extraction]]:
+) -> list[tuple[list[Draft], MarkerExtraction]]:
     sources = [_source(document, segments) for document, segments in zip(documents, segmented, strict=True)]
-    answers = write(
-        sources, task(settings), policy(settings), chat_of(makers, "markers"), makers.count_tokens, makers.told
-    )
+    answers = write(sources, task(settings), policy(settings), makers)
     return [
-        _grounded(document, segments, written, settings)
+        _drafts_of_model(document, segments, written)
         for document, segments, written in zip(documents, segmented, answers, strict=True)
     ]
 
 
-@dataclass(slots=True)
-class _Counts:
-    """Sentences of values as they were written, and those of them without support."""
-
-    sentences: int = 0
-    unsupported: int = 0
-
-
-def _grounded(
-    document: DocumentRows, segments: Sequence[Segment], written: Written[RawMarker], settings: MarkerSettings
-) -> tuple[list[Draft], Extraction]:
-    drafts: list[Draft] = []
-    counts = _Counts()
-    rejects = written.rejects.copy()
-    for marker in written.items:
-        draft = _draft(marker, document, segments, settings, counts)
-        if draft is None:
-            rejects["ungrounded"] += 1
-        else:
-            drafts.append(draft)
-    kinds = sorted(kind for kind, count in rejects.items() if count)
+def _drafts_of_model(
+    document: DocumentRows, segments: Sequence[TextSegment], written: Written[RawMarker]
+) -> tuple[list[Draft], MarkerExtraction]:
+    """The markers with what of their values has support; those without any are rejects."""
+    grounded = [(marker, marker.grounded) for marker in written.items if marker.grounded is not None]
+    drafts = [
+        Draft(marker.key, kept.value, marker.paragraphs, tuple(_sentences(kept)), "model")
+        for marker, kept in grounded
+        if kept.value.strip()
+    ]
+    counts = [(len(split_sentences(marker.value)), kept.unsupported_before) for marker, kept in grounded]
     return drafts, replace(
         _extraction(document, segments, drafts, "model"),
         coverages=written.coverages,
-        rejects=tuple(kinds),
-        reject_counts=tuple(rejects[kind] for kind in kinds),
-        sentences=counts.sentences,
-        unsupported=counts.unsupported,
+        sentences=sum(count for count, _ in counts),
+        unsupported=sum(round(count * share) for count, share in counts),
         renumbered=sum(marker.renumbered for marker in written.items),
-        calls=written.usage.calls,
-        input_tokens=written.usage.input_tokens,
-        output_tokens=written.usage.output_tokens,
-        failure=written.failure,
+        **written.as_fields({"ungrounded": len(written.items) - len(drafts)}),
     )
 
 
-def _draft(
-    marker: RawMarker,
-    document: DocumentRows,
-    segments: Sequence[Segment],
-    settings: MarkerSettings,
-    counts: _Counts,
-) -> Draft | None:
-    """The marker with its value held to its paragraphs; None where nothing of it has support."""
-    named = [segments[number] for number in marker.paragraphs]
-    path = heading_path(
-        short_name(document.document.title), [heading for segment in named for heading in segment.headings]
-    )
-    parts = [(segment.start, segment.end) for segment in named]
-    grounded = ground(marker.value, parts, document.document.text, settings.ungrounded, path)
-    said = len(split_sentences(marker.value))
-    counts.sentences += said
-    counts.unsupported += round(said * grounded.unsupported_before)
-    if not grounded.value.strip():
-        return None
-    return Draft(marker.key, grounded.value, marker.paragraphs, tuple(_sentences(grounded)), "model")
-
-
-def _sentences(grounded: Grounded) -> Iterable[ValueSentence]:
+def _sentences(grounded: GroundedValue) -> Iterable[ValueSentence]:
     for sentence in grounded.sentences:
         flags = tuple(f"{flag.kind} {flag.text}" for flag in sentence.flagged)
         yield ValueSentence(sentence.start, sentence.end, sentence.support, sentence.replaced, flags)
@@ -164,12 +132,12 @@ def _sentences(grounded: Grounded) -> Iterable[ValueSentence]:
 # -- the fallback
 
 
-def copies(text: str, segments: Iterable[Segment]) -> list[Draft]:
+def copies(text: str, segments: Iterable[TextSegment]) -> list[Draft]:
     """The conservative fallback: k = v = the segment."""
     return [_copy(text, segment) for segment in segments]
 
 
-def _copy(text: str, segment: Segment) -> Draft:
+def _copy(text: str, segment: TextSegment) -> Draft:
     start, end = strip_span(text, segment.start, segment.end)
     if start == end:
         start, end = segment.start, segment.end
@@ -182,7 +150,7 @@ def _copy(text: str, segment: Segment) -> Draft:
 
 
 def _markers(
-    document: DocumentRows, segments: Sequence[Segment], drafts: Sequence[Draft], count_tokens: TokenCounter
+    document: DocumentRows, segments: Sequence[TextSegment], drafts: Sequence[Draft], count_tokens: TokenCounter
 ) -> list[Marker]:
     """The drafts, and copies of the segments that they do not name, in the order of their first segments."""
     named = {number for draft in drafts for number in draft.paragraphs}
@@ -210,7 +178,7 @@ def _markers(
     ]
 
 
-def _rows(built: Sequence[tuple[Sequence[Marker], Extraction]], makers: Makers) -> list[ViewRows]:
+def _rows(built: Sequence[tuple[Sequence[Marker], MarkerExtraction]], makers: Makers) -> list[ViewRows]:
     rows: list[ViewRows] = []
     keys = [marker.key for markers, _ in built for marker in markers]
     vectors = None if makers.embedder is None else makers.embedder.embed_documents(keys)

@@ -19,20 +19,21 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from mergewise.designs.mrag.grounding.grounding import ground
-from mergewise.designs.mrag.markers.settings import MarkerSettings
+from mergewise.designs.mrag.markers.grounding import GroundedSentence, GroundedValue, Grounder
+from mergewise.designs.mrag.markers.records import MarkerSettings
 from mergewise.errors import UsageError
-from mergewise.index.writing.paragraphs import blunted, named, shown_paragraphs
-from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.index.writing.prompts import paragraph_names, request_messages, text_of_field
+from mergewise.index.writing.task import Policy, Rejected, WritingRequest, WritingSource, WritingTask
 from mergewise.prompting.records import Fields
 from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path
+from mergewise.text.support.judge import Judge
+from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.types import Message
 
 PROMPT_VERSION = 1
@@ -55,28 +56,31 @@ FIELDS: Fields = {
 
 @dataclass(frozen=True, slots=True)
 class RawMarker:
-    """A marker as a model wrote it."""
+    """A marker as a model wrote it, and its value held to its paragraphs."""
 
     value: str
     key: str
     paragraphs: tuple[int, ...]
-    renumbered: bool = False  # it named other paragraphs than those that hold what it says
+    # it named other paragraphs than those that hold what it says
+    renumbered: bool = False
+    grounded: GroundedValue | None = field(default=None, compare=False)
 
 
-def task(settings: MarkerSettings) -> Task[RawMarker]:
+def task(settings: MarkerSettings) -> WritingTask[RawMarker]:
     """Raises UsageError where the examples cannot be read."""
     examples = _examples(settings.examples)
+    judge = Judge(_read_segment)
 
-    def output(request: Request) -> int:
+    def output(request: WritingRequest) -> int:
         markers = OVERLAP * request.source.tokens(request.asked) / settings.segment
         return max(1, ceil(markers * (min(VALUE, settings.segment) + KEY + FORM)))
 
-    return Task(
+    return WritingTask(
         name="markers",
         schema=schema(settings.most),
         fields=FIELDS,
         prompt=lambda request: prompt(request, settings, examples),
-        item=lambda record, request: placed(marker_of(record, request, settings.most), request, settings.most),
+        item=lambda record, request: ground(marker_of(record, request, settings.most), request, settings, judge),
         paragraphs=lambda marker: marker.paragraphs,
         repeats=repeats,
         output=output,
@@ -144,7 +148,9 @@ Answer with JSON alone, in this form, with every double quote inside a text writ
 {examples}"""
 
 
-def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mapping[str, Any]] = ()) -> list[Message]:
+def prompt(
+    request: WritingRequest, settings: MarkerSettings, examples: Sequence[Mapping[str, Any]] = ()
+) -> list[Message]:
     """What is asked about these segments of a document. The rules come first and are the same in every call: endpoints that keep
     what they have read of a prompt read them once."""
     source = request.source
@@ -153,20 +159,11 @@ def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mappin
         most=settings.most,
         over=settings.most + 1,
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),
-        examples=_shown_examples(examples),
+        examples=_examples_text(examples),
     )
-    shown = shown_paragraphs(request)
-    code = code_for([shown, source.title])
     least = max(1, ceil(source.tokens(request.asked) / settings.segment))
-    about = f"Write at least {least} markers for {named(request.asked)} of this document."
-    if request.asked != request.shown:
-        about += " The other paragraphs are there to be understood with them."
-    if request.again:
-        about += f" This is attempt {request.attempt}."
-    if request.rejected:
-        about += f" Markers of earlier answers could not be used: {', '.join(request.rejected)}."
-    titled = [quoted("title", blunted(source.title), code)] if source.title.strip() else []
-    return turn(rules, [warning(code, "text"), *titled, quoted("document", shown, code), about])
+    wish = f"Write at least {least} markers for {paragraph_names(request.asked)} of this document."
+    return request_messages(request, rules, wish, "Markers", "document")
 
 
 # -- examples
@@ -219,7 +216,7 @@ def _is_example(given: object) -> bool:
     return all(isinstance(text, str) for text in texts) and all(type(n) is int for n in given["paragraphs"])
 
 
-def _shown_examples(examples: Sequence[Mapping[str, Any]]) -> str:
+def _examples_text(examples: Sequence[Mapping[str, Any]]) -> str:
     if not examples:
         return ""
     lines = ["\nGood markers of other documents, to show the form. None of it belongs into your answer:"]
@@ -233,9 +230,9 @@ def _shown_examples(examples: Sequence[Mapping[str, Any]]) -> str:
 # -- an answer
 
 
-def marker_of(record: Mapping[str, object], request: Request, most: int) -> RawMarker:
+def marker_of(record: Mapping[str, object], request: WritingRequest, most: int) -> RawMarker:
     """The marker that a record is. Raises `Rejected` with the reason for which it is none."""
-    value, key = _text(record.get("value")), _text(record.get("key"))
+    value, key = text_of_field(record.get("value")), text_of_field(record.get("key"))
     if not words(value):  # empty, or the dots of the form that was asked for
         raise Rejected("no value")
     if not words(key):
@@ -254,65 +251,81 @@ def marker_of(record: Mapping[str, object], request: Request, most: int) -> RawM
     return RawMarker(value, key, numbers)
 
 
-def placed(marker: RawMarker, request: Request, most: int) -> RawMarker:
-    """The marker with the numbers of the paragraphs that hold what it says, as far as they are found among those shown."""
+_SegmentKey: TypeAlias = tuple[WritingSource, int]
+
+
+def _read_segment(key: _SegmentKey) -> ReadSource:
+    """A segment as values are held to it, below the title of its document and its headings."""
+    source, number = key
+    segment = source.segments[number]
+    return ReadSource.of(
+        [Extract(source.text, segment.start, segment.end)], heading_path(source.title, segment.headings)
+    )
+
+
+def ground(
+    marker: RawMarker, request: WritingRequest, settings: MarkerSettings, judge: Judge[_SegmentKey]
+) -> RawMarker:
+    """The marker with the numbers of the paragraphs that hold what it says, as far as they are found among those shown, and with
+    its value held to these."""
+    grounder = _grounder(marker.paragraphs, request.source, settings, judge)
+    judged = grounder.sentences(marker.value)
+    numbers = _holding_paragraphs(marker, judged, request, settings.most, judge)
+    if numbers == marker.paragraphs:
+        return replace(marker, grounded=grounder.ground(marker.value, judged))
+    grounded = _grounder(numbers, request.source, settings, judge).ground(marker.value)
+    return replace(marker, paragraphs=numbers, renumbered=True, grounded=grounded)
+
+
+def _grounder(
+    numbers: Sequence[int], source: WritingSource, settings: MarkerSettings, judge: Judge[_SegmentKey]
+) -> Grounder[_SegmentKey]:
+    return Grounder(judge, [(source, number) for number in numbers], source.text, settings.ungrounded)
+
+
+def _holding_paragraphs(
+    marker: RawMarker,
+    judged: Sequence[GroundedSentence],
+    request: WritingRequest,
+    most: int,
+    judge: Judge[_SegmentKey],
+) -> tuple[int, ...]:
     source = request.source
-    path = heading_path(source.title, [h for n in marker.paragraphs for h in source.segments[n].headings])
-    judged = ground(marker.value, [_part(source, n) for n in marker.paragraphs], source.text, "keep", path).sentences
-    supports = [span for sentence in judged for span in sentence.support]
-    holding = Counter(n for n in marker.paragraphs if any(_is_in(span, source, n) for span in supports))
+    supports = [start for sentence in judged for start, _ in sentence.support]
+    bounds = {n: (source.segments[n].start, source.segments[n].end) for n in marker.paragraphs}
+    holding = Counter(n for n, (start, end) in bounds.items() if any(start <= at < end for at in supports))
     lost = False
     for sentence in judged:
         if not sentence.supported:
-            found = _elsewhere(marker.value[sentence.start : sentence.end], marker, request, path)
-            holding.update(found)
-            lost = lost or not found
+            elsewhere = _elsewhere(marker.value[sentence.start : sentence.end], marker, request, judge)
+            holding.update(elsewhere)
+            lost = lost or not elsewhere
     if not holding:
-        return marker
+        return marker.paragraphs
     standing = {n: holding[n] for n in (*(marker.paragraphs if lost else ()), *holding)}
     best = sorted(standing, key=lambda n: (-standing[n], n))[:most]
-    numbers = tuple(sorted(best))
-    return marker if numbers == marker.paragraphs else replace(marker, paragraphs=numbers, renumbered=True)
+    return tuple(sorted(best))
 
 
-def _elsewhere(stated: str, marker: RawMarker, request: Request, path: str) -> list[int]:
+def _elsewhere(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
     """The first paragraph shown that holds the sentence, of those that the marker does not name; nothing where none does."""
-    for n in request.shown:
-        if n not in marker.paragraphs:
-            found = ground(stated, [_part(request.source, n)], request.source.text, "keep", path).sentences
-            if found and all(sentence.supported for sentence in found):
-                return [n]
-    return []
-
-
-def _part(source: Source, number: int) -> tuple[int, int]:
-    return source.segments[number].start, source.segments[number].end
-
-
-def _is_in(span: tuple[int, int], source: Source, number: int) -> bool:
-    start, end = _part(source, number)
-    return start <= span[0] < end
-
-
-def _text(given: object) -> str:
-    """A text, or the only one of a list, as the paper has it."""
-    if isinstance(given, list) and len(given) == 1:
-        given = given[0]
-    return given.replace("\0", "").strip() if isinstance(given, str) else ""
+    others = (n for n in request.shown if n not in marker.paragraphs)
+    first = next((n for n in others if judge.judge(stated, [(request.source, n)]).support), None)
+    return [] if first is None else [first]
 
 
 def _numbers(given: object) -> tuple[int, ...]:
     """Numbers of paragraphs in order, each once; also one alone, and "[Paragraph 3]"."""
     listed = given if isinstance(given, list) else [given]
-    found: list[int] = []
+    numbers: set[int] = set()
     for one in listed:
         if isinstance(one, str) and (match := re.fullmatch(r"\D{0,12}(\d{1,9})\D{0,2}", one.strip())):
-            found.append(int(match[1]))
+            numbers.add(int(match[1]))
         elif isinstance(one, int | float) and not isinstance(one, bool) and one == one // 1:
-            found.append(int(one))
+            numbers.add(int(one))
         else:
             return ()
-    return tuple(sorted(set(found)))
+    return tuple(sorted(numbers))
 
 
 def repeats(marker: RawMarker, other: RawMarker) -> bool:

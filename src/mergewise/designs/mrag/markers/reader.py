@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
-from mergewise.designs.mrag.markers.records import EXTRACTION, MARKER, Extraction, Marker
-from mergewise.designs.mrag.markers.report import Report, report_of
+from mergewise.designs.mrag.markers.records import EXTRACTION, MARKER, Marker, MarkerExtraction
+from mergewise.designs.mrag.markers.report import MarkerReport, report_of
 from mergewise.protocols import RowReader
 
 By: TypeAlias = Literal["hybrid", "vectors"]
@@ -36,12 +36,12 @@ class MarkerReader:
 
     # -- reports
 
-    def extractions(self) -> list[Extraction]:
+    def extractions(self) -> list[MarkerExtraction]:
         """How the markers of each document came to be."""
         ids = self._rows.whole(EXTRACTION.name, ["id"])["id"].to_pylist()
-        return list(self._rows.rows(EXTRACTION.name, Extraction, ids).values())
+        return list(self._rows.rows(EXTRACTION.name, MarkerExtraction, ids).values())
 
-    def report(self) -> Report:
+    def report(self) -> MarkerReport:
         """Coverage, attempts, rejects, support and lengths over all documents (the paper's Table 3 and Figure 5)."""
         rows = self._rows.whole(MARKER.name, ["made", "sentences", "key_tokens", "value_tokens"])
         return report_of(self.extractions(), rows)

@@ -1,24 +1,58 @@
-"""The rows of the marker view, and its tables."""
+"""The settings, rows and tables of the marker view, and what `check` demands of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from mergewise.designs.mrag.markers.settings import MarkerSettings
+from mergewise.designs.mrag.markers.grounding import Ungrounded
+from mergewise.index.writing.segments import TextSegment, segments_of
+from mergewise.ranges import SHARE, Range, check_fields
 from mergewise.store.tables import Packed, Table
-from mergewise.types import RowId, Span
+from mergewise.text.spans import Part
+from mergewise.types import DocumentRows, RowId, Span
 
-Part: TypeAlias = tuple[int, int]
 Made: TypeAlias = str
 """How a marker came to be: by the chat "model", by "rules", or as a "copy" of a segment that no marker named (k = v)."""
 
 
 COPY = "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerSettings:
+    """Sizes and shares as in M-RAG section 2.1. Where a chat model is named, it writes the markers."""
+
+    made: Annotated[Literal["rules", "model"], "who makes the markers: rules, or the chat model"] = "rules"
+    segment: Annotated[int, Range(16, 4096), "tokens of a numbered paragraph"] = 128
+    most: Annotated[int, Range(1, 10), "paragraphs that a marker may name"] = 3
+    coverage: Annotated[float, SHARE, "share of the paragraphs below which the model is asked further"] = 0.95
+    attempts: Annotated[int, Range(1, 10), "times in all that the model is asked about a paragraph"] = 3
+    policy: Annotated[
+        Literal["rest", "again"],
+        "further attempts: about what no marker names, joined to what came, or the same once more, of which the best is kept",
+    ] = "rest"
+    examples: Annotated[str, "shown to the model: built-in, none, or the path of a JSON file with a list of them"] = (
+        "none"
+    )
+    window: Annotated[
+        int,
+        Range(64, 1_000_000),
+        "tokens of a document that the model is shown at once, where its own window holds them",
+    ] = 2048
+    overlap: Annotated[int, Range(0, 100), "paragraphs that neighbouring windows share"] = 2
+    ungrounded: Annotated[
+        Ungrounded,
+        "what becomes of a sentence of a value that its paragraphs do not support: the nearest of their sentences stands "
+        "for it, it is left out, or it is kept and marked",
+    ] = "replace"
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 class ValueSentence(NamedTuple):
@@ -90,7 +124,7 @@ class Marker:
 
 
 @dataclass(frozen=True, slots=True)
-class Extraction:
+class MarkerExtraction:
     """How the markers of one document came to be.
 
     `coverages` are the shares of the segments that some marker named, after each attempt; what was left at the end has copies.
@@ -141,9 +175,50 @@ def _sentence(packed: Sequence[Any]) -> ValueSentence:
 SENTENCES = Packed("sentences", pa.string(), pack_sentences, unpack_sentences, ("sentences",))
 
 MARKER = Table("marker", Marker, (SENTENCES,), vectors=("vector",), text="key", mapped=True)
-EXTRACTION = Table("marking", Extraction)
+EXTRACTION = Table("marking", MarkerExtraction)
 
 
 def tables(settings: MarkerSettings) -> tuple[Table, Table]:
     """Only keys are embedded and searched."""
     return (MARKER, EXTRACTION)
+
+
+# -- what `check` demands: coverage 1.0, segments that are those of the text, verbatim pieces
+
+
+def problems(rows: DocumentRows, settings: MarkerSettings, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's markers."""
+    markers: Sequence[Marker] = rows["marker"]
+    extractions: Sequence[MarkerExtraction] = rows["marking"]
+    segments = segments_of(rows, settings.segment)
+    if len(extractions) != 1 or extractions[0].segments != len(segments):
+        yield "it is not known how the markers came to be"
+    covered = {number for marker in markers for number in marker.paragraphs}
+    if covered != set(range(len(segments))):
+        yield "the markers do not cover the document"
+    if any(not _stands(marker, segments, settings.most) for marker in markers):
+        yield "a marker does not stand where its segments do"
+    if any(not marker.key.strip() or not marker.value.strip() for marker in markers):
+        yield "a marker is empty"
+    if any(not _is_sound(marker, rows.document.text) for marker in markers):
+        yield "a marker's sentences are not those of its value, or not those of the document"
+
+
+def _stands(marker: Marker, segments: Sequence[TextSegment], most: int) -> bool:
+    numbers = marker.paragraphs
+    if not 1 <= len(numbers) <= most or any(not 0 <= n < len(segments) for n in numbers):
+        return False
+    return marker.spans == tuple((segments[n].start, segments[n].end) for n in numbers)
+
+
+def _is_sound(marker: Marker, text: str) -> bool:
+    """Whether sentences lie in the value, supports in the segments, and what is verbatim is the text of its support."""
+    for sentence in marker.sentences:
+        if not 0 <= sentence.start < sentence.end <= len(marker.value):
+            return False
+        if any(not any(a <= first < last <= b for a, b in marker.spans) for first, last in sentence.support):
+            return False
+        stated = marker.value[sentence.start : sentence.end]
+        if not marker.written and [text[first:last] for first, last in sentence.support] != [stated]:
+            return False
+    return marker.written or bool(marker.sentences)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from statistics import fmean, pvariance, quantiles
 from typing import Any
 
-from mergewise.designs.mrag.markers.records import COPY, Extraction
+from mergewise.designs.mrag.markers.records import COPY, MarkerExtraction
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class TokenLengths:
     """Tokens of keys or values, as the boxes of Figure 5 show them."""
 
     mean: float
@@ -23,9 +23,9 @@ class Lengths:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class MarkerReport:
     """Shares lie in [0, 1]. Coverage is that before copies were made, over documents; `fallback_share` the share of segments that
-    have copies, `fallback_documents` the documents with one. Lengths are those of markers that are no copies.
+    have copies, `fallback_documents` the documents with one. TokenLengths are those of markers that are no copies.
 
     `unsupported_share` is the share of the model's sentences that had no support as they were written, `unsupported_left` that
     of the sentences which stand in values now. `renumbered` markers named other paragraphs than those that hold what they say.
@@ -45,8 +45,8 @@ class Report:
     unsupported_left: float
     replaced: int
     renumbered: int
-    keys: Lengths
-    values: Lengths
+    keys: TokenLengths
+    values: TokenLengths
     failures: Mapping[str, str]  # documents of which something is missing, with the reason
 
     def as_dict(self) -> dict[str, Any]:
@@ -76,7 +76,7 @@ class Report:
         }
 
 
-def report_of(extractions: Sequence[Extraction], markers: Any) -> Report:
+def report_of(extractions: Sequence[MarkerExtraction], markers: Any) -> MarkerReport:
     """`markers` is an Arrow table with their columns made, sentences, key_tokens and value_tokens."""
     read = [one for one in extractions if one.segments]
     coverages = [one.coverage for one in read] or [1.0]
@@ -85,7 +85,7 @@ def report_of(extractions: Sequence[Extraction], markers: Any) -> Report:
         rejects.update(dict(zip(one.rejects, one.reject_counts, strict=True)))
     attempts = [len(one.coverages) for one in read if one.coverages]
     sentences = [row for packed in markers["sentences"].to_pylist() for row in json.loads(packed)]
-    return Report(
+    return MarkerReport(
         documents=len(extractions),
         made=dict(Counter(markers["made"].to_pylist()).most_common()),
         coverage_mean=fmean(coverages),
@@ -115,12 +115,12 @@ def _share(some: int, all_: int) -> float:
     return some / all_ if all_ else 0.0
 
 
-def _lengths(tokens: Sequence[int]) -> Lengths:
+def _lengths(tokens: Sequence[int]) -> TokenLengths:
     if not tokens:
-        return Lengths(0.0, 0, (0.0, 0.0, 0.0), 0)
+        return TokenLengths(0.0, 0, (0.0, 0.0, 0.0), 0)
     low, middle, high = quantiles(tokens, n=4, method="inclusive") if len(tokens) > 1 else [float(tokens[0])] * 3
-    return Lengths(fmean(tokens), min(tokens), (low, middle, high), max(tokens))
+    return TokenLengths(fmean(tokens), min(tokens), (low, middle, high), max(tokens))
 
 
-def _lengths_json(lengths: Lengths) -> dict[str, Any]:
+def _lengths_json(lengths: TokenLengths) -> dict[str, Any]:
     return {"least": lengths.least, "quartiles": list(lengths.quartiles), "most": lengths.most}

@@ -19,7 +19,7 @@ from math import log, sqrt
 
 from mergewise.designs.mrag.markers.question import as_question
 from mergewise.designs.mrag.markers.records import Draft, ValueSentence
-from mergewise.index.writing.segments import Segment
+from mergewise.index.writing.segments import TextSegment
 from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path
 from mergewise.text.markup import readable, says_something
@@ -65,7 +65,7 @@ class _Said:
         return content_terms(self.plain)
 
 
-def drafts(document: DocumentRows, segments: Sequence[Segment], most: int) -> list[Draft]:
+def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -> list[Draft]:
     """Markers that together name every segment that says something; none names more than `most` of them."""
     said = _sentences(document, segments)
     weights = _Weights(said)
@@ -88,7 +88,7 @@ def drafts(document: DocumentRows, segments: Sequence[Segment], most: int) -> li
 # -- sentences, and runs of them
 
 
-def _sentences(document: DocumentRows, segments: Sequence[Segment]) -> list[_Said]:
+def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[_Said]:
     """Every sentence of the document with its segment and its lead."""
     text = document.document.text
     segment_of = {s.start: segment.number for segment in segments for s in segment.sentences}

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from mergewise.text.alignment import words
-from mergewise.text.statements import OPENERS
 from mergewise.text.terms import STOP_WORDS
 
 TOKEN = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
@@ -21,17 +20,20 @@ _GERMAN = frozenset(
     "der die das und ist nicht ein eine mit von den dem des auf für werden wurde sich auch zu im".split()
 )
 ENGLISH = re.compile(r"\b(?:the|of|was|were|is|and|by|has|from)\b", re.IGNORECASE)
-_COMMON = OPENERS | frozenset(
-    "researchers scientists authors experts people users patients participants subjects students children adults women men "
-    "workers members residents studies results findings data evidence research researcher work methods models experiments tests "
-    "trials analysis analyses examples critics officials doctors writers scholars observers visitors many most several some "
-    "few others another more less being having using following including considering compared despite during among across "
-    "within besides beyond alongside throughout unlike once before after later earlier early today historically originally "
-    "initially subsequently eventually ultimately recently notably importantly interestingly similarly likewise conversely "
-    "moreover nevertheless nonetheless meanwhile accordingly consequently particularly especially approximately about nearly "
-    "almost over under around roughly half born known located founded established built made called named given written "
-    "people's one two three four five six seven eight nine ten january february march april may june july august september "
-    "october november december".split()
+# words that often open a sentence, and are no names there
+_COMMON = frozenset(
+    "yes according additionally although answer based because currently finally first firstly furthermore generally given "
+    "hence however instead like moreover note otherwise overall second secondly since specifically summary therefore thus "
+    "together typically unlike use usually while researchers scientists authors experts people users patients participants "
+    "subjects students children adults women men workers members residents studies results findings data evidence research "
+    "researcher work methods models experiments tests trials analysis analyses examples critics officials doctors writers "
+    "scholars observers visitors many most several some few others another more less being having using following including "
+    "considering compared despite during among across within besides beyond alongside throughout once before after later "
+    "earlier early today historically originally initially subsequently eventually ultimately recently notably importantly "
+    "interestingly similarly likewise conversely nevertheless nonetheless meanwhile accordingly consequently particularly "
+    "especially approximately about nearly almost over under around roughly half born known located founded established "
+    "built made called named written people's one two three four five six seven eight nine ten january february march april "
+    "may june july august september october november december".split()
 )
 
 
@@ -72,7 +74,8 @@ def touch(text: str, one: Word, other: Word) -> bool:
     return between in (" ", "-") or (len(between) <= 3 and between.strip() == "." and between != ".")
 
 
-def folded(word: str) -> str:
+def base_form(word: str) -> str:
+    """The word in lower case and without accents."""
     word = unicodedata.normalize("NFKC", word).casefold()
     return (
         word
@@ -101,15 +104,24 @@ _VOWEL = re.compile(r"[aeiouy]{1,2}$")
 
 def root(word: str) -> str:
     """What a country and those who live there share: Canada, Canadian; empty where too little is left."""
-    root = _VOWEL.sub("", _DEMONYM.sub("", word))
-    return root if len(root) >= 4 else ""
+    shared = _VOWEL.sub("", _DEMONYM.sub("", word))
+    return shared if len(shared) >= 4 else ""
 
 
 def is_german(text: str) -> bool:
-    said = [word.lower() for word in TOKEN.findall(text)]
-    return len(said) >= 4 and sum(word in _GERMAN for word in said) >= 0.12 * len(said)
+    return counts_as_german(*german_words(text))
+
+
+def german_words(text: str) -> tuple[int, int]:
+    """How many words the text has, and how many of them are small words of German."""
+    lowered = [word.lower() for word in TOKEN.findall(text)]
+    return len(lowered), sum(word in _GERMAN for word in lowered)
+
+
+def counts_as_german(count: int, german: int) -> bool:
+    return count >= 4 and german >= 0.12 * count
 
 
 def forms(text: str) -> list[str]:
-    """The words as `_Order` has them: each in its form, whatever stands beside it."""
+    """The words in their order, each in its form, whatever stands beside it."""
     return [form for match in TOKEN.finditer(text) for form in words(match[0])]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.mrag.grounding.figures import Date, dates, figures, holds_date, known_figures, roman
+from mergewise.text.support.figures import Date, dates, figures, holds_date, known_figures, roman
 
 
 def held(statement: str, source: str) -> bool:

@@ -6,18 +6,20 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mergewise.text.alignment import words
-from mergewise.text.statements import negates
+from mergewise.text.alignment import NEGATIONS, words
+from mergewise.text.terms import content_terms
 
-_NEGATIVE = frozenset(
+_NEGATIVE = NEGATIONS | frozenset(
     "nicht kein keine keinen keiner nie niemals ne pas jamais aucun aucune nunca jamás não nem niet geen nooit не нет ни никогда "
     "не́ inte ikke nie 不 没 沒 無 无 ない ません 않 없".split()
 )
-DENIES = re.compile(
+_NOT = re.compile(r"n['’]t\b", re.IGNORECASE)
+_DENIES = re.compile(
     r"\b(?:lack\w*|absen\w+|fail\w*|refus\w+|den(?:y|ies|ied)|prevent\w*|avoid\w*|exclud\w+|unable|hardly|few|little|free of|"
-    r"instead|rather|reject\w*|un\w{4,}|in\w{6,}|im\w{6,}|non\w*|stop\w*|cease\w*|abandon\w*|only|except\w*)\b",
+    r"instead|rather|reject\w*|stop\w*|cease\w*|abandon\w*|only|except\w*)\b",
     re.IGNORECASE,
 )
+_PREFIXED = re.compile(r"\b(?:un|in|im|il|ir|dis|non-?)(\w{4,})", re.IGNORECASE)
 _NO_DENIAL = re.compile(
     r"\b(?:not (?:only|just|merely|simply)|(?:no|not) (?:more|less|fewer|later|earlier) than|not exceed\w*|no longer|"
     r"whether or not|if not|nothing but|not least)\b",
@@ -41,7 +43,15 @@ OPPOSED = [(a, b) for pair in _OPPOSITES for a, b in (pair, pair[::-1])]
 
 def says_no(text: str) -> bool:
     plain = _NO_DENIAL.sub(" ", text)
-    return negates(plain) or not _NEGATIVE.isdisjoint(words(plain))
+    return not _NEGATIVE.isdisjoint(words(plain)) or _NOT.search(plain) is not None
+
+
+def denies(text: str, other: str) -> bool:
+    """Whether the text may deny something of the other one without a no: "failed", or "insufficient" for "sufficient"."""
+    if _DENIES.search(text) is not None:
+        return True
+    denied = content_terms(" ".join(_PREFIXED.findall(text)))
+    return bool(denied) and not denied.isdisjoint(content_terms(other))
 
 
 def clauses(sentence: str) -> Iterator[str]:

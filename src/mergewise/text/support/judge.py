@@ -1,0 +1,246 @@
+"""The judge of support: whether sources hold what a statement says, and what of it they do not hold.
+
+    judge = Judge(lambda number: ReadSource.of([Extract(texts[number], 0, len(texts[number]))], titles[number]))
+    judgement = judge.judge("The default timeout is five seconds.", [1, 3])
+    judgement.support, judgement.flagged
+
+A statement that stands in the sources word for word is supported. Any other one is supported where up to `SENTENCES` of their
+sentences, with the titles and headings above them, hold half of its content words together, and nothing in it is flagged:
+
+- `number`, `date`: the sources do not hold it in any form (`figures`);
+- `name`: a word with a capital that they do not hold, or two of their names that no sentence of theirs has together;
+- `quotation`: three words or more in quotation marks that they do not have in this order;
+- `negation`: it says no where its support does not, or leaves out the no of the clause that it repeats;
+- `opposite`: it says "increased" where its support says "decreased";
+- `clause`: two content words or more between commas and conjunctions, of which they hold none.
+
+Words are compared, not meaning: who did what to whom may be turned around with the same words, and a true sentence in words of
+its own, or in another language, counts as unsupported. Names are told by their capitals. In German, where all nouns have one,
+only two that stand side by side are; scripts without capitals have none that could be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import lru_cache
+from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from mergewise.text.alignment import words
+from mergewise.text.markup import readable
+from mergewise.text.spans import Part
+from mergewise.text.support.denial import OPPOSED, clauses, denies, says_no
+from mergewise.text.support.figures import dates, figures, holds_date, roman
+from mergewise.text.support.names import (
+    ENGLISH,
+    Word,
+    base_form,
+    forms,
+    is_german,
+    is_marked,
+    is_plain,
+    is_strange,
+    root,
+    touch,
+    words_of,
+)
+from mergewise.text.support.quotations import holds_quotation, quotations_in
+from mergewise.text.support.sources import KnownSentence, ReadSource, stems, terms_of, without_figures
+from mergewise.text.terms import STOP_WORDS
+
+ENOUGH = 0.5  # share of the content words
+SENTENCES = 4  # that may support a statement together
+KEPT = 1024  # sources that stay read
+KEPT_TOGETHER = 64  # of them, in their combinations
+
+Key = TypeVar("Key", bound=Hashable)
+
+FlagKind: TypeAlias = Literal["number", "date", "name", "quotation", "negation", "opposite", "clause"]
+
+
+class Flag(NamedTuple):
+    """What the sources do not hold of a statement."""
+
+    kind: FlagKind
+    text: str
+
+
+class Judgement(NamedTuple):
+    """The places (start, end) of the sentences that a statement rests on, none where it has no support; what is wrong with it.
+
+    A place counts from the beginning of the text that its extract is taken from.
+    """
+
+    support: tuple[Part, ...]
+    flagged: tuple[Flag, ...] = ()
+
+
+class Judge(Generic[Key]):
+    """Holds statements to sources by their keys. `read` is called once for a source, when it is first needed."""
+
+    def __init__(self, read: Callable[[Key], ReadSource]) -> None:
+        self._read = lru_cache(KEPT)(read)
+        self._grounds = lru_cache(KEPT_TOGETHER)(lambda keys: ReadSource.together([self._read(key) for key in keys]))
+
+    def judge(self, stated: str, keys: Sequence[Key], quotations: Sequence[str] | None = None) -> Judgement:
+        """Whether the sources support the statement, and where. `quotations` are its own, unless they are given."""
+        grounds = self._grounds(tuple(keys))
+        copied = _places_of_copy(stated, grounds)
+        if copied is not None:
+            return Judgement(copied)
+        plain = readable(stated)
+        if not words(plain):  # a rule, a dash
+            place = next(filter(None, (extract.find(stated) for extract in grounds.extracts)), None)
+            return Judgement(() if place is None else (place,))
+        wanted = _wanted_terms(plain, grounds)
+        left, chosen = _covering(wanted, grounds)
+        quoted = [text for _, _, text in quotations_in(plain)] if quotations is None else quotations
+        flags = tuple(dict.fromkeys(_flags(plain, wanted, chosen, quoted, grounds)))
+        enough = wanted and len(left) <= (1 - ENOUGH) * len(wanted)
+        return Judgement(tuple(sentence.place for sentence in chosen) if enough and not flags else (), flags)
+
+    def is_related(self, text: str, keys: Sequence[Key]) -> bool:
+        """Whether the sources hold two content words of the text, or half of them."""
+        grounds = self._grounds(tuple(keys))
+        wanted = _wanted_terms(text, grounds)
+        held = len(wanted) - len(_covering(wanted, grounds)[0])
+        return held > 0 and (held > 1 or held >= ENOUGH * len(wanted))
+
+    def nearest(self, stated: str, keys: Sequence[Key]) -> Part | None:
+        """The place of the whole sentence that shares most with the statement, by the root of its length; None where none
+        shares anything."""
+        grounds = self._grounds(tuple(keys))
+        all_terms = _wanted_terms(readable(stated), grounds)
+        wanted = all_terms - grounds.path_terms or all_terms
+        best, most = None, 0.0
+        for sentence in grounds.sentences:
+            shared = len(wanted & sentence.terms) / max(1, len(sentence.terms)) ** 0.5
+            if shared > most and not sentence.cut:
+                best, most = sentence.place, shared
+        return best
+
+
+def _places_of_copy(stated: str, grounds: ReadSource) -> tuple[Part, ...] | None:
+    """The sentences that hold the words of the statement in its order."""
+    in_form = forms(stated)
+    places = grounds.places_of(in_form) if in_form else None
+    return None if places is None else tuple(places)
+
+
+def _wanted_terms(stated: str, grounds: ReadSource) -> frozenset[str]:
+    """The terms of a statement; of a figure that can be read in several ways, the one that the sources know."""
+    standing = figures(stated)
+    known = (min(figure.readings or figure.parts, key=lambda r: (r not in grounds.numbers, r)) for figure in standing)
+    return terms_of(without_figures(stated, standing)).union(f"#{reading}" for reading in known)
+
+
+def _covering(wanted: frozenset[str], grounds: ReadSource) -> tuple[frozenset[str], list[KnownSentence]]:
+    """The terms that the best sentences and the path do not hold together, and these sentences, the best first."""
+    left, chosen = wanted, list[KnownSentence]()
+    while len(chosen) < SENTENCES:
+        best = max(grounds.sentences, key=lambda sentence: len(left & sentence.terms), default=None)
+        if best is None or not left & best.terms:
+            break
+        chosen.append(best)
+        left -= best.terms
+    return left - grounds.path_terms, chosen
+
+
+def _flags(
+    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], quotations: Sequence[str], grounds: ReadSource
+) -> Iterator[Flag]:
+    yield from _wrong_figures(stated, grounds)
+    yield from _wrong_names(stated, grounds)
+    yield from (Flag("quotation", text) for text in quotations if not holds_quotation(text, grounds.texts))
+    yield from _turned_around(stated, wanted, chosen, grounds)
+    for clause in clauses(stated):
+        terms = _wanted_terms(clause, grounds)
+        if len(terms) > 1 and terms.isdisjoint(grounds.terms):
+            yield Flag("clause", clause.strip())
+
+
+def _wrong_figures(stated: str, grounds: ReadSource) -> Iterator[Flag]:
+    mentions = dates(stated)
+    for mention in mentions:
+        if not holds_date(mention, grounds.dates, grounds.numbers):
+            yield Flag("date", stated[mention.start : mention.end])
+    for figure in figures(stated):
+        dated = any(mention.start <= figure.start < mention.end for mention in mentions)
+        if not dated and not figure.held_by(grounds.numbers):
+            yield Flag("number", stated[figure.start : figure.end])
+
+
+# -- names
+
+
+def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
+    dated = [(mention.start, mention.end) for mention in dates(stated)]
+    named = [
+        word
+        for word in words_of(stated)
+        if is_marked(word.text) and not any(start <= word.start < end for start, end in dated)
+    ]
+    german = is_german(stated) or (grounds.is_german and ENGLISH.search(stated) is None)
+    for number, word in enumerate(named):
+        after = named[number + 1] if number + 1 < len(named) else None
+        before = named[number - 1] if number else None
+        beside = [
+            other
+            for other in (before, after)
+            if other is not None and touch(stated, word, other) and not (other.opens and is_plain(other.text))
+        ]
+        if not _holds_name(word, grounds):
+            if not german or is_strange(word.text) or any(not _holds_name(other, grounds) for other in beside):
+                yield Flag("name", word.text)
+        elif after in beside and after is not None and not german and not _may_be_one_name(word, after, grounds):
+            yield Flag("name", stated[word.start : after.end])
+
+
+def _holds_name(word: Word, grounds: ReadSource) -> bool:
+    form = base_form(word.text)
+    if form in STOP_WORDS and len(word.text) > 1 and word.text.isupper():  # WHO, US
+        return word.text in grounds.exact or word.text in grounds.initials
+    if form in STOP_WORDS or (word.opens and is_plain(word.text)):
+        return True
+    if form in grounds.vocabulary or stems(word.text) <= grounds.vocabulary or word.text in grounds.initials:
+        return True
+    number = roman(word.text)
+    return (number > 0 and str(number) in grounds.numbers) or (root(form) or form) in grounds.demonyms
+
+
+def _may_be_one_name(first: Word, second: Word, grounds: ReadSource) -> bool:
+    """Whether two names that stand side by side may be one: a sentence has both, or one of them is an ordinary word there."""
+    names = [base_form(word.text) for word in (first, second)]
+    ordinary = any(name in grounds.ordinary or name not in grounds.names for name in names)
+    return ordinary or grounds.hold_together(names)
+
+
+# -- meaning turned around
+
+
+def _turned_around(
+    stated: str, wanted: frozenset[str], chosen: Sequence[KnownSentence], grounds: ReadSource
+) -> Iterator[Flag]:
+    if says_no(stated) and not any(sentence.negates or denies(sentence.text, stated) for sentence in chosen):
+        yield Flag("negation", stated)
+    for clause in (clause for clause in clauses(stated) if len(terms_of(clause)) > 1):
+        if _differs_in_no(clause, stated, grounds):
+            yield Flag("negation", clause.strip())
+    held = frozenset[str]().union(*(sentence.terms for sentence in chosen))
+    for here, there in OPPOSED:
+        if wanted & here and not wanted & there and held & there and not held & here:
+            yield Flag("opposite", " ".join(sorted(wanted & here)))
+
+
+def _differs_in_no(clause: str, stated: str, grounds: ReadSource) -> bool:
+    """Whether the clauses of the sources that hold most of this one, names aside, say no where it does not, or do not where it
+    does. A word such as "failed", in the statement or in them, may say no in another way."""
+    ordinary = [w.text for w in words_of(clause) if not is_marked(w.text) or w.text.lower() in grounds.ordinary]
+    wanted = terms_of(" ".join(ordinary)) - grounds.path_terms
+    shared = [len(wanted & other.terms) for other in grounds.clauses]
+    most = max(shared, default=0)
+    if most <= ENOUGH * len(wanted):
+        return False
+    best = [other for other, count in zip(grounds.clauses, shared, strict=True) if count == most]
+    if says_no(clause):
+        return not any(other.negates or denies(other.text, clause) for other in best)
+    return all(other.negates and not denies(stated, other.text) for other in best)

@@ -1,0 +1,251 @@
+"""What a text says, as the judge reads it: its sentences and clauses, its names, numbers and dates, and its words in order.
+
+A source is read once; a statement may be judged by several sources together.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+
+from mergewise.text.alignment import words
+from mergewise.text.markup import readable
+from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import Part
+from mergewise.text.support.denial import clauses, says_no
+from mergewise.text.support.figures import DateMention, Figure, dates, figures, known_figures
+from mergewise.text.support.names import TOKEN, base_form, counts_as_german, german_words, initials, root, words_of
+from mergewise.text.support.quotations import in_order
+from mergewise.text.terms import content_terms
+
+_UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters are words or parts of words
+_RUN_ON = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]{3,}")  # Thai and others, written without spaces
+_NEAR = 80  # characters
+_STOPS = frozenset(".!?:;…。！？：；\"”')]»*_`|>-")
+
+
+class Extract(NamedTuple):
+    """`text[start:end]`, which a statement is judged by."""
+
+    text: str
+    start: int
+    end: int
+
+    def find(self, stated: str) -> Part | None:
+        """The first place where these characters stand."""
+        at = self.text.find(stated, self.start, self.end)
+        return None if at < 0 else (at, at + len(stated))
+
+    def cuts(self, start: int, end: int) -> bool:
+        """Whether an edge of the extract cuts the sentence that stands there."""
+        before, after = self.text[:start][-_NEAR:], self.text[end:][:_NEAR]
+        cut_before = start == self.start and _goes_on(before, "")
+        return cut_before or (end == self.end and bool(after.strip()) and _goes_on(self.text[end - 1], after))
+
+
+def _goes_on(before: str, after: str) -> bool:
+    """Whether a sentence goes on between the two: no stop, and no end of a line."""
+    before, gap = before.rstrip(), before[len(before.rstrip()) :]
+    gap += after[: len(after) - len(after.lstrip())]
+    return bool(before) and before[-1] not in _STOPS and "\n" not in gap
+
+
+@dataclass(frozen=True, slots=True)
+class SourceClause:
+    """A clause of a source, without mark-up."""
+
+    text: str
+    terms: frozenset[str]
+    negates: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSentence(SourceClause):
+    """A sentence of a source, which stands at `place`. `cut` says that an edge of its extract cuts it."""
+
+    place: Part
+    forms: frozenset[str]  # of its words
+    cut: bool
+
+
+class _PlacedWord(NamedTuple):
+    form: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class ReadSource:
+    """A source, or several `together`, as they were read. Of several, each field holds what those of all of them hold."""
+
+    extracts: tuple[Extract, ...]
+    sentences: tuple[KnownSentence, ...]
+    clauses: tuple[SourceClause, ...]
+    dates: tuple[DateMention, ...]
+    words: tuple[_PlacedWord, ...]
+    readable_words: tuple[_PlacedWord, ...]
+    # titles with their headings: their words in order, and the forms of these
+    paths: tuple[str, ...]
+    path_forms: tuple[frozenset[str], ...]
+    path_terms: frozenset[str]
+    numbers: frozenset[str]
+    stems: frozenset[str]
+    exact: frozenset[str]  # words as they are written
+    initials: frozenset[str]
+    german: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, extracts: Sequence[Extract], path: str) -> ReadSource:
+        sentences = [sentence for extract in extracts for sentence in _sentences(extract)]
+        plain = [*(sentence.text for sentence in sentences), path]
+        raw = [text[start:end] for text, start, end in extracts]
+        starts = [extract.start for extract in extracts]
+        return cls(
+            extracts=tuple(extracts),
+            sentences=tuple(sentences),
+            clauses=tuple(
+                SourceClause(clause, terms_of(clause), says_no(clause))
+                for sentence in sentences
+                for clause in clauses(sentence.text)
+            ),
+            dates=tuple(mention for text in (*raw, path) for mention in dates(text)),
+            words=tuple(word for text, start in zip(raw, starts, strict=True) for word in _placed_words(text, start)),
+            readable_words=tuple(
+                word for text, start in zip(raw, starts, strict=True) for word in _placed_words(readable(text), start)
+            ),
+            paths=(in_order(words(path)),),
+            path_forms=(_forms(path),),
+            path_terms=known_terms(path),
+            numbers=frozenset[str]().union(*map(known_figures, (*raw, path))),
+            stems=stems(" ".join(plain)),
+            exact=frozenset(word.text for text in plain for word in words_of(text)),
+            initials=initials(plain),
+            german=(german_words(" ".join(plain[:-1])),),
+        )
+
+    @classmethod
+    def together(cls, sources: Sequence[ReadSource]) -> ReadSource:
+        united: list[Any] = []
+        for field in fields(cls):
+            column = [getattr(source, field.name) for source in sources or [cls.of([], "")]]
+            sets = isinstance(column[0], frozenset)
+            united.append(frozenset().union(*column) if sets else tuple(chain.from_iterable(column)))
+        return cls(*united)
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        return self.path_terms.union(*(sentence.terms for sentence in self.sentences))
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The forms of all words."""
+        return frozenset[str]().union(*self.path_forms, *(sentence.forms for sentence in self.sentences))
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        return self.names | self.stems
+
+    @cached_property
+    def ordinary(self) -> frozenset[str]:
+        """The words that stand somewhere without a capital."""
+        return frozenset(filter(str.islower, self.exact))
+
+    @cached_property
+    def demonyms(self) -> frozenset[str]:
+        """What names of countries share with those of who lives there."""
+        return frozenset(filter(None, map(root, self.names)))
+
+    @cached_property
+    def is_german(self) -> bool:
+        return counts_as_german(sum(count for count, _ in self.german), sum(german for _, german in self.german))
+
+    @cached_property
+    def orders(self) -> list[WordOrder]:
+        """The words as they stand, and without mark-up."""
+        return [WordOrder(self.words), WordOrder(self.readable_words)]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The words in order, and those of titles and headings, in which quotations are looked up."""
+        return [*(order.text for order in self.orders), *self.paths]
+
+    def places_of(self, forms: Sequence[str]) -> list[Part] | None:
+        """The places of the sentences that hold these words in this order; None where none do."""
+        for order in self.orders:
+            if (places := order.find(forms)) is not None:
+                sentences = (sentence.place for sentence in self.sentences)
+                return [s for s in sentences if any(s[0] < end and start < s[1] for start, end in places)]
+        return None
+
+    def hold_together(self, names: Sequence[str]) -> bool:
+        """Whether a sentence, or a title with its headings, holds all of these names."""
+        held = (*(sentence.forms for sentence in self.sentences), *self.path_forms)
+        return any(forms.issuperset(names) for forms in held)
+
+
+def _sentences(extract: Extract) -> Iterator[KnownSentence]:
+    text, first, last = extract
+    for a, b in split_sentences(text[first:last]):
+        start, end = first + a, first + b
+        plain = readable(text[start:end])
+        cut = extract.cuts(start, end)
+        yield KnownSentence(plain, known_terms(plain), says_no(plain), (start, end), _forms(plain), cut)
+
+
+def _forms(text: str) -> frozenset[str]:
+    return frozenset(base_form(word.text) for word in words_of(text))
+
+
+def _placed_words(text: str, offset: int) -> Iterator[_PlacedWord]:
+    for match in TOKEN.finditer(text):
+        for form in words(match[0]):
+            yield _PlacedWord(form, offset + match.start(), offset + match.end())
+
+
+class WordOrder:
+    """Words in their order, with the offsets at which they stand."""
+
+    def __init__(self, placed: Sequence[_PlacedWord]) -> None:
+        self.text = in_order([word.form for word in placed])
+        self._places = [(word.start, word.end) for word in placed]
+        self._offsets = [0, *accumulate(len(word.form) + 1 for word in placed)]
+
+    def find(self, forms: Sequence[str]) -> list[Part] | None:
+        """Where these words stand one after the other."""
+        at = self.text.find(in_order(forms))
+        if at < 0:
+            return None
+        first = bisect_right(self._offsets, at) - 1
+        return self._places[first : first + len(forms)]
+
+
+# -- terms
+
+
+def terms_of(text: str) -> frozenset[str]:
+    """Content terms; where words have no spaces between them, pairs of characters too, or threes of an alphabet's."""
+    terms = content_terms(_RUN_ON.sub(" ", text))
+    if text.isascii():
+        return terms
+    pairs = (run[i : i + 2] for run in _UNSPACED.findall(text) for i in range(len(run) - 1))
+    threes = (run[i : i + 3] for run in _RUN_ON.findall(text) for i in range(len(run) - 2))
+    return terms.union(pairs, threes)
+
+
+def known_terms(text: str) -> frozenset[str]:
+    """The terms of a source's sentence: its figures in every form."""
+    return terms_of(without_figures(text, figures(text))).union(f"#{reading}" for reading in known_figures(text))
+
+
+def without_figures(text: str, standing: Sequence[Figure]) -> str:
+    bounds = [0, *(edge for figure in standing for edge in (figure.start, figure.end)), len(text)]
+    return " ".join(text[start:end] for start, end in zip(bounds[::2], bounds[1::2], strict=True))
+
+
+def stems(text: str) -> frozenset[str]:
+    return content_terms(" ".join(TOKEN.findall(text)))
