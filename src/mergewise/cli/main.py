@@ -21,6 +21,7 @@ from mergewise.cli.configuration import (
     read_configuration,
     trusted_folders,
 )
+from mergewise.cli.options import NamingCommand
 from mergewise.cli.output import PrintableFormatter, say_aside, say_error, say_warning
 from mergewise.errors import MergewiseError
 
@@ -31,17 +32,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-app.command("index")(manage.index)
-app.command("ask")(questions.ask)
-app.command("context")(questions.context)
-app.command("compare")(comparison.compare)
-app.command("show")(show.show)
-app.command("info")(manage.info)
-app.command("remove")(manage.remove)
-app.command("check")(manage.check)
-app.command("eval")(evaluation.evaluate)
+app.command("index", cls=NamingCommand)(manage.index)
+app.command("ask", cls=NamingCommand)(questions.ask)
+app.command("context", cls=NamingCommand)(questions.context)
+app.command("compare", cls=NamingCommand)(comparison.compare)
+app.command("show", cls=NamingCommand)(show.show)
+app.command("info", cls=NamingCommand)(manage.info)
+app.command("remove", cls=NamingCommand)(manage.remove)
+app.command("check", cls=NamingCommand)(manage.check)
+app.command("eval", cls=NamingCommand)(evaluation.evaluate)
 app.add_typer(training.app)
-app.command("demo")(demo.demo)
+app.command("demo", cls=NamingCommand)(demo.demo)
 
 
 @app.callback(invoke_without_command=True)

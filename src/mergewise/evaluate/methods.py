@@ -6,10 +6,12 @@ of them; the paper's have 100 words. It retrieves by Contriever, we by the index
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mergewise.designs.specs import split_specs
+from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 
 Judge = Literal["given", "none", "reranker", "utility"]
@@ -143,3 +145,14 @@ def methods_of(names: str) -> list[Method]:
     if not chosen:
         raise UsageError("no method is named", f"one of: {', '.join([*GROUPS, *METHODS])}")
     return list(chosen.values())
+
+
+def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
+    """Strategies as methods, by their specs, separated by commas; `mode` answers from the contexts of all of them."""
+    return [Method(spec, spec, mode) for spec in split_specs(specs)]
+
+
+def needed_views(methods: Sequence[Method]) -> list[str]:
+    """The views that an index needs for these methods, each once."""
+    views = [view for method in methods for view in (*resolve(method.strategy)[0].views, *method.views)]
+    return list(dict.fromkeys(("leaf", *views)))
