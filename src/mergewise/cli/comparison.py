@@ -38,7 +38,7 @@ def compare(
 
     index = options.open_index()
     timed: list[Timed] = []
-    # a first question loads what is loaded once, so that no strategy is timed with it
+    # a first question loads the models, so that no strategy is timed with that
     index.context(question, strategy="weave", budget=1, where=options.where)
     for spec in split_specs(strategies):
         started = perf_counter()

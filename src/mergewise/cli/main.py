@@ -67,23 +67,24 @@ def main() -> None:
     without it. Changes of an index are whole by then, and temporary folders are gone.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, TextIOWrapper
-        ):  # what the terminal's encoding lacks is shown by its number, and is no error
+        # a character that the terminal's encoding lacks is shown by its number
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    gc.set_threshold(50_000, 20, 20)  # objects that imports make live on: to look for garbage among them costs a tenth
+    # objects that imports make live on: looking for garbage among them takes a tenth of the time
+    gc.set_threshold(50_000, 20, 20)
     code = run()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # whoever read us has gone
+    except OSError:
+        # the reader of a pipe has gone
         code = code or 1
     os._exit(code)
 
 
 def run() -> int:
     """Run the command: 0, 1 (the work failed, or nothing was found) or 2 (wrong usage). An error prints one line and a hint."""
-    log = logging.StreamHandler()  # tells such things as: another process is writing
+    log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mergewise").addHandler(log)
     try:

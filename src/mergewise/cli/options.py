@@ -163,8 +163,9 @@ def _budget(text: str | int) -> int | str:
         raise UsageError(f"the budget is {text!r}", "give a number of tokens, or auto") from None
 
 
+# a value is an int or "auto": typer knows no such type
 BudgetOption = Annotated[
-    Any,  # int or "auto"
+    Any,
     typer.Option(
         "--budget",
         "-b",
@@ -282,8 +283,9 @@ def _half(text: str) -> Half:
     return parse_half(text)
 
 
+# a value is a Half, whose module takes long to import
 HalfOption = Annotated[
-    Any,  # Half
+    Any,
     typer.Option(
         parser=_half,
         metavar="first|second|all",

@@ -46,7 +46,8 @@ def evaluate(
     """A row for each strategy and budget, as soon as it is known."""
     questions = chosen_questions(task, half, limit)
     done, total = 0, len(strategies) * len(budgets) * len(questions)
-    if questions:  # a first question loads what is loaded once, so that no strategy is timed with it
+    if questions:
+        # a first question loads the models, so that no strategy is timed with that
         index.context(questions[0].text, strategy=STRATEGY, budget=1)
     for strategy in strategies:
         for budget in budgets:

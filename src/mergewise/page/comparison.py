@@ -17,7 +17,7 @@ from mergewise.types import Context, Passage, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ContextColumn:
     """A context beside others: its number, the seconds that it took, and what the others hold."""
 
     number: int
@@ -31,13 +31,13 @@ def columns(
 ) -> Markup:
     others = other_spans([context for context, _ in contexts])
     sides = [
-        _column(Column(number, context, seconds, beside), places, count_tokens, detail)
+        _column(ContextColumn(number, context, seconds, beside), places, count_tokens, detail)
         for number, ((context, seconds), beside) in enumerate(zip(contexts, others, strict=True), 1)
     ]
     return tag("div", *sides, class_="columns", style=f"--columns:{max(1, len(sides))}")
 
 
-def _column(side: Column, places: Places, count_tokens: TokenCounter | None, detail: Detail) -> Markup:
+def _column(side: ContextColumn, places: Places, count_tokens: TokenCounter | None, detail: Detail) -> Markup:
     context = side.context
     kinds = [_kind(passage, side) for passage in context.passages[:MOST]]
     prefix = f"s{side.number}p"
@@ -55,7 +55,7 @@ def _column(side: Column, places: Places, count_tokens: TokenCounter | None, det
     return tag("section", head, empty, *cards, class_="column", aria_labelledby=f"s{side.number}")
 
 
-def _kind(passage: Passage, side: Column) -> str:
+def _kind(passage: Passage, side: ContextColumn) -> str:
     """Whether most of the passage stands only here."""
     if not passage.verbatim:
         return "only"
@@ -63,7 +63,7 @@ def _kind(passage: Passage, side: Column) -> str:
     return "only" if 2 * alone > sum(map(len, passage.spans)) else "shared"
 
 
-def _facts(side: Column, places: Places, count_tokens: TokenCounter | None) -> list[str]:
+def _facts(side: ContextColumn, places: Places, count_tokens: TokenCounter | None) -> list[str]:
     number = len(side.context.passages)
     facts = [f"{number} passage{'' if number == 1 else 's'}"]
     if side.seconds is not None:
@@ -71,7 +71,7 @@ def _facts(side: Column, places: Places, count_tokens: TokenCounter | None) -> l
     return [*facts, _unshared_amount(side, places, count_tokens)]
 
 
-def _unshared_amount(side: Column, places: Places, count_tokens: TokenCounter | None) -> str:
+def _unshared_amount(side: ContextColumn, places: Places, count_tokens: TokenCounter | None) -> str:
     """How much only this context has: in tokens, or without a counter in characters."""
     texts = [text for _, text in unshared_texts(side.context, side.others, lambda span: places.text(span) or "")]
     if count_tokens is not None:
@@ -79,7 +79,7 @@ def _unshared_amount(side: Column, places: Places, count_tokens: TokenCounter | 
     return f"{sum(map(len, texts))} characters only here"
 
 
-def _card(prefix: str, number: int, passage: Passage, side: Column, places: Places, detail: Detail) -> Markup:
+def _card(prefix: str, number: int, passage: Passage, side: ContextColumn, places: Places, detail: Detail) -> Markup:
     path = heading_path(passage.title, passage.headings)
     where = places.spelled(passage.spans[0]) if passage.spans else ""
     head = tag(
@@ -93,7 +93,7 @@ def _card(prefix: str, number: int, passage: Passage, side: Column, places: Plac
     return tag("article", head, body, class_="passage", id=f"{prefix}{number}", tabindex="-1", aria_label=label)
 
 
-def _text(passage: Passage, side: Column, places: Places, most: int | None) -> Markup:
+def _text(passage: Passage, side: ContextColumn, places: Places, most: int | None) -> Markup:
     if not passage.verbatim:
         words = passage.text if most is None else passage.text[:most]
         return tag("div", tag("mark", words, class_="k only"), class_="text", dir="auto")

@@ -53,7 +53,7 @@ def unshared_texts(context: Context, others: OtherSpans, text_of: Callable[[Span
     for passage in context.passages:
         texts.update(passage.parts() if passage.verbatim else ((span, text_of(span)) for span in passage.spans))
     pieces = [
-        _trimmed(piece, texts[span][piece.start - span.start : piece.end - span.start])
+        _trim(piece, texts[span][piece.start - span.start : piece.end - span.start])
         for span in sorted(texts)
         for piece, alone in others.pieces(span)
         if alone
@@ -66,6 +66,6 @@ def has_words(text: str) -> bool:
     return any(map(str.isalnum, text))
 
 
-def _trimmed(span: Span, text: str) -> tuple[Span, str]:
+def _trim(span: Span, text: str) -> tuple[Span, str]:
     start = span.start + len(text) - len(text.lstrip())
     return Span(span.doc_id, start, start + len(text.strip())), text.strip()
