@@ -29,7 +29,7 @@ from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
 from mergewise.evaluate.answering import Answered, Answering, Asking
-from mergewise.evaluate.intervals import bootstrap, paired, wilson
+from mergewise.evaluate.intervals import bootstrap, paired_interval, wilson
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean
 from mergewise.evaluate.run import chosen_questions
@@ -156,7 +156,7 @@ def _table(chosen: Sequence[Answered], standard: Answered | None, questions: Seq
 def _difference(one: Answered, standard: Answered, questions: Sequence[Question]) -> str:
     """With a star where the interval holds no 0: n carries it."""
     ours, theirs = ([score.f1 for score in answered.scores(questions)] for answered in (one, standard))
-    bounds = paired(ours, theirs)
+    bounds = paired_interval(ours, theirs)
     star = " *" if bounds[0] > 0 or bounds[1] < 0 else ""
     return f"{100 * (mean(ours) - mean(theirs)):+.1f} {_range(bounds)}{star}"
 

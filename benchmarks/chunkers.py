@@ -35,14 +35,14 @@ from unittest.mock import patch
 import mergewise
 from benchmarks.corpus import CHARACTERS_PER_LEAF, bench_folder, documents, questions
 from benchmarks.peers import EMBEDDERS
-from mergewise.cli.manage import view_settings
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mrag.chunks import FixedSettings
 from mergewise.designs.mrag.chunks.fixed import fixed_bounds
 from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, rows_from
-from mergewise.designs.specs import split_specs
+from mergewise.designs.specs import split_specs, view_settings
 from mergewise.designs.strategies import resolve
 from mergewise.engine import Index
+from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Task, load_task
 from mergewise.models.tokens import count_tokens
@@ -50,7 +50,7 @@ from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store import lance_change
 from mergewise.store.tables import Table
 from mergewise.store.views import Makers, ViewRows
-from mergewise.types import DocumentRows, EvaluationRow, RowId, Rows
+from mergewise.types import DocumentRows, RowId, Rows
 
 # -- Table 2
 

@@ -34,11 +34,12 @@ from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import select
 from mergewise.engine import Index
+from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, Task, load_task
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
-from mergewise.types import EvaluationRow, LeafSentences
+from mergewise.types import LeafSentences
 
 SETS = "hotpotqa-long,musique-long,2wiki,squad,covidqa"
 BUDGETS = (128, 384, 640)

@@ -19,6 +19,7 @@ import typer
 import mergewise
 from mergewise import errors
 from mergewise.cli.main import app
+from mergewise.cli.options import help_text
 from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.models import CAUSALS, CHATS, EMBEDDERS, RERANKERS, SCORERS
@@ -74,8 +75,7 @@ def commands() -> Iterator[str]:
         yield f"### mergewise {name}\n"
         yield f"    mergewise {' '.join([name, *map(_written, arguments)])} [OPTIONS]\n"
         yield wrapped(command.help)
-        shown = [p for p in command.params if not p.hidden]
-        yield table(("option", "default", "meaning"), map(_option, shown))
+        yield table(("option", "default", "meaning"), map(_option, command.params))
 
 
 def _commands() -> dict[str, Any]:
@@ -95,12 +95,10 @@ def _written(argument: Any) -> str:
 def _option(parameter: Any) -> tuple[str, str, str]:
     if parameter.param_type_name == "argument":
         return f"`{_written(parameter)}`", "", parameter.help
-    meaning, _, told = parameter.help.partition(" [default: ")
-    default = told.removesuffix("]") or parameter.default
-    shown = str(default or "")
+    default = str(parameter.show_default if isinstance(parameter.show_default, str) else parameter.default or "")
     value = f" {parameter.metavar}" if parameter.metavar else ""
     names = ", ".join(f"`{name}{value}`" for name in [*parameter.opts, *parameter.secondary_opts])
-    return names, shown if " " in shown or not shown else f"`{shown}`", meaning
+    return names, default if " " in default or not default else f"`{default}`", help_text(parameter.help)
 
 
 # -- the environment
@@ -111,9 +109,7 @@ def environment() -> Iterator[str]:
     meanings = dict(OTHER_VARIABLES)
     for command in _commands().values():
         for option in command.params:
-            if option.envvar and option.hidden:
-                meanings[option.envvar] = f"`{option.opts[0]}`, an old option that is still accepted, with a warning"
-            elif option.envvar:
+            if option.envvar:
                 meanings.setdefault(option.envvar, f"`{option.opts[0]}`")
     unknown = variables() - meanings.keys()
     if unknown:
@@ -142,8 +138,6 @@ def strategies() -> Iterator[str]:
         for name in names:
             yield wrapped(f"`{name}`: {STRATEGIES[name].summary}{_own(name, kind)}.")
         yield settings_table(kind())
-        for old, new in STRATEGIES[names[0]].renamed.items():
-            yield f"`{old}` is the old name of `{new}`, still accepted, with a warning.\n"
 
 
 def _by_parameters() -> dict[type, list[str]]:

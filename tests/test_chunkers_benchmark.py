@@ -10,8 +10,9 @@ import pytest
 from benchmarks import chunkers
 
 import mergewise
+from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.tasks import Question, Task
-from mergewise.types import Document, EvaluationRow
+from mergewise.types import Document
 from tests.support import HashEmbedder
 
 TASK = Task("towers", (), (Question("q", "Who built the tower?", ("mason",), None),))

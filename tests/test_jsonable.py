@@ -14,7 +14,6 @@ from mergewise.jsonable import (
     info_json,
     problem_json,
     report_json,
-    row_json,
 )
 from mergewise.types import (
     AddReport,
@@ -24,7 +23,6 @@ from mergewise.types import (
     DocumentChange,
     DocumentInfo,
     Duplicate,
-    EvaluationRow,
     Failure,
     Origin,
     Passage,
@@ -101,11 +99,3 @@ def test_what_an_index_holds_and_what_was_done_to_it() -> None:
     }  # fmt: skip
     assert info_json(1, {}, "none", 3, None, {"formats": {".md": 1}})["formats"] == {".md": 1}
     assert json.dumps(problem_json(Problem("lost", "d"))) == '{"what": "lost", "document": "d"}'
-
-
-def test_a_row_of_an_evaluation() -> None:
-    row = EvaluationRow("squad", "topk", 128, 0.1, 0.2, 0.3, 0.4, 100.0, 7.5)
-    assert json.dumps(row_json(row)) == (
-        '{"dataset": "squad", "strategy": "topk", "budget": 128, "answer": 0.1, "evidence": 0.2, "all": 0.3, '
-        '"density": 0.4, "tokens": 100.0, "query_ms": 7.5}'
-    )

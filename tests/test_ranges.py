@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import mergewise
-from mergewise.cli.manage import view_settings
 from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.specs import view_settings
 from mergewise.designs.strategies import merge_context, resolve
 from mergewise.errors import UsageError
 from mergewise.ranges import MOST_ROWS, Range, check_fields, range_of, text, value_of

@@ -6,12 +6,13 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import mergewise
 from mergewise import Span
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import Score, score_context
+from mergewise.evaluate.run import Half
 from mergewise.evaluate.tasks import Question
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import read
@@ -32,7 +33,7 @@ class Asked:
     golds: tuple[tuple[tuple[Span, str], ...], ...]
     parts: tuple[str, ...]
     kind: str
-    half: str
+    half: Literal["tune", "report"]
 
     @property
     def answerable(self) -> bool:
@@ -47,7 +48,7 @@ class Asked:
         return max(scores, key=lambda score: (score.all, score.evidence))
 
 
-def load(name: str, half: str) -> list[Asked]:
+def load(name: str, half: Half) -> list[Asked]:
     """The questions of `questions` or `hops`, of the half `first`, `second` or `all`."""
     lines = Path(__file__).with_name(f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     asked = [_asked(json.loads(line)) for line in lines]

@@ -15,7 +15,6 @@ from mergewise.types import (
     Citation,
     Context,
     DocumentInfo,
-    EvaluationRow,
     Problem,
     Span,
     Step,
@@ -174,10 +173,3 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
 
 def problem_json(problem: Problem) -> dict[str, Any]:
     return {"what": problem.what, "document": problem.doc_id}
-
-
-def row_json(row: EvaluationRow) -> dict[str, Any]:
-    """Flat; the keys of answers are there where answers were asked for."""
-    values = asdict(row)
-    answers = values.pop("answers")
-    return values if answers is None else {**values, **answers}

@@ -128,17 +128,6 @@ def test_several_rounds_ask_the_model_what_is_missing(home: Path) -> None:
     assert answer["usage"]["calls"] == 3  # the second plan names the same question again, so there is no third round
 
 
-@pytest.mark.parametrize("given", ["--hops", "MERGEWISE_HOPS", "mergewise.toml", "--rounds"])
-def test_hops_is_the_old_name_of_rounds(home: Path, tmp_path: Path, given: str) -> None:
-    option = [given, "0"] if given.startswith("--") else []
-    more = {given: "0"} if given.startswith("MERGEWISE") else {}
-    if given == "mergewise.toml":
-        (tmp_path / given).write_text("hops = 0\n")
-    done = run(tmp_path, None, "context", QUESTION, "--index", str(home / "mergewise.index"), *option, **more)
-    assert done.returncode == 2 and "the number of rounds is 0" in done.stderr
-    assert ("hops are now called rounds: use --rounds" in done.stderr) == (given != "--rounds")
-
-
 def test_help_names_rounds_alone(home: Path) -> None:
     done = run(home, None, "ask", "--help", COLUMNS="200")
     assert "--rounds" in done.stdout and "MERGEWISE_ROUNDS" in done.stdout and "hops" not in done.stdout.lower()

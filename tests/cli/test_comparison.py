@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import mergewise
-from mergewise.cli.comparison import _marked, only_here, without
-from mergewise.cli.places import Places
+from mergewise.cli.comparison import _marked_pieces
 from mergewise.types import GAP, Context, Document, Passage, Span
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -28,24 +27,9 @@ def context(*spans: Span) -> Context:
     return Context("q", "s", 99, text, 9, (Passage(text, 0.5, spans),) if spans else ())
 
 
-def test_what_is_left_of_a_span() -> None:
-    assert list(without(span(0, 10), [])) == [span(0, 10)]
-    assert list(without(span(0, 10), [span(2, 4), span(3, 6), span(8, 20)])) == [span(0, 2), span(6, 8)]
-    assert list(without(span(0, 10), [span(0, 10, "e")])) == [span(0, 10)]
-    assert list(without(span(2, 4), [span(0, 10)])) == []
-
-
-def test_sentences_that_no_other_context_shows() -> None:
-    places = Places(lambda doc_id: Document(doc_id, TEXT))
-    contexts = [context(span(0, 29)), context(span(15, 46)), context()]
-    assert only_here(contexts, places) == [(span(0, 14),), (span(30, 46),), ()]
-    # what is left between two shown sentences is a space: nothing
-    assert only_here([context(span(0, 29)), context(span(0, 14), span(15, 29))], places)[0] == ()
-
-
 def test_marks_stand_around_them() -> None:
     passage = context(span(0, 29), span(30, 46)).passages[0]
-    assert [piece for piece in _marked(passage, [span(15, 29)]) if piece[0]] == [
+    assert [piece for piece in _marked_pieces(passage, [span(15, 29)]) if piece[0]] == [
         ("Cats eat fish. ", False), ("Dogs eat meat.", True), (GAP, False), ("Birds eat seeds.", False),
     ]  # fmt: skip
 

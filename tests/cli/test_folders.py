@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.cli.progress import SECONDS, Lines, span_of, work_of, working
+from mergewise.cli.progress import SECONDS, ProgressLines, characters, counted, duration, progress
 from mergewise.cli.watching import one_round
 from mergewise.errors import UsageError
 
@@ -203,7 +203,7 @@ def test_only_folders_are_watched(home: Path) -> None:
 def test_without_a_terminal_a_line_is_said_every_ten_seconds() -> None:
     now = 100.0
     lines: list[str] = []
-    tell = Lines("Indexing", lines.append, lambda: now)
+    tell = ProgressLines("Indexing", lines.append, characters, lambda: now)
     tell(0, 0, "a.md")
     now = 100.0 + SECONDS
     tell(0, 0, "b.md")
@@ -218,12 +218,13 @@ def test_without_a_terminal_a_line_is_said_every_ten_seconds() -> None:
 
 
 def test_lengths_of_time_and_amounts_of_work() -> None:
-    assert [span_of(seconds) for seconds in (3, 89, 180, 6000)] == ["3 s", "89 s", "3 min", "1 h 40 min"]
-    assert (work_of(0, 0), work_of(500, 2000)) == ("", "0.5 of 2.0 thousand characters")
+    assert [duration(seconds) for seconds in (3, 89, 180, 6000)] == ["3 s", "89 s", "3 min", "1 h 40 min"]
+    assert (characters(0, 0), characters(500, 2000)) == ("", "0.5 of 2.0 thousand characters")
+    assert (counted(0, 0), counted(3, 20)) == ("", "3 of 20")
 
 
 def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    with working("Indexing") as advance:
+    with progress("Indexing", characters) as advance:
         advance(1, 2, "a.md")
     assert capsys.readouterr().err == ""
 
@@ -231,8 +232,9 @@ def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, width=120)
+    monkeypatch.setattr("mergewise.cli.progress.is_plain", lambda stderr: False)
     monkeypatch.setattr("mergewise.cli.progress.console", lambda stderr: terminal)
-    with working("Indexing") as advance:
+    with progress("Indexing", characters) as advance:
         advance(0, 0, "a.md")
         advance(500, 2000, "b.md")
     assert "25%" in shown.getvalue() and "0.5 of 2.0 thousand characters" in shown.getvalue()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mergewise.cli.main import configuration
-from mergewise.cli.output import Told, citation_line, console, say, usage_line
-from mergewise.cli.places import Places
+from mergewise.cli.output import citation_line, console, say, usage_line
+from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_trace
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote
 from mergewise.errors import UsageError
@@ -56,7 +56,7 @@ def test_a_trace_quotes_sentences_with_their_places_and_the_best_left_out(capsys
     sentences = [Span("d.md", 0, 14), Span("d.md", 15, 29), Span("d.md", 30, len(text))]
     left = [Step("left", f"weaker {i}", (sentences[1],), score=i / 10) for i in range(7)]
     steps = (*left, Step("take", "it says it", (sentences[0],)), Step("join", "near", (sentences[0],), sentences[2]))
-    say_trace(replace(CONTEXT, trace=steps), Places(lambda doc_id: Document(doc_id, text)))
+    say_trace(replace(CONTEXT, trace=steps), Locations(lambda doc_id: Document(doc_id, text)))
     lines = capsys.readouterr().out.strip().splitlines()
     assert lines[:2] == ["take: it says it", "    d.md:1  “Cats eat fish.”"]
     assert lines[4].startswith("    → d.md:3  “Birds eat seeds.") and lines[4].endswith(" …”") and len(lines[4]) < 240
@@ -71,21 +71,10 @@ def test_places_of_several_spans() -> None:
         "b.pdf": Document("b.pdf", text, pages=(Page(1, 0, 5), Page(2, 5, len(text)))),
         "c.docx": Document("c.docx", text),
     }
-    places = Places(documents.get)
+    places = Locations(documents.get)
     spans = [Span(doc, start, start + 4) for doc in documents for start in (0, 5, 10)]
     assert places.of(spans) == "a.md:1, 2, 3; b.pdf p. 1, p. 2; c.docx"
     assert places.of([Span("gone", 0, 4)]) == "gone" and places.quote(Span("gone", 0, 4)) == ""
-
-
-def test_progress_without_a_terminal_is_a_line_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
-    seconds = iter([0.0, 5.0, 11.0, 12.0, 31.0, 60.0])
-    told = Told("Indexing", lambda: next(seconds))
-    for done in (1, 10, 11, 50, 100):
-        told(done, 100, f"file {done}")
-    assert capsys.readouterr().err.splitlines() == [
-        "Indexing: 10 of 100 (10%), about 1:39 left; file 10",
-        "Indexing: 50 of 100 (50%), about 0:31 left; file 50",
-    ]
 
 
 def test_a_pipe_gets_the_text_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:

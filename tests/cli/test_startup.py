@@ -16,7 +16,7 @@ CLIENTS = {"lancedb.db", "lancedb.remote.db", "lance_namespace", "urllib3", "ope
 PARSERS = {"docutils", "docx", "lxml", "markdown_it", "mergewise.readers", "pypdfium2", "trafilatura"}
 MODELS = {"sentence_transformers", "torch", "transformers"}
 HEAVY = CLIENTS | PARSERS | MODELS | {"matplotlib", "pandas", "polars", "scipy"}
-SEARCH = {"onnxruntime", "tokenizers", "mergewise.assemble", "mergewise.generate"}
+SEARCH = {"onnxruntime", "tokenizers", "mergewise.asking", "mergewise.designs.strategies", "mergewise.generate.modes"}
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,7 @@ def test_info_searches_nothing(index: Path) -> None:
     loaded = modules_after(index.parent, "info", "--index", str(index))
     assert "lancedb.table" in loaded
     assert not loaded & (HEAVY | SEARCH | {"rich.console"})
+    assert not [name for name in loaded if name.startswith("mergewise.designs.") and name.endswith(".strategy")]
 
 
 @pytest.mark.parametrize("command", ["ask", "context"])
@@ -50,7 +51,9 @@ def test_a_question_reads_no_files(index: Path, command: str) -> None:
 
 
 def test_the_version_needs_no_index(tmp_path: Path) -> None:
-    assert not modules_after(tmp_path, "--version") & (HEAVY | SEARCH | {"lancedb", "numpy", "pyarrow"})
+    assert not modules_after(tmp_path, "--version") & (
+        HEAVY | SEARCH | {"lancedb", "numpy", "pyarrow", "mergewise.designs"}
+    )
 
 
 def test_leaving_at_once_loses_no_output(index: Path) -> None:

@@ -73,6 +73,8 @@ def test_by_rules_they_are_a_stream_that_the_trace_shows(home: Path) -> None:
     report = json.loads(run("info", "--triplets", "--json"))
     assert report["made"] == {"rules": report["triplets"]} and report["triplets"] > 2 and report["calls"] == 0
     assert "by rules" in run("info", "--triplets") and "extraction: 1 rows" in run("info")
+    for flag in ((), ("--json",)):
+        assert run("info", "--view", "triplet", *flag) == run("info", "--triplets", *flag)
     run("check")
 
 
@@ -117,3 +119,8 @@ def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
     run("index", "mill.md", "--embedder", "none")
     result = CliRunner().invoke(app, ["info", "--triplets"])
     assert isinstance(result.exception, UsageError) and "--views leaf,triplet" in result.exception.hint
+    result = CliRunner().invoke(app, ["info", "--view", "leaf"])
+    assert isinstance(result.exception, UsageError) and "the view 'leaf' has no report" in result.exception.message
+    assert "marker, triplet" in result.exception.hint
+    result = CliRunner().invoke(app, ["info", "--view", "nope"])
+    assert isinstance(result.exception, UsageError) and "unknown view 'nope'" in result.exception.message

@@ -15,7 +15,6 @@ from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
 from mergewise.evaluate.methods import METHODS, Method, methods_of
-from mergewise.jsonable import row_json
 from mergewise.models.causal_chat import CausalChat
 from mergewise.types import Document, Message
 
@@ -38,15 +37,15 @@ def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
     answering = Answering(index, TASK, Asking(24))
     (naive, _), (short, failures) = evaluate_answers(answering, [METHODS["naive"], SHORT], [300], QUESTIONS)
     assert failures == {}
-    row = row_json(short)
+    row = short.as_dict()
     assert (row["em"], row["f1"], row["relaxed_em"], row["accuracy"], row["failed"]) == (1, 1, 1, 1, 0)
     assert (row["strategy"], row["mode"], row["questions"], row["answer"]) == ("short", "short", 4, 1.0)
     assert row["output_tokens"] == len("Mason Ardeny") and row["input_tokens"] > 100
     assert row["seconds"] >= row["answer_seconds"] > 0 and row["tokens"] > 0
     assert row["em_interval"][1] == 1.0 and 0.5 < row["em_interval"][0] < 0.52  # Wilson's of four of four
-    row = row_json(naive)
+    row = naive.as_dict()
     assert (row["em"], row["f1"], row["tokens"], row["answer"]) == (0.25, 0.25, 0.0, 0.0)
-    assert row["input_tokens"] < row_json(short)["input_tokens"]
+    assert row["input_tokens"] < short.as_dict()["input_tokens"]
 
 
 def test_every_method_answers(index: Index) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.evaluate.answers import AnswerScore, normalise_answer, prediction_of, score_answer
-from mergewise.evaluate.intervals import bootstrap, paired, wilson
+from mergewise.evaluate.intervals import bootstrap, paired_interval, wilson
 from mergewise.types import Answer, Context
 
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
@@ -80,4 +80,4 @@ def test_intervals() -> None:
     assert abs(low - 0.402) < 0.015 and abs(high - 0.598) < 0.015  # 0.5 less and more 1.96 times 0.05
     assert bootstrap([0.25] * 9) == (0.25, 0.25)
     ours, theirs = [0.6, 0.1, 0.9], [0.5, 0.0, 0.8]  # better by the same on every question, however much those differ
-    assert all(abs(bound - 0.1) < 1e-9 for bound in paired(ours, theirs))
+    assert all(abs(bound - 0.1) < 1e-9 for bound in paired_interval(ours, theirs))

@@ -9,9 +9,9 @@ import pytest
 import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import normalise, score_context
+from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, find_tasks, load_task
-from mergewise.jsonable import row_json
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
 
@@ -69,7 +69,7 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
         ("auto-merge", 20),
         ("auto-merge", 100),
     ]
-    assert row_json(rows[1]).keys() == {
+    assert rows[1].as_dict().keys() == {
         "dataset", "strategy", "budget", "answer", "evidence", "all", "density", "tokens", "query_ms"
     }  # fmt: skip
     assert rows[1].all == rows[1].evidence == rows[1].answer == 1.0
@@ -89,3 +89,11 @@ def test_what_is_no_set_is_told(tmp_path: Path) -> None:
     (tmp_path / "questions.jsonl.gz").write_bytes(b"no gzip")
     with pytest.raises(UsageError, match="not a question set"):
         load_task(tmp_path)
+
+
+def test_a_row_as_json_is_flat() -> None:
+    row = EvaluationRow("squad", "topk", 128, 0.1, 0.2, 0.3, 0.4, 100.0, 7.5)
+    assert json.dumps(row.as_dict()) == (
+        '{"dataset": "squad", "strategy": "topk", "budget": 128, "answer": 0.1, "evidence": 0.2, "all": 0.3, '
+        '"density": 0.4, "tokens": 100.0, "query_ms": 7.5}'
+    )

@@ -27,7 +27,7 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionLine:
     """A question with its line; `id` and `where` come from a JSON object."""
 
     line: int
@@ -37,11 +37,11 @@ class Asked:
 
     @property
     def key(self) -> dict[str, Any]:
-        """By what a reader of the output knows the question again."""
+        """What tells a reader of the output which question this is."""
         return {"line": self.line, **({} if self.id is None else {"id": self.id})}
 
 
-def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[Asked | BadLine]:
+def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine | BadLine]:
     """The questions in their order, and the lines that hold none. Empty lines are passed over."""
     for number, raw in enumerate(stream, 1):
         try:
@@ -53,19 +53,19 @@ def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[Asked | BadLine]:
             yield BadLine(number, UsageError(f"line {number} is no question: {error}", hint))
 
 
-def _question(number: int, line: str) -> Asked:
+def _question(number: int, line: str) -> QuestionLine:
     if not line.startswith("{"):
-        return Asked(number, line)
+        return QuestionLine(number, line)
     row = json.loads(line)
     question, where = row.get("question"), row.get("where")
     if not isinstance(question, str) or not question.strip():
         raise ValueError('it has no text "question"')
     if where is not None and not isinstance(where, str):
         raise ValueError('its "where" is no text')
-    return Asked(number, question, row.get("id"), where)
+    return QuestionLine(number, question, row.get("id"), where)
 
 
-def ask_all(answer: Callable[[Asked], bool], as_json: bool) -> bool:
+def ask_all(answer: Callable[[QuestionLine], bool], as_json: bool) -> bool:
     """Answer every question of standard input. Whether each line was one, and any found something."""
     found = failed = asked = False
     for entry in questions(sys.stdin.buffer):
@@ -77,7 +77,7 @@ def ask_all(answer: Callable[[Asked], bool], as_json: bool) -> bool:
         except MergewiseError as error:
             failed = True
             if as_json:
-                question = {"question": entry.question} if isinstance(entry, Asked) else {}
+                question = {"question": entry.question} if isinstance(entry, QuestionLine) else {}
                 say_json_line({**entry.key, **question, "error": error.message, "hint": error.hint})
             say_error(error.message, error.hint)
         sys.stdout.flush()

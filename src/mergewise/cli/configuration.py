@@ -76,7 +76,7 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
 def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:
     """The nearest configuration file; None where there is none."""
     here = Path.cwd() if start is None else start.resolve()
-    return next((folder / NAME for folder in _searched(here, home or _home()) if (folder / NAME).is_file()), None)
+    return next((folder / NAME for folder in _search_path(here, home or _home()) if (folder / NAME).is_file()), None)
 
 
 def _home() -> Path | None:
@@ -86,18 +86,18 @@ def _home() -> Path | None:
         return None
 
 
-def _searched(here: Path, home: Path | None) -> Iterator[Path]:
+def _search_path(here: Path, home: Path | None) -> Iterator[Path]:
     """The working directory, whoever owns it, and then its parents as far as they are trusted."""
     yield here
     below = here
     for folder in here.parents:
-        if below == home or (below / ".git").exists() or not _trusted(below, folder):
+        if below == home or (below / ".git").exists() or not _may_search(below, folder):
             return
         yield folder
         below = folder
 
 
-def _trusted(below: Path, folder: Path) -> bool:
+def _may_search(below: Path, folder: Path) -> bool:
     """Whether the search may go on into `folder`: on the same file system, and the user's own as the file in it is."""
     try:
         parent, child = folder.stat(), below.stat()
@@ -121,14 +121,14 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
     if path == own_configuration():
         settings.pop(TRUST, None)
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
-    common = _named({key: value for key, value in settings.items() if key not in tables})
+    common = _by_parameter({key: value for key, value in settings.items() if key not in tables})
     unknown = (common.keys() - set().union(*known.values())) | (tables.keys() - known.keys())
     if unknown:
         raise UsageError(f"{path} sets {', '.join(sorted(unknown))}, which no command knows", "see docs/guide.md")
     return {
         name: {
             key: str(base / value) if base is not None and parameters[key] and isinstance(value, str) else value
-            for key, value in {**common, **_named(tables.get(name, {}))}.items()
+            for key, value in {**common, **_by_parameter(tables.get(name, {}))}.items()
             if key in parameters
         }
         for name, parameters in known.items()
@@ -142,6 +142,6 @@ def _settings(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
 
 
-def _named(options: Mapping[str, Any]) -> dict[str, Any]:
+def _by_parameter(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options by the names of their parameters: `index` is the directory, dashes are underscores."""
     return {_RENAMED.get(key, key.replace("-", "_")): value for key, value in options.items()}

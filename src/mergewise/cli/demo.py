@@ -11,7 +11,7 @@ import typer
 from mergewise.cli.manage import say_report
 from mergewise.cli.options import BUDGET, STRATEGY
 from mergewise.cli.output import say
-from mergewise.cli.progress import working
+from mergewise.cli.progress import characters, progress
 from mergewise.cli.questions import say_answer
 from mergewise.errors import UsageError
 
@@ -25,8 +25,8 @@ QUESTIONS = (
 
 
 def demo(
-    docs: Annotated[Path | None, typer.Argument(help="A folder or file; the project's manual if absent.")] = None,
-    question: Annotated[str | None, typer.Option(help="What to ask.")] = None,
+    docs: Annotated[Path | None, typer.Argument(help="A folder or file; by default the project's manual.")] = None,
+    question: Annotated[str | None, typer.Option(help="Question to ask.")] = None,
 ) -> None:
     """Index documents into a temporary directory and answer questions with quoted, cited sentences."""
     import mergewise
@@ -35,7 +35,7 @@ def demo(
     with TemporaryDirectory(prefix="mergewise-demo-") as folder:
         index_dir = Path(folder) / "index"
         opened = mergewise.open(index_dir)
-        with working("Indexing") as advance:
+        with progress("Indexing", characters) as advance:
             report = opened.add(source, progress=advance)
         say_report(report, len(opened), index_dir)
         if not len(opened):

@@ -64,7 +64,8 @@ def save(index_dir: Path, last: Last) -> None:
     try:
         file = _file(index_dir)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.stem}-")  # readable for the user alone
+        # a file that the user alone can read
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.stem}-")
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as written:
                 written.write(text)

@@ -21,6 +21,7 @@ from mergewise.cli.configuration import (
     read_configuration,
     trusted_folders,
 )
+from mergewise.cli.options import NamingCommand
 from mergewise.cli.output import PrintableFormatter, say_aside, say_error, say_warning
 from mergewise.errors import MergewiseError
 
@@ -31,17 +32,17 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-app.command("index")(manage.index)
-app.command("ask")(questions.ask)
-app.command("context")(questions.context)
-app.command("compare")(comparison.compare)
-app.command("show")(show.show)
-app.command("info")(manage.info)
-app.command("remove")(manage.remove)
-app.command("check")(manage.check)
-app.command("eval")(evaluation.evaluate)
+app.command("index", cls=NamingCommand)(manage.index)
+app.command("ask", cls=NamingCommand)(questions.ask)
+app.command("context", cls=NamingCommand)(questions.context)
+app.command("compare", cls=NamingCommand)(comparison.compare)
+app.command("show", cls=NamingCommand)(show.show)
+app.command("info", cls=NamingCommand)(manage.info)
+app.command("remove", cls=NamingCommand)(manage.remove)
+app.command("check", cls=NamingCommand)(manage.check)
+app.command("eval", cls=NamingCommand)(evaluation.evaluate)
 app.add_typer(training.app)
-app.command("demo")(demo.demo)
+app.command("demo", cls=NamingCommand)(demo.demo)
 
 
 @app.callback(invoke_without_command=True)
@@ -66,23 +67,24 @@ def main() -> None:
     without it. Changes of an index are whole by then, and temporary folders are gone.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(
-            stream, TextIOWrapper
-        ):  # what the terminal's encoding lacks is shown by its number, and is no error
+        # a character that the terminal's encoding lacks is shown by its number
+        if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    gc.set_threshold(50_000, 20, 20)  # objects that imports make live on: to look for garbage among them costs a tenth
+    # objects that imports make live on: looking for garbage among them takes a tenth of the time
+    gc.set_threshold(50_000, 20, 20)
     code = run()
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except OSError:  # whoever read us has gone
+    except OSError:
+        # the reader of a pipe has gone
         code = code or 1
     os._exit(code)
 
 
 def run() -> int:
     """Run the command: 0, 1 (the work failed, or nothing was found) or 2 (wrong usage). An error prints one line and a hint."""
-    log = logging.StreamHandler()  # tells such things as: another process is writing
+    log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mergewise").addHandler(log)
     try:

@@ -1,39 +1,136 @@
-"""The options that several commands share, each described once."""
+"""The options that several commands share, each described once, and the names in their help.
+
+A help text names modes, strategies and views by placeholders, such as `{modes}`. `help_text` fills them in from the registries
+when help is shown: the names are those that are installed, and a command that shows no help loads no registry.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from functools import cache, wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from mergewise.defaults import BUDGET, CAUSAL, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import UsageError
 
+if TYPE_CHECKING:
+    from mergewise.evaluate.run import Half
 
-def strategy_names(incomplete: str) -> list[str]:
-    """For the shell's completion: the names of strategies, also behind a comma."""
-    from mergewise.designs import STRATEGIES
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
 
-    before, comma, begun = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in STRATEGIES if name.startswith(begun)]
+
+@cache
+def _registered_names() -> Mapping[str, str]:
+    """What the placeholders stand for."""
+    from mergewise.designs import MODES, STRATEGIES, VIEWS
+    from mergewise.evaluate.methods import GROUPS, METHODS
+
+    def modes(needs: str) -> Iterable[str]:
+        return (name for name, mode in MODES.items() if mode.needs == needs)
+
+    return {
+        "modes": f"without a model {_list(modes('none'))}; with a chat model r&b (the default with one), "
+        f"{_list(name for name in modes('chat') if name != 'r&b')}; with a causal model {_list(modes('causal'))}",
+        "causal_modes": _list(modes("causal")),
+        "strategies": _list(STRATEGIES),
+        "merging_strategies": _list(name for name, strategy in STRATEGIES.items() if strategy.merge is not None),
+        "methods": _list([*GROUPS, *METHODS]),
+        "views": _list(VIEWS),
+        "reported_views": _list(name for name, view in VIEWS.items() if view.report is not None),
+        "written_views": _list(name for name, view in VIEWS.items() if view.writing is not None),
+    }
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def help_text(text: str) -> str:
+    """The help of an option with the names that its placeholders stand for."""
+    return _PLACEHOLDER.sub(lambda match: _registered_names()[match[1]], text)
+
+
+class NamingCommand(TyperCommand):
+    """A command whose help fills in the placeholders. The shell's completion leaves them out, to be quick."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.params:
+            if isinstance(parameter, TyperOption):
+                parameter.help = help_text(parameter.help or "")
+        super().format_help(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        found = super().shell_complete(ctx, incomplete)
+        for item in found:
+            item.help = _PLACEHOLDER_IN_SENTENCE.sub("", item.help or "")
+        return found
+
+
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as typer takes it: the fields of its parameter `options`, a dataclass, are options of the command."""
+    hints = get_type_hints(command, include_extras=True)
+    group = hints["options"]
+    group_hints = get_type_hints(group, include_extras=True)
+    shared = [
+        Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=group_hints[f.name])
+        for f in fields(group)
+    ]
+
+    @wraps(command)
+    def call(**values: Any) -> None:
+        options = group(**{parameter.name: values.pop(parameter.name) for parameter in shared})
+        command(options=options, **values)
+
+    parameters: list[Parameter] = []
+    for name, parameter in signature(command).parameters.items():
+        own = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
+        parameters += shared if name == "options" else [own]
+    call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return call
+
+
+def _completion(registry: str) -> Callable[[str], list[str]]:
+    """For the shell's completion: the names in a registry of `mergewise.designs`, also behind a comma."""
+
+    def complete(incomplete: str) -> list[str]:
+        from mergewise import designs
+
+        before, comma, begun = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in getattr(designs, registry) if name.startswith(begun)]
+
+    return complete
 
 
 QuestionArgument = Annotated[
-    str, typer.Argument(help="The question, in quotes; - for one a line from standard input.", show_default=False)
+    str, typer.Argument(help="The question, in quotes; - reads one a line from standard input.", show_default=False)
 ]
 TraceOption = Annotated[
     bool,
-    typer.Option("--trace", "-t", help="Show what was taken, merged and left out, with the sentences, and why."),
+    typer.Option("--trace", "-t", help="Show what was taken, merged and left out, with the sentences and the reasons."),
 ]
 StrategiesOption = Annotated[
-    str, typer.Option("--strategies", "-s", help="Strategies, separated by commas.", autocompletion=strategy_names)
+    str,
+    typer.Option(
+        "--strategies",
+        "-s",
+        help="Strategies, separated by commas: {strategies}.",
+        autocompletion=_completion("STRATEGIES"),
+    ),
 ]
 IndexOption = Annotated[Path, typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
 HtmlOption = Annotated[
     Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page to look at: one HTML file that needs no network."),
+    typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network."),
 ]
 EmbedderOption = Annotated[
     str | None,
@@ -41,7 +138,8 @@ EmbedderOption = Annotated[
         "--embedder",
         "-e",
         envvar="MERGEWISE_EMBEDDER",
-        help="minilm, none, st:NAME_OR_PATH or openai:MODEL. [default: minilm]",
+        help="Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.",
+        show_default="minilm",
     ),
 ]
 StrategyOption = Annotated[
@@ -50,8 +148,8 @@ StrategyOption = Annotated[
         "--strategy",
         "-s",
         envvar="MERGEWISE_STRATEGY",
-        help="A strategy, also with parameters: 'auto-merge(mode=never)'.",
-        autocompletion=strategy_names,
+        help="Strategy, also with parameters, such as 'auto-merge(mode=never)': {strategies}.",
+        autocompletion=_completion("STRATEGIES"),
     ),
 ]
 
@@ -65,28 +163,29 @@ def _budget(text: str | int) -> int | str:
         raise UsageError(f"the budget is {text!r}", "give a number of tokens, or auto") from None
 
 
+# a value is an int or "auto": typer knows no such type
 BudgetOption = Annotated[
-    Any,  # int or "auto"
+    Any,
     typer.Option(
         "--budget",
         "-b",
         envvar="MERGEWISE_BUDGET",
         parser=_budget,
         metavar="TOKENS|auto",
-        help="Most tokens that the context may hold; auto: weave stops where a further token gains little.",
+        help="Maximum tokens of the context; with auto, weave stops where a further token gains little.",
     ),
 ]
 WhereOption = Annotated[
     str | None,
     typer.Option(
-        "--where", "-w", help="SQL condition on id, title and metadata of documents: \"year > 2020 and lang = 'en'\"."
+        "--where",
+        "-w",
+        help="SQL condition on id, title and metadata of documents, such as \"year > 2020 and lang = 'en'\".",
     ),
 ]
 TokenizerOption = Annotated[
     Path | None,
-    typer.Option(
-        envvar="MERGEWISE_TOKENIZER", help="Count tokens by this tokenizer.json instead of the one that ships."
-    ),
+    typer.Option(envvar="MERGEWISE_TOKENIZER", help="Count tokens by this tokenizer.json instead of the built-in one."),
 ]
 ChatOption = Annotated[
     str,
@@ -94,25 +193,28 @@ ChatOption = Annotated[
         "--chat",
         "-c",
         envvar="MERGEWISE_CHAT",
-        help="Who answers: extractive (sentences, verbatim), openai:MODEL or hf:PATH.",
+        help="Chat model: openai:MODEL or hf:PATH; or extractive, which quotes sentences without a model.",
     ),
 ]
 CausalOption = Annotated[
     str,
     typer.Option(
         envvar="MERGEWISE_CAUSAL",
-        help="Whose next tokens the modes aed and replug choose: none (the chat model's, with hf:PATH) or hf:PATH.",
+        help="Causal model of the modes {causal_modes}: hf:PATH; none is the chat model's, with hf:PATH.",
     ),
 ]
 ScorerOption = Annotated[
     str,
     typer.Option(
-        envvar="MERGEWISE_SCORER", help="What tells which chunks say the same (MergeRAG): lm, hf:PATH or openai:MODEL."
+        envvar="MERGEWISE_SCORER",
+        help="Model that scores how well one chunk predicts another (MergeRAG): lm, hf:PATH or openai:MODEL.",
     ),
 ]
 ThenOption = Annotated[
     str | None,
-    typer.Option(envvar="MERGEWISE_THEN", help="Merge what the strategy selected: mergerag-asym or mergerag-sym."),
+    typer.Option(
+        envvar="MERGEWISE_THEN", help="Strategy that merges what the first one selected: {merging_strategies}."
+    ),
 ]
 ModeOption = Annotated[
     str | None,
@@ -120,42 +222,87 @@ ModeOption = Annotated[
         "--mode",
         "-m",
         envvar="MERGEWISE_MODE",
-        help="How to answer: extractive, or by a chat model r&b (the default with one), "
-        "r&l, full-ext, fil, full-e&f, r&b-ext, r&b-e&f, aed-best, short, recomp, naive, closed-book, or by a causal model "
-        "aed, replug.",
+        help="Mode of answering: {modes}.",
+        autocompletion=_completion("MODES"),
     ),
 ]
 RoundsOption = Annotated[
-    int | None,
+    int,
     typer.Option(
         "--rounds",
         "-r",
         envvar="MERGEWISE_ROUNDS",
-        help="Rounds of search; each asks for what is missing so far. [default: 1]",
+        help="Rounds of search; each further one searches for what is still missing.",
     ),
 ]
-# what --rounds was called: for one version
-HopsOption = Annotated[int | None, typer.Option("--hops", envvar="MERGEWISE_HOPS", hidden=True)]
 WindowOption = Annotated[
     int | None,
-    typer.Option(envvar="MERGEWISE_WINDOW", help="Tokens that the chat model takes. [default: 32768]", min=1),
+    typer.Option(
+        envvar="MERGEWISE_WINDOW", help="Context window of the chat model, in tokens.", min=1, show_default="32768"
+    ),
 ]
 MaxTokensOption = Annotated[
-    int, typer.Option(envvar="MERGEWISE_MAX_TOKENS", help="Most tokens that a chat model writes in one call.", min=1)
+    int, typer.Option(envvar="MERGEWISE_MAX_TOKENS", help="Maximum tokens that a model writes in one call.", min=1)
 ]
 CacheOption = Annotated[
-    Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Keep the chat model's answers in this directory.")
+    Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Directory that keeps the chat model's replies.")
 ]
 PriceInOption = Annotated[
-    float, typer.Option(envvar="MERGEWISE_PRICE_IN", help="Price of a million tokens read, to show the cost.", min=0)
+    float, typer.Option(envvar="MERGEWISE_PRICE_IN", help="Price of a million input tokens, to show the cost.", min=0)
 ]
 PriceOutOption = Annotated[
-    float, typer.Option(envvar="MERGEWISE_PRICE_OUT", help="Price of a million tokens written.", min=0)
+    float, typer.Option(envvar="MERGEWISE_PRICE_OUT", help="Price of a million output tokens, to show the cost.", min=0)
 ]
-
 RerankerOption = Annotated[
+    str, typer.Option(envvar="MERGEWISE_RERANKER", help="Reranker: none, cross-encoder:PATH_OR_NAME or http:URL.")
+]
+ViewsOption = Annotated[
     str,
-    typer.Option(envvar="MERGEWISE_RERANKER", help="Who orders chunks: none, cross-encoder:PATH_OR_NAME or http:URL."),
+    typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion("VIEWS")),
+]
+ViewOption = Annotated[
+    str | None,
+    typer.Option(
+        "--view",
+        help="Report how the rows of a view were made: {reported_views}.",
+        autocompletion=_completion("VIEWS"),
+    ),
+]
+MarkersOption = Annotated[bool, typer.Option("--markers", help="The same as --view marker.")]
+TripletsOption = Annotated[bool, typer.Option("--triplets", help="The same as --view triplet.")]
+
+
+def reported_view(view: str | None, markers: bool, triplets: bool) -> str | None:
+    """The view that these options name, if any."""
+    return "marker" if markers else "triplet" if triplets else view
+
+
+def _half(text: str) -> Half:
+    from mergewise.evaluate.run import parse_half
+
+    return parse_half(text)
+
+
+# a value is a Half, whose module takes long to import
+HalfOption = Annotated[
+    Any,
+    typer.Option(
+        parser=_half,
+        metavar="first|second|all",
+        help="Half of each question set: first for tuning and training, second for reporting, or all.",
+    ),
+]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", "-n", min=1, help="Only the first N questions of each set.")
+]
+SetIndexOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--index",
+        "-i",
+        help="For question sets, the directory that keeps their indexes. For a file of questions, the index to search.",
+        show_default="mergewise.index",
+    ),
 ]
 
 DEFAULT_INDEX = Path("mergewise.index")

@@ -11,11 +11,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from mergewise.cli.places import place
@@ -27,8 +25,8 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-OPENS, CLOSES = "⟦", "⟧"  # around what is meant, where colours may be missing
-TOLD_EVERY = 10.0  # seconds, where there is no terminal to draw a bar on
+# around marked text, where colours may be missing
+OPENS, CLOSES = "⟦", "⟧"
 
 PIPED_WIDTH = 240
 
@@ -138,56 +136,6 @@ def _json(value: object, indent: int | None = None) -> str:
     return _UNSAFE_IN_JSON.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)
 
 
-@contextmanager
-def progress(title: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar with the time left on a terminal; a line every ten seconds where standard error is a file or a pipe."""
-    if is_plain(stderr=True):
-        yield Told(title)
-        return
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[item]}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None, item="")
-
-        def advance(done: int, total: int, item: str) -> None:
-            bar.update(task, completed=done, total=total, item=on_one_line(item)[-60:])
-
-        yield advance
-
-
-class Told:
-    """Progress in lines, one every `TOLD_EVERY` seconds."""
-
-    def __init__(self, title: str, clock: Callable[[], float] = monotonic) -> None:
-        self._title = title
-        self._clock = clock
-        self._began = self._told = clock()
-
-    def __call__(self, done: int, total: int, item: str) -> None:
-        now = self._clock()
-        if now - self._told < TOLD_EVERY or not 0 < done < total:
-            return
-        self._told = now
-        left = int((now - self._began) * (total - done) / done)
-        share = f"{done} of {total} ({100 * done // total}%)"
-        say_aside(f"{self._title}: {share}, about {left // 60}:{left % 60:02} left; {item[-60:]}")
-
-
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     """One line on what the answer cost and on what was wrong with it."""
     usage = answer.usage
@@ -202,14 +150,11 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     if answer.unsupported_extract is not None:
         parts.append(f"{answer.unsupported_extract:.0%} of the extract unsupported")
     if answer.unverified:
-        parts.append(f"{answer.unsupported or 0:.0%} of the answer unsupported: {_quoted(answer.unverified)}")
+        quotes = " ".join(f"“{' '.join(sentence.split())}”" for sentence in answer.unverified)
+        parts.append(f"{answer.unsupported or 0:.0%} of the answer unsupported: {quotes}")
     if not answer.complete:
         parts.append("cut at the limit of tokens")
     return "; ".join(parts)
-
-
-def _quoted(sentences: Sequence[str]) -> str:
-    return " ".join(f"“{' '.join(sentence.split())}”" for sentence in sentences)
 
 
 def citation_line(citation: Citation) -> str:

@@ -27,7 +27,7 @@ def one_line(name: str) -> str:
     return " ".join(name.splitlines())
 
 
-class Places:
+class Locations:
     """Places and texts of spans. Each document is read once."""
 
     def __init__(self, document: DocumentLookup) -> None:
@@ -42,20 +42,25 @@ class Places:
             self._documents[doc_id] = self._lookup(doc_id)
         return self._documents[doc_id]
 
-    def located(self, span: Span, number: int = 0) -> Citation:
-        return self._locator.citation(number, "", span)
+    def text(self, span: Span) -> str:
+        """The text of the span; "" for a document that is gone."""
+        document = self.document(span.doc_id)
+        return document.text[span.start : span.end] if document else ""
+
+    def citation(self, span: Span) -> Citation:
+        """The span as a citation without a number: its title, headings, and page or line."""
+        return self._locator.citation(0, "", span)
 
     def of(self, spans: Sequence[Span]) -> str:
         """The places of several spans, each document once: `cats.md:7, 12; report.pdf p. 3`."""
         named = []
         for doc_id, group in groupby(spans, key=lambda span: span.doc_id):
-            places = list(dict.fromkeys(place(self.located(span)) for span in group))
+            places = list(dict.fromkeys(place(self.citation(span)) for span in group))
             more = "".join(f", {spelled.removeprefix(one_line(doc_id)).lstrip(': ')}" for spelled in places[1:])
             named.append(places[0] + more)
         return "; ".join(named)
 
     def quote(self, span: Span, most: int = LONGEST_QUOTE) -> str:
         """The text of the span on one line, cut at a word where it is long; "" for a document that is gone."""
-        document = self.document(span.doc_id)
-        text = " ".join(document.text[span.start : span.end].split()) if document else ""
+        text = " ".join(self.text(span).split())
         return f"“{text if len(text) <= most else text[:most].rsplit(' ', 1)[0] + ' …'}”" if text else ""

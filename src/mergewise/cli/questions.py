@@ -3,57 +3,31 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from mergewise.cli import batch, last
-from mergewise.cli.batch import STANDARD_INPUT, Asked
+from mergewise.cli.asking import QuestionOptions, locations_of
+from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
 from mergewise.cli.options import (
-    BUDGET,
     CAUSAL,
-    CHAT,
-    DEFAULT_INDEX,
     MAX_TOKENS,
-    RERANKER,
-    SCORER,
     STRATEGY,
-    BudgetOption,
-    CacheOption,
     CausalOption,
-    ChatOption,
-    HopsOption,
-    HtmlOption,
-    IndexOption,
-    JsonOption,
     MaxTokensOption,
     ModeOption,
     PriceInOption,
     PriceOutOption,
     QuestionArgument,
-    RerankerOption,
     RoundsOption,
-    ScorerOption,
     StrategyOption,
     ThenOption,
-    TokenizerOption,
-    TraceOption,
-    WhereOption,
-    WindowOption,
+    with_options,
 )
-from mergewise.cli.output import (
-    citation_line,
-    say,
-    say_aside,
-    say_json,
-    say_json_line,
-    say_piece,
-    say_warning,
-    usage_line,
-)
-from mergewise.cli.pages import write_page
-from mergewise.cli.places import Places
+from mergewise.cli.output import citation_line, say, say_aside, say_json, say_json_line, say_piece, usage_line
+from mergewise.cli.places import Locations
 from mergewise.cli.streams import say_streams
 from mergewise.cli.trace import say_trace
 from mergewise.errors import UsageError
@@ -63,96 +37,130 @@ from mergewise.types import Answer, Context
 if TYPE_CHECKING:
     from mergewise.engine import Index
 
+Result = TypeVar("Result", Answer, Context)
 
+
+@with_options
 def ask(
     question: QuestionArgument,
-    index_dir: IndexOption = DEFAULT_INDEX,
     strategy: StrategyOption = STRATEGY,
-    budget: BudgetOption = BUDGET,
-    where: WhereOption = None,
-    then: ThenOption = None,
-    scorer: ScorerOption = SCORER,
-    chat: ChatOption = CHAT,
-    causal: CausalOption = CAUSAL,
     mode: ModeOption = None,
-    rounds: RoundsOption = None,
-    hops: HopsOption = None,
-    window: WindowOption = None,
+    causal: CausalOption = CAUSAL,
     max_tokens: MaxTokensOption = MAX_TOKENS,
-    cache: CacheOption = None,
+    rounds: RoundsOption = 1,
+    then: ThenOption = None,
+    stream: Annotated[
+        bool | None,
+        typer.Option(help="Show a chat model's answer as it is written.", show_default="on a terminal"),
+    ] = None,
     price_in: PriceInOption = 0.0,
     price_out: PriceOutOption = 0.0,
-    stream: Annotated[
-        bool | None, typer.Option(help="Show a chat model's answer as it is written. [default: on a terminal]")
-    ] = None,
-    reranker: RerankerOption = RERANKER,
-    tokenizer: TokenizerOption = None,
-    trace: TraceOption = False,
-    as_json: JsonOption = False,
-    html: HtmlOption = None,
+    *,
+    options: QuestionOptions,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
-    opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker, causal)
-    _check_page(html, question)
-    searches = _rounds(rounds, hops)
-    streams = not as_json and (sys.stdout.isatty() if stream is None else stream)
+    index = options.open_index(causal)
+    streams = not options.as_json and (sys.stdout.isatty() if stream is None else stream)
 
-    def answer_one(question: str, where: str | None) -> Answer:
-        shown = _Shown()
-        answer = opened.ask(
+    def answer(question: str, where: str | None) -> Answer:
+        pieces = PiecePrinter()
+        answer = index.ask(
             question,
             strategy=strategy,
-            budget=budget,
+            budget=options.budget,
             where=where,
             mode=mode,
-            rounds=searches,
+            rounds=rounds,
             then=then,
             max_tokens=max_tokens,
-            show=shown.add if streams else None,
+            show=pieces.add if streams else None,
         )
-        last.save(index_dir, last.of_answer(answer))
-        if as_json:
+        last.save(options.index_dir, last.of_answer(answer))
+        if options.as_json:
             return answer
-        if shown.begun:
+        if pieces.begun:
             say()
             say_citations(answer)
         else:
             say_answer(answer)
-        if trace:
-            say_trace(answer.context, _places(opened), [*answer.context.trace, *answer.trace])
+        if options.trace:
+            say_trace(answer.context, locations_of(index), [*answer.context.trace, *answer.trace])
             say_streams(answer)
         if answer.mode != "extractive" or answer.usage.calls:
             say_aside(usage_line(answer, price_in, price_out))
         return answer
 
-    def answer_line(asked: Asked) -> bool:
-        if not as_json:
-            say(f"? {asked.question}", style="cyan")
-        answer = answer_one(asked.question, where if asked.where is None else asked.where)
-        if as_json:
-            say_json_line({**asked.key, **answer_json(answer, price_in, price_out)})
+    def as_dict(answer: Answer) -> dict[str, Any]:
+        return answer_json(answer, price_in, price_out)
+
+    _each_question(question, options, index, answer, as_dict)
+
+
+@with_options
+def context(
+    question: QuestionArgument,
+    strategy: StrategyOption = STRATEGY,
+    rounds: RoundsOption = 1,
+    then: ThenOption = None,
+    *,
+    options: QuestionOptions,
+) -> None:
+    """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
+    index = options.open_index()
+
+    def assemble(question: str, where: str | None) -> Context:
+        context = index.context(
+            question, strategy=strategy, budget=options.budget, where=where, rounds=rounds, then=then
+        )
+        last.save(options.index_dir, last.of_context(context))
+        if not options.as_json:
+            say_context(context, locations_of(index), options.trace)
+        return context
+
+    _each_question(question, options, index, assemble, context_json)
+
+
+def _each_question(
+    question: str,
+    options: QuestionOptions,
+    index: Index,
+    make: Callable[[str, str | None], Result],
+    as_dict: Callable[[Result], dict[str, Any]],
+) -> None:
+    """Run `make` for the question, or for each line of standard input, and print the JSON of the result if it is asked for.
+
+    `make` takes the question and its condition, and prints the result for people.
+    """
+
+    def run_line(line: QuestionLine) -> bool:
+        if not options.as_json:
+            say(f"? {line.question}", style="cyan")
+        result = make(line.question, options.where if line.where is None else line.where)
+        if options.as_json:
+            say_json_line({**line.key, **as_dict(result)})
         else:
             say()
-        return answer.found
+        return _is_found(result)
 
     if question == STANDARD_INPUT:
-        found = batch.ask_all(answer_line, as_json)
+        if options.html is not None:
+            raise UsageError("--html shows one question", "give the question itself instead of -")
+        succeeded = batch.ask_all(run_line, options.as_json)
     else:
-        answer = answer_one(question, where)
-        write_page(html, answer, opened)
-        if as_json:
-            say_json(answer_json(answer, price_in, price_out))
-        found = answer.found
-    if not found:
+        result = make(question, options.where)
+        options.write_page(result, index)
+        if options.as_json:
+            say_json(as_dict(result))
+        succeeded = _is_found(result)
+    if not succeeded:
         raise typer.Exit(1)
 
 
-def _check_page(html: Path | None, question: str) -> None:
-    if html is not None and question == STANDARD_INPUT:
-        raise UsageError("--html shows one question", "give the question itself instead of -")
+def _is_found(result: Answer | Context) -> bool:
+    return result.found if isinstance(result, Answer) else bool(result.passages)
 
 
-class _Shown:
+class PiecePrinter:
     """Prints the pieces of an answer as they arrive."""
 
     begun = False
@@ -174,110 +182,15 @@ def say_citations(answer: Answer) -> None:
         say(citation_line(citation), style="dim")
 
 
-def context(
-    question: QuestionArgument,
-    index_dir: IndexOption = DEFAULT_INDEX,
-    strategy: StrategyOption = STRATEGY,
-    budget: BudgetOption = BUDGET,
-    where: WhereOption = None,
-    rounds: RoundsOption = None,
-    hops: HopsOption = None,
-    reranker: RerankerOption = RERANKER,
-    then: ThenOption = None,
-    scorer: ScorerOption = SCORER,
-    chat: ChatOption = CHAT,
-    window: WindowOption = None,
-    cache: CacheOption = None,
-    tokenizer: TokenizerOption = None,
-    trace: TraceOption = False,
-    as_json: JsonOption = False,
-    html: HtmlOption = None,
-) -> None:
-    """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
-    opened = open_index(index_dir, tokenizer, chat, window, cache, scorer, reranker)
-    _check_page(html, question)
-    searches = _rounds(rounds, hops)
-
-    def assemble(question: str, where: str | None) -> Context:
-        assembled = opened.context(question, strategy=strategy, budget=budget, where=where, rounds=searches, then=then)
-        last.save(index_dir, last.of_context(assembled))
-        if not as_json:
-            say_context(assembled, _places(opened), trace)
-        return assembled
-
-    def assemble_line(asked: Asked) -> bool:
-        if not as_json:
-            say(f"? {asked.question}", style="cyan")
-        assembled = assemble(asked.question, where if asked.where is None else asked.where)
-        if as_json:
-            say_json_line({**asked.key, **context_json(assembled)})
-        else:
-            say()
-        return bool(assembled.passages)
-
-    if question == STANDARD_INPUT:
-        found = batch.ask_all(assemble_line, as_json)
-    else:
-        assembled = assemble(question, where)
-        write_page(html, assembled, opened)
-        if as_json:
-            say_json(context_json(assembled))
-        found = bool(assembled.passages)
-    if not found:
-        raise typer.Exit(1)
-
-
-def say_context(assembled: Context, places: Places, trace: bool) -> None:
-    """The text, the places of its passages by their numbers, and what was done if that is asked for."""
-    if assembled.passages:
-        say(assembled.text)
+def say_context(context: Context, locations: Locations, trace: bool) -> None:
+    """The text, the places of its passages by their numbers, and with `trace` the steps."""
+    if context.passages:
+        say(context.text)
         say()
     else:
         say_aside("nothing was found")
-    for number, passage in enumerate(assembled.passages, 1):
-        say(f"[{number}] {places.of(passage.spans)}", style="dim")
+    for number, passage in enumerate(context.passages, 1):
+        say(f"[{number}] {locations.of(passage.spans)}", style="dim")
     if trace:
-        say_trace(assembled, places)
-    say_aside(
-        f"{assembled.tokens} of {assembled.budget} tokens, {len(assembled.passages)} passages, {assembled.strategy}"
-    )
-
-
-def _places(opened: Index) -> Places:
-    return Places(opened.store.reader().document)
-
-
-def _rounds(rounds: int | None, hops: int | None) -> int:
-    """`hops` is the old name of `rounds`, on the command line, in the environment and in mergewise.toml."""
-    if hops is not None:
-        say_warning("hops are now called rounds: use --rounds, MERGEWISE_ROUNDS, or rounds in mergewise.toml")
-    return next((given for given in (rounds, hops) if given is not None), 1)
-
-
-def open_index(
-    index_dir: Path,
-    tokenizer: Path | None,
-    chat: str = CHAT,
-    window: int | None = None,
-    cache: Path | None = None,
-    scorer: str = SCORER,
-    reranker: str = RERANKER,
-    causal: str = CAUSAL,
-) -> Index:
-    """The index of a question, with the models that the options name."""
-    import mergewise
-    from mergewise.models import load_chat
-    from mergewise.models.tokens import count_tokens, counter_from_file
-
-    model = load_chat(chat, window)
-    counter = count_tokens if tokenizer is None else counter_from_file(tokenizer)
-    return mergewise.open(
-        index_dir,
-        tokens=counter,
-        chat=model or CHAT,
-        scorer=scorer,
-        reranker=reranker,
-        causal=causal,
-        cache=cache,
-        create=False,
-    )
+        say_trace(context, locations)
+    say_aside(f"{context.tokens} of {context.budget} tokens, {len(context.passages)} passages, {context.strategy}")

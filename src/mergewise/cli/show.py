@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mergewise.cli import last
+from mergewise.cli.asking import locations_of
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
-from mergewise.cli.places import Places, one_line, place
+from mergewise.cli.places import Locations, one_line, place
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
 from mergewise.text.keys import heading_path
@@ -27,8 +28,8 @@ AROUND = 3
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """Lines `first` to `last` of a document, counted from 1, with the spans that are meant in it; without spans, just lines."""
+class Excerpt:
+    """Lines `first` to `last` of a document, counted from 1, with the spans to mark in it; without spans, lines alone."""
 
     document: Document
     citation: Citation
@@ -73,22 +74,22 @@ def show(
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
-    places = Places(opened.store.reader().document)
+    locations = locations_of(opened)
     number = _number(what)
     remembered = last.load(index_dir) if number is not None else None
     if number is not None and remembered is not None and number in remembered.numbers:
-        _demand_unchanged(remembered, number, places)
-        views = _views(places, [span for span, _ in remembered.numbers[number]], around)
+        _demand_unchanged(remembered, number, locations)
+        excerpts = _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
     else:
-        views = [_document_view(opened, places, what, around, remembered)]
+        excerpts = [_document_excerpt(opened, locations, what, around, remembered)]
     if as_json:
         question = None if remembered is None else remembered.question
-        say_json({"number": number, "question": question, "places": [view.as_dict() for view in views]})
+        say_json({"number": number, "question": question, "places": [excerpt.as_dict() for excerpt in excerpts]})
         return
-    for i, view in enumerate(views):
+    for i, excerpt in enumerate(excerpts):
         if i:
             say()
-        _say_view(view)
+        _say_excerpt(excerpt)
 
 
 def _number(what: str) -> int | None:
@@ -96,55 +97,59 @@ def _number(what: str) -> int | None:
     return int(bare) if bare.isascii() and bare.isdigit() else None
 
 
-def _demand_unchanged(remembered: last.Last, number: int, places: Places) -> None:
+def _demand_unchanged(remembered: last.Last, number: int, locations: Locations) -> None:
     for span, check in remembered.numbers[number]:
-        document = places.document(span.doc_id)
+        document = locations.document(span.doc_id)
         if document is None or (check is not None and check != last.checksum(document.text[span.start : span.end])):
             raise UsageError(f"{span.doc_id} has changed since the last answer", "ask again, or give the document's id")
 
 
-def _views(places: Places, spans: Sequence[Span], around: int) -> list[View]:
-    """One view for spans of a document that are near to each other."""
-    views: list[View] = []
+def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[Excerpt]:
+    """One excerpt for all spans of a document that are near to each other."""
+    excerpts: list[Excerpt] = []
     for span in sorted(set(spans)):
-        document = places.document(span.doc_id)
+        document = locations.document(span.doc_id)
         if document is None:
             continue
         first = max(1, line_at(document.text, span.start) - around)
         end = line_at(document.text, max(span.start, span.end - 1)) + around
-        before = views[-1] if views else None
+        before = excerpts[-1] if excerpts else None
         if before is not None and before.document.id == document.id and first <= before.last + 1:
             merged = max(before.last, end)
-            views[-1] = View(document, before.citation, (*before.spans, span), before.first, merged)
+            excerpts[-1] = Excerpt(document, before.citation, (*before.spans, span), before.first, merged)
         else:
-            views.append(View(document, places.located(span), (span,), first, end))
-    return [_within(view) for view in views]
+            excerpts.append(Excerpt(document, locations.citation(span), (span,), first, end))
+    return [_within_document(excerpt) for excerpt in excerpts]
 
 
-def _within(view: View) -> View:
-    lines = len(line_starts(view.document.text))
-    return View(view.document, view.citation, view.spans, view.first, min(view.last, lines))
+def _within_document(excerpt: Excerpt) -> Excerpt:
+    lines = len(line_starts(excerpt.document.text))
+    return Excerpt(excerpt.document, excerpt.citation, excerpt.spans, excerpt.first, min(excerpt.last, lines))
 
 
-def _document_view(opened: Index, places: Places, what: str, around: int, remembered: last.Last | None) -> View:
+def _document_excerpt(
+    opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
+) -> Excerpt:
     """A whole document, or the lines of it that `ID:LINE` or `ID:START-END` names."""
-    document = places.document(what)
+    document = locations.document(what)
     if document is not None:
-        return _within(View(document, places.located(Span(what, 0, len(document.text))), (), 1, 10**9))
+        return _within_document(Excerpt(document, locations.citation(Span(what, 0, len(document.text))), (), 1, 10**9))
     doc_id, colon, lines = what.rpartition(":")
-    document = places.document(doc_id) if colon else None
-    named = _lines(lines)
+    document = locations.document(doc_id) if colon else None
+    named = _line_numbers(lines)
     if document is None or named is None:
-        raise _unknown(opened, what, remembered)
+        raise _unknown_error(opened, what, remembered)
     starts = line_starts(document.text)
     first, end = named
     if first > len(starts):
         raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
     meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
-    return _within(View(document, places.located(meant), (meant,), max(1, first - around), end + around))
+    return _within_document(
+        Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)
+    )
 
 
-def _lines(text: str) -> tuple[int, int] | None:
+def _line_numbers(text: str) -> tuple[int, int] | None:
     """5 and 5-9 as line numbers; None for anything else."""
     first, dash, end = text.partition("-")
     if not (first.isdigit() and (end.isdigit() if dash else not end)) or int(first) < 1:
@@ -152,7 +157,7 @@ def _lines(text: str) -> tuple[int, int] | None:
     return int(first), max(int(first), int(end or first))
 
 
-def _unknown(opened: Index, what: str, remembered: last.Last | None) -> UsageError:
+def _unknown_error(opened: Index, what: str, remembered: last.Last | None) -> UsageError:
     if _number(what) is not None:
         if remembered is None:
             return UsageError("no answer of this index is remembered", "ask first, or give the id of a document")
@@ -165,28 +170,28 @@ def _unknown(opened: Index, what: str, remembered: last.Last | None) -> UsageErr
     return UsageError(f"no document has the id {what!r}", hint)
 
 
-def _say_view(view: View) -> None:
-    path = heading_path(view.citation.title, view.citation.headings) if view.spans else view.citation.title
-    named = place(view.citation) if view.spans else view.document.id
+def _say_excerpt(excerpt: Excerpt) -> None:
+    path = heading_path(excerpt.citation.title, excerpt.citation.headings) if excerpt.spans else excerpt.citation.title
+    named = place(excerpt.citation) if excerpt.spans else excerpt.document.id
     say(one_line(f"{named}  {path}").rstrip(), style="cyan")
-    width = len(str(view.last))
-    for number, offset, text in view.lines():
-        marked = _marked(view.spans, offset, text)
-        sign = ">" if marked else " "
-        say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, marked, signs=is_plain()))
+    width = len(str(excerpt.last))
+    for number, offset, text in excerpt.lines():
+        covered = _covered_parts(excerpt.spans, offset, text)
+        sign = ">" if covered else " "
+        say_styled((f"{sign} {number:{width}} │ ", "dim"), *_pieces(text, covered, signs=is_plain()))
 
 
-def _marked(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, int]]:
+def _covered_parts(spans: Sequence[Span], offset: int, text: str) -> list[tuple[int, int]]:
     """The parts of a line that the spans cover, as (start, end) in the line."""
     parts = [(max(0, span.start - offset), min(len(text), span.end - offset)) for span in spans]
     return [(start, end) for start, end in parts if start < end]
 
 
-def _pieces(text: str, marked: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
+def _pieces(text: str, covered: Sequence[tuple[int, int]], *, signs: bool) -> list[tuple[str, str | None]]:
     """The line in pieces with their styles; without colours, signs stand around what is less than the line."""
     pieces: list[tuple[str, str | None]] = []
     position = 0
-    for start, end in marked:
+    for start, end in covered:
         shown = text[max(position, start) : end]
         if signs and shown.strip() != text.strip():
             shown = f"{OPENS}{shown}{CLOSES}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mergewise.cli.output import say, say_drawn
-from mergewise.cli.places import Places, place
+from mergewise.cli.places import Locations, place
 from mergewise.types import Context, Span, Step
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TRACED_SKIPS = 3
 SHOWN_SPANS = 4
 
 
-def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[Step] | None = None) -> None:
+def say_trace(assembled: Context, places: Locations | None = None, steps: Sequence[Step] | None = None) -> None:
     """Print every step, but of what was left out only the first few, which are the best; with `places` texts are quoted."""
     from mergewise.designs.aed.triplet_passages import TripletNote
     from mergewise.designs.mergerag.notes import MergeNote
@@ -49,7 +49,7 @@ def say_trace(assembled: Context, places: Places | None = None, steps: Sequence[
         _say_left_out(action, [step for step in steps if step.action == action], places)
 
 
-def _say_left_out(action: str, steps: Sequence[Step], places: Places | None) -> None:
+def _say_left_out(action: str, steps: Sequence[Step], places: Locations | None) -> None:
     shown = SHOWN_LEFT if action == "left" else TRACED_SKIPS
     best_first = sorted(steps, key=lambda step: 0.0 if step.score is None else -step.score)
     for step in best_first[:shown]:
@@ -59,7 +59,7 @@ def _say_left_out(action: str, steps: Sequence[Step], places: Places | None) -> 
         say(f"{action}: {len(steps) - shown} {more}", style="dim")
 
 
-def _say_step(step: Step, places: Places | None) -> None:
+def _say_step(step: Step, places: Locations | None) -> None:
     score = f"  score {step.score:.3f}" if step.score is not None else ""
     say(f"{step.action}: {step.reason}{score}", style="dim")
     if places is None:
@@ -75,7 +75,7 @@ def _say_step(step: Step, places: Places | None) -> None:
         _say_quoted(step.output, places, "→ ")
 
 
-def _say_marker(step: Step, note: MarkerNote, places: Places | None) -> None:
+def _say_marker(step: Step, note: MarkerNote, places: Locations | None) -> None:
     """The key of a marker, and its value a sentence a line; below a written one, what it rests on."""
     marker = note.marker
     score = "" if step.score is None else f"  score {step.score:.3f}"
@@ -92,26 +92,26 @@ def _say_marker(step: Step, note: MarkerNote, places: Places | None) -> None:
         if marker.written and not sentence.replaced:
             for start, end in sentence.support[:SHOWN_SPANS]:
                 span = Span(marker.doc_id, start, end)
-                told = _spelled(span) if places is None else f"{place(places.located(span))}  {places.quote(span)}"
+                told = _spelled(span) if places is None else f"{place(places.citation(span))}  {places.quote(span)}"
                 say(f"      rests on {told}".rstrip(), style="dim")
 
 
-def _say_triplets(step: Step, note: TripletNote, places: Places | None) -> None:
+def _say_triplets(step: Step, note: TripletNote, places: Locations | None) -> None:
     """The triplets of a set, each with the sentence that it came from."""
     score = "" if step.score is None else f"  utility {step.score:.3f}"
     say(f"triplets: {step.reason}{score}", style="dim")
     for triplet in note.triplets.triplets:
         say(f"    {triplet.text}", style="dim")
         span = Span(note.triplets.doc_id, triplet.start, triplet.end)
-        told = _spelled(span) if places is None else f"{place(places.located(span))}  {places.quote(span)}"
+        told = _spelled(span) if places is None else f"{place(places.citation(span))}  {places.quote(span)}"
         say(f"      from {told}".rstrip(), style="dim")
 
 
 _MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "a copy of its paragraph"}
 
 
-def _say_quoted(span: Span, places: Places, before: str = "") -> None:
-    say(f"    {before}{place(places.located(span))}  {places.quote(span)}".rstrip(), style="dim")
+def _say_quoted(span: Span, places: Locations, before: str = "") -> None:
+    say(f"    {before}{place(places.citation(span))}  {places.quote(span)}".rstrip(), style="dim")
 
 
 def say_tree(summary: Step, notes: Sequence[MergeNote]) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption
-from mergewise.cli.output import progress, say
-from mergewise.cli.progress import working
+from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, HalfOption, LimitOption, SetIndexOption
+from mergewise.cli.output import say
+from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from mergewise.engine import Index
     from mergewise.evaluate.run import Half
     from mergewise.evaluate.tasks import Task
     from mergewise.train.candidates import Example
@@ -26,91 +28,89 @@ if TYPE_CHECKING:
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
 
+BY_PRESET = "by the preset"
+
+
 @app.command("utility")
 def utility(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and of the predictor.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Directory of the labels and of the trained predictor.")],
     questions: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="QUESTIONS...",
-            help="Question sets, folders of them, or CSV or JSONL files with questions and answers; none: labels that stand.",
+            help="Question sets, folders of them, or CSV or JSONL files with questions and answers. "
+            "Without any, training uses the labels that there are.",
             show_default=False,
         ),
     ] = None,
     chat: Annotated[
-        str, typer.Option("--chat", "-c", envvar="MERGEWISE_CHAT", help="The reader whose use is learnt: hf:PATH.")
-    ] = "",
-    index_dir: Annotated[
-        Path | None,
+        str,
         typer.Option(
-            "--index",
-            "-i",
-            help="For question sets, keep their indexes in this folder and use them again. For a file of questions, the "
-            "index that is searched. [default: mergewise.index]",
+            "--chat", "-c", envvar="MERGEWISE_CHAT", help="Reader model that the predictor learns from: hf:PATH."
+        ),
+    ] = "",
+    index_dir: SetIndexOption = None,
+    labels_dir: Annotated[
+        Path | None, typer.Option("--labels", help="Directory of the labels.", show_default="labels in --out")
+    ] = None,
+    labels_only: Annotated[bool, typer.Option("--labels-only", help="Label the candidates, without training.")] = False,
+    half: HalfOption = "first",
+    limit: LimitOption = None,
+    without: Annotated[
+        Path | None, typer.Option("--except", help="File of questions to leave out, one a line.")
+    ] = None,
+    passages: Annotated[int, typer.Option(help="Candidate passages of a question.", min=1)] = 20,
+    triplets: Annotated[
+        int | None,
+        typer.Option(
+            help="Candidate triplet sets of a question; 0 for none.", min=0, show_default="20, 0 with gainrag"
         ),
     ] = None,
-    labels_dir: Annotated[
-        Path | None, typer.Option("--labels", help="Directory of the labels. [default: labels in --out]")
-    ] = None,
-    labels_only: Annotated[
-        bool, typer.Option("--labels-only", help="Measure the candidates, and train nothing.")
-    ] = False,
-    half: Annotated[str, typer.Option(help="first (for training), second or all.")] = "first",
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="Only N questions of each set.")] = None,
-    without: Annotated[
-        Path | None, typer.Option("--except", help="A file of questions, one a line, that are left out.")
-    ] = None,
-    passages: Annotated[int, typer.Option(help="Passages of a question that are candidates.", min=1)] = 20,
-    triplets: Annotated[
-        int | None, typer.Option(help="Triplet sets that are candidates; 0 for none. [default: 20]", min=0)
-    ] = None,
-    generated: Annotated[bool, typer.Option(help="Whether a passage that the reader writes is a candidate.")] = True,
-    longest: Annotated[int, typer.Option(help="Tokens of a section up to which it is one passage.", min=1)] = 256,
-    alpha: Annotated[float, typer.Option(help="How much of what the question alone makes likely is taken off.")] = 0.5,
+    generated: Annotated[bool, typer.Option(help="Add a passage that the reader writes to the candidates.")] = True,
+    longest: Annotated[int, typer.Option(help="Maximum tokens of a section that counts as one passage.", min=1)] = 256,
+    alpha: Annotated[
+        float, typer.Option(help="Weight of the question's own likelihood that is taken off (alpha of the CPPL).")
+    ] = 0.5,
     embedder: EmbedderOption = None,
     base: Annotated[
-        str, typer.Option("--base", help="What is trained: cross-encoder:PATH, or minilm with a new head.")
+        str, typer.Option("--base", help="Base model: cross-encoder:PATH, or minilm with a new head.")
     ] = "minilm",
     preset: Annotated[
-        str, typer.Option(help="aed, or gainrag: no triplets, the best candidate and 15 drawn, two epochs.")
+        str,
+        typer.Option(
+            help="Training recipe: aed, or gainrag (no triplets, the best candidate and 15 random ones, two epochs)."
+        ),
     ] = "aed",
-    epochs: Annotated[
-        int | None,
-        typer.Option(help="Times that all questions are gone through, at most. [default: by the preset]", min=1),
-    ] = None,
-    batch: Annotated[int | None, typer.Option(help="Questions of a step. [default: by the preset]", min=1)] = None,
-    rate: Annotated[float | None, typer.Option(help="Learning rate at its highest. [default: by the preset]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default=BY_PRESET)] = None,
+    batch: Annotated[int | None, typer.Option(help="Batch size, in questions.", min=1, show_default=BY_PRESET)] = None,
+    rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default=BY_PRESET)] = None,
     patience: Annotated[
         int | None,
         typer.Option(
-            help="Epochs without a better held-out loss after which it ends; 0: never. [default: by the preset]", min=0
+            help="Epochs without a better held-out loss before training stops; 0: never.", min=0, show_default=BY_PRESET
         ),
     ] = None,
     held_out: Annotated[
-        float | None, typer.Option(help="Share of the questions that are kept for judging. [default: by the preset]")
+        float | None, typer.Option(help="Share of the questions held out for evaluation.", show_default=BY_PRESET)
     ] = None,
     tokens: Annotated[
         int | None,
-        typer.Option(help="Tokens of question and candidate together, at most. [default: by the preset]", min=8),
+        typer.Option(help="Maximum tokens of question and candidate together.", min=8, show_default=BY_PRESET),
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(
-            help="What utilities are measured from: gain (over no context), or free. [default: by the preset]"
-        ),
+        typer.Option(help="Zero point of the utilities: gain (over no context), or free.", show_default=BY_PRESET),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="What heads, orders and draws are made by. [default: by the preset]", min=0)
-    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
     from mergewise.train.bases import check_base, demand_packages
     from mergewise.train.labels import LabelSettings, LabelStore
     from mergewise.train.utility import train_utility
 
-    given = {"epochs": epochs, "batch": batch, "rate": rate, "patience": patience, "held_out": held_out,
-             "tokens": tokens, "level": level, "seed": seed}  # fmt: skip
-    chosen = _training(preset, {name: value for name, value in given.items() if value is not None})
+    overrides = {"epochs": epochs, "batch": batch, "rate": rate, "patience": patience, "held_out": held_out,
+                 "tokens": tokens, "level": level, "seed": seed}  # fmt: skip
+    chosen = _train_settings(preset, {name: value for name, value in overrides.items() if value is not None})
     if triplets is None:
         triplets = 0 if preset == "gainrag" else LabelSettings().triplets
     settings = LabelSettings(passages, triplets, generated, longest, alpha)
@@ -118,7 +118,7 @@ def utility(
     if not labels_only:
         check_base(base)
         demand_packages()
-    excluded = frozenset() if without is None else _lines(without)
+    excluded = frozenset() if without is None else _load_excluded(without)
     if labels_only and not questions:
         raise UsageError("there are no questions to label", "give question sets, or a file of questions")
     with TemporaryDirectory(prefix="mergewise-train-") as temporary:
@@ -129,18 +129,18 @@ def utility(
     if not labels_only:
         with progress("Training") as advance:
             report = train_utility(LabelStore(folder), settings.kinds(), base, chosen, out, advance)
-        _say(report, out)
+        _say_training(report, out)
 
 
-def _training(preset: str, given: Mapping[str, Any]) -> TrainSettings:
+def _train_settings(preset: str, overrides: Mapping[str, Any]) -> TrainSettings:
     from mergewise.train.settings import PRESETS
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
-    return replace(PRESETS[preset], **given)
+    return replace(PRESETS[preset], **overrides)
 
 
-def _say(report: Report, out: Path) -> None:
+def _say_training(report: Report, out: Path) -> None:
     counts = report.questions
     say(f"trained on {counts['learnt']} questions, {counts['held_out']} held out, {counts['dropped']} dropped")
     for name, means in report.held_out.items():
@@ -168,31 +168,28 @@ def _sources(
     temporary: Path,
     settings: LabelSettings,
     embedder: str | None,
-    half: str,
+    half: Half,
     limit: int | None,
     excluded: frozenset[str],
 ) -> Iterator[Source]:
     import mergewise
+    from mergewise.evaluate.indexing import indexed_tasks
     from mergewise.evaluate.tables import load_table
-    from mergewise.evaluate.tasks import find_tasks, load_task
     from mergewise.train.sources import source_of
 
-    if half not in ("first", "second", "all"):
-        raise UsageError(f"unknown half {half!r}", "one of: first, second, all")
-    chosen: Half = half  # type: ignore[assignment]
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
+    open_index = partial(mergewise.open, embedder=embedder)
     for path in paths:
+        pairs: Iterable[tuple[Index, Task]]
         if path.is_file():
-            index = mergewise.open(index_dir or DEFAULT_INDEX, embedder=embedder, create=False)
-            yield source_of(index, _examples(load_table(path), chosen, limit, excluded))
-            continue
-        for folder in find_tasks(path):
-            task = load_task(folder)
-            with working(f"Indexing {task.name}") as advance:
-                place = (index_dir or temporary) / task.name
-                index = mergewise.open(place, views=views, embedder=embedder, progress=advance)
-                index.add(task.documents, progress=advance)
-            yield source_of(index, _examples(task, chosen, limit, excluded))
+            pairs = [(open_index(index_dir or DEFAULT_INDEX, create=False), load_table(path))]
+        else:
+            folder = index_dir or temporary
+            pairs = indexed_tasks(
+                path, folder, views, open_index, lambda name: progress(f"Indexing {name}", characters)
+            )
+        for index, task in pairs:
+            yield source_of(index, _examples(task, half, limit, excluded))
 
 
 def _examples(task: Task, half: Half, limit: int | None, excluded: frozenset[str]) -> list[Example]:
@@ -200,16 +197,16 @@ def _examples(task: Task, half: Half, limit: int | None, excluded: frozenset[str
     from mergewise.evaluate.run import chosen_questions
     from mergewise.train.candidates import Example
 
-    kept = [q for q in chosen_questions(task, half) if _folded(q.text) not in excluded and any(q.answers)]
+    kept = [q for q in chosen_questions(task, half) if _fold_case(q.text) not in excluded and any(q.answers)]
     return [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]
 
 
-def _lines(file: Path) -> frozenset[str]:
+def _load_excluded(file: Path) -> frozenset[str]:
     try:
-        return frozenset(map(_folded, file.read_text(encoding="utf-8").splitlines()))
+        return frozenset(map(_fold_case, file.read_text(encoding="utf-8").splitlines()))
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{file} cannot be read: {error}", "a text file with a question a line") from None
 
 
-def _folded(text: str) -> str:
+def _fold_case(text: str) -> str:
     return " ".join(text.lower().split())

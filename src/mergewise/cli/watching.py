@@ -16,7 +16,7 @@ LONGEST = 5000
 
 
 def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], None]) -> None:
-    """Synchronise now, and after every burst of changes. An error of one round is told, and the next one comes."""
+    """Synchronise now, and after every burst of changes. An error of one round is printed, and the next one comes."""
     try:
         from watchfiles import watch
     except ImportError:
@@ -48,10 +48,11 @@ def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], N
 
 
 def one_round(synchronise: Callable[[], None]) -> None:
-    """An error is said, whatever it is."""
+    """Synchronise once; print any error."""
     try:
         synchronise()
     except MergewiseError as error:
         say_error(error.message, error.hint)
-    except Exception as error:  # a full disk, a damaged index: the next round may find it mended
+    except Exception as error:
+        # a full disk, a damaged index: the next round may find it mended
         say_error(f"{type(error).__name__}: {error}")

@@ -1,14 +1,17 @@
-"""Specs: a strategy and its parameters as text, `name` or `name(parameter=value, ...)`."""
+"""Strategies with parameters as text, `name` or `name(parameter=value, ...)`, and settings of views, `VIEW.NAME=VALUE`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
+from mergewise.defaults import CHAT
+from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
 from mergewise.ranges import shown, value_of
+from mergewise.store.views import views_of
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
 _COMMA = re.compile(r",(?![^()]*\))")
@@ -45,3 +48,23 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> An
             raise UsageError(f"{name} has no parameter {shown(key)}", f"it has: {', '.join(known)}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
+
+
+def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:
+    """Settings of views by name, from assignments `VIEW.NAME=VALUE`. With a chat model a view may have other defaults.
+
+    A view without an assignment has no entry: it keeps its settings, or gets the default ones.
+    """
+    values: dict[str, dict[str, object]] = {}
+    for assignment in assignments:
+        view, dot, setting = assignment.partition(".")
+        name, equals, value = setting.partition("=")
+        if not (dot and equals):
+            raise UsageError(f"{assignment!r} sets nothing", "write --set VIEW.NAME=VALUE, such as slice.chunk=300")
+        values.setdefault(view.strip(), {})[name.strip()] = value.strip()
+    settings = {}
+    for known in views_of(VIEWS, [*views, *values]):
+        chosen = {**(known.with_chat if chat != CHAT else {}), **values.get(known.name, {})}
+        if chosen:
+            settings[known.name] = with_parameters(known.settings(), chosen, f"the view {known.name}")
+    return settings

@@ -22,16 +22,17 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
 from mergewise.evaluate.intervals import bootstrap, wilson
-from mergewise.evaluate.kept import Given, Kept
+from mergewise.evaluate.kept import AnswerFile, KeptAnswer
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.metrics import mean, mean_of_known, score_context
+from mergewise.evaluate.rows import AnswerMeans, EvaluationRow
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Reranker
 from mergewise.twins import each
-from mergewise.types import Answer, AnswerMeans, EvaluationRow
+from mergewise.types import Answer
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 
@@ -56,7 +57,7 @@ class Answered:
     task: Task
     method: Method
     budget: int
-    kept: Kept
+    kept: AnswerFile
     mode: str
     failures: dict[str, Exception] = field(default_factory=dict)
 
@@ -126,7 +127,7 @@ class Answering:
             if view not in self.index.manifest.views:
                 raise UsageError(f"this index has no {view} view", f"index with --views leaf,{view}")
         run = self._run(method, mode, budget)
-        return Answered(self.task, method, budget, Kept(self.asking.directory, run), mode)
+        return Answered(self.task, method, budget, AnswerFile(self.asking.directory, run), mode)
 
     def complete(
         self, asked: Sequence[Answered], questions: Sequence[Question], progress: Progress | None = None
@@ -162,7 +163,7 @@ class Answering:
                 continue
             assert isinstance(request, Request)
             one.failures.pop(question.id, None)
-            one.kept.add(question, _given(question, answer, seconds + share, share, len(batch)))
+            one.kept.add(question, _kept_answer(question, answer, seconds + share, share, len(batch)))
 
     def _request(self, one: Answered, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
@@ -242,10 +243,12 @@ def _one(mode: str, requests: Mapping[str, Request], place: str) -> Answer:
     return modes.answer(mode, requests[place])
 
 
-def _given(question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int) -> Given:
+def _kept_answer(
+    question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int
+) -> KeptAnswer:
     context = answer.context
     score = score_context(question, context.text, context.tokens, count_tokens)
-    return Given(
+    return KeptAnswer(
         prediction=prediction_of(answer),
         found=answer.found,
         input_tokens=answer.usage.input_tokens,

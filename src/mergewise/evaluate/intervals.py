@@ -13,7 +13,8 @@ import numpy as np
 
 Interval = tuple[float, float]
 
-Z = 1.959963984540054  # of the normal distribution, 95 percent
+# the quantile of the normal distribution for 95 percent
+Z = 1.959963984540054
 DRAWS = 10_000
 
 
@@ -36,6 +37,6 @@ def bootstrap(values: Sequence[float], seed: int = 0) -> Interval:
     return float(low), float(high)
 
 
-def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+def paired_interval(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     """Of the mean difference of two methods, question by question."""
     return bootstrap([a - b for a, b in zip(ours, theirs, strict=True)])

@@ -20,8 +20,8 @@ from mergewise.evaluate.tasks import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What one method answered to one question, and what that cost.
+class KeptAnswer:
+    """One answer of a method, and its costs.
 
     `seconds` are those of the whole, `answer_seconds` those after the context stood; of `together` answers that were made in one
     batch, their share. `prediction` is the answer without marks. `context_*` are the metrics of its context. `weights` are those
@@ -44,11 +44,11 @@ class Given:
     weights: Mapping[str, float]
 
 
-class Kept:
+class AnswerFile:
     """The answers of one run, by question. Without a directory they are kept for as long as this object is."""
 
     def __init__(self, directory: Path | None, run: Mapping[str, Any]) -> None:
-        self._known: dict[str, Given] = {}
+        self._known: dict[str, KeptAnswer] = {}
         self._path = None if directory is None else directory / _name(run)
         if self._path is not None:
             try:
@@ -59,16 +59,16 @@ class Kept:
                     "delete it, or name another folder",
                 ) from None
 
-    def __getitem__(self, question: Question) -> Given:
+    def __getitem__(self, question: Question) -> KeptAnswer:
         return self._known[_key(question)]
 
     def __contains__(self, question: Question) -> bool:
         return _key(question) in self._known
 
-    def add(self, question: Question, given: Given) -> None:
-        self._known[_key(question)] = given
+    def add(self, question: Question, answer: KeptAnswer) -> None:
+        self._known[_key(question)] = answer
         if self._path is not None:
-            line = {"key": _key(question), "id": question.id, "question": question.text, **asdict(given)}
+            line = {"key": _key(question), "id": question.id, "question": question.text, **asdict(answer)}
             _append(self._path, line)
 
     def _open(self, path: Path, run: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ class Kept:
         if lines[0]["run"] != json.loads(json.dumps(run)):
             raise ValueError("it was made with other settings")
         for line in lines[1:]:
-            self._known.setdefault(line["key"], Given(**{name: line[name] for name in Given.__slots__}))
+            self._known.setdefault(line["key"], KeptAnswer(**{name: line[name] for name in KeptAnswer.__slots__}))
 
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:

@@ -6,10 +6,12 @@ of them; the paper's have 100 words. It retrieves by Contriever, we by the index
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mergewise.designs.specs import split_specs
+from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 
 Judge = Literal["given", "none", "reranker", "utility"]
@@ -34,7 +36,7 @@ class Method:
     views: tuple[str, ...] = ()
 
 
-def _selected(
+def _aed_method(
     name: str,
     about: str,
     k: int = 10,
@@ -53,12 +55,12 @@ def _selected(
     return Method(name, strategy, "aed", judge, about, ("triplet",) if triplets else ())
 
 
-def _reranked(
+def _reranking_method(
     name: str, about: str, n: int, judge: Judge = "utility", memory: bool = False, triplets: bool = False
 ) -> Method:
     """The n most useful of ten passages in one prompt; of five where one is kept, as in Table 1."""
     k = 5 if n == 1 else 10
-    return _selected(name, about, k, n, judge=judge, memory=memory, triplets=triplets, ensemble=False)
+    return _aed_method(name, about, k, n, judge=judge, memory=memory, triplets=triplets, ensemble=False)
 
 
 _TABLE_1 = (
@@ -88,8 +90,8 @@ _TABLE_1 = (
         "none",
         "REPLUG: five passages apart, their probabilities added up, weighed by the search (Shi et al. 2024)",
     ),
-    _reranked("reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker"),
-    _reranked("reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker"),
+    _reranking_method("reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker"),
+    _reranking_method("reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker"),
     Method(
         "reranker-sentences",
         "sentence(by=utility, among=24, n=12)",
@@ -97,35 +99,37 @@ _TABLE_1 = (
         "reranker",
         "a reranker over sentences: the best twelve of 24 (Table 7), shown in the order of their documents",
     ),
-    _reranked(
+    _reranking_method(
         "gainrag-1",
         "GainRAG: the most useful of five passages and one that the model writes (Jiang et al. 2025)",
         1,
         memory=True,
     ),
-    _reranked(
+    _reranking_method(
         "gainrag-5",
         "GainRAG: the five most useful of ten passages and one that the model writes (Jiang et al. 2025)",
         5,
         memory=True,
     ),
-    _selected("aed-1", "AED-RAG with m = 1, of five passages", 5, 1),
-    _selected("aed-2", "AED-RAG with m = 2, of ten passages"),
+    _aed_method("aed-1", "AED-RAG with m = 1, of five passages", 5, 1),
+    _aed_method("aed-2", "AED-RAG with m = 2, of ten passages"),
 )
 
 _TABLE_2 = (
-    _selected("aed-no-triplets", "w/o AED (triplets): no stream of triplets", triplets=False),
-    _selected("aed-no-memory", "w/o AED (ssp): no stream of the model's own", memory=False),
-    _reranked(
+    _aed_method("aed-no-triplets", "w/o AED (triplets): no stream of triplets", triplets=False),
+    _aed_method("aed-no-memory", "w/o AED (ssp): no stream of the model's own", memory=False),
+    _reranking_method(
         "aed-no-ensemble",
         "w/o AED (full): the five most useful of ten in one prompt, each as passage or as triplets, whichever is more useful",
         5,
         triplets=True,
     ),
-    _reranked("aed-passages", "w/o AED (full) & triplets: the five most useful passages of ten in one prompt", 5),
+    _reranking_method(
+        "aed-passages", "w/o AED (full) & triplets: the five most useful passages of ten in one prompt", 5
+    ),
 )
 
-_FIGURE_3 = tuple(_selected(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=beta) for beta in BETAS)
+_FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=beta) for beta in BETAS)
 
 GROUPS: Mapping[str, tuple[Method, ...]] = {"table-1": _TABLE_1, "table-2": _TABLE_2, "beta": _FIGURE_3}
 METHODS: Mapping[str, Method] = {method.name: method for group in GROUPS.values() for method in group}
@@ -143,3 +147,14 @@ def methods_of(names: str) -> list[Method]:
     if not chosen:
         raise UsageError("no method is named", f"one of: {', '.join([*GROUPS, *METHODS])}")
     return list(chosen.values())
+
+
+def strategy_methods(specs: str, mode: str | None = None) -> list[Method]:
+    """Strategies as methods, by their specs, separated by commas; `mode` answers from the contexts of all of them."""
+    return [Method(spec, spec, mode) for spec in split_specs(specs)]
+
+
+def needed_views(methods: Sequence[Method]) -> list[str]:
+    """The views that an index needs for these methods, each once."""
+    views = [view for method in methods for view in (*resolve(method.strategy)[0].views, *method.views)]
+    return list(dict.fromkeys(("leaf", *views)))

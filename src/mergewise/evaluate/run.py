@@ -5,16 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from time import perf_counter
-from typing import Literal
+from typing import Literal, TypeAlias, get_args
 
 from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
+from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import mean, mean_of_known, score_context
+from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.models.tokens import count_tokens
-from mergewise.types import EvaluationRow
 
-Half = Literal["first", "second", "all"]
+Half: TypeAlias = Literal["first", "second", "all"]
+HALVES: tuple[Half, ...] = get_args(Half)
+
+
+def parse_half(text: str) -> Half:
+    """The half of this name. Raises UsageError where there is none."""
+    for half in HALVES:
+        if half == text:
+            return half
+    raise UsageError(f"unknown half {text!r}", f"one of: {', '.join(HALVES)}")
 
 
 def chosen_questions(task: Task, half: Half = "all", limit: int | None = None) -> Sequence[Question]:
@@ -36,7 +46,8 @@ def evaluate(
     """A row for each strategy and budget, as soon as it is known."""
     questions = chosen_questions(task, half, limit)
     done, total = 0, len(strategies) * len(budgets) * len(questions)
-    if questions:  # a first question loads what is loaded once, so that no strategy is timed with it
+    if questions:
+        # a first question loads the models, so that no strategy is timed with that
         index.context(questions[0].text, strategy=STRATEGY, budget=1)
     for strategy in strategies:
         for budget in budgets:

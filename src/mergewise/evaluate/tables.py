@@ -92,7 +92,8 @@ def _evidence(value: object) -> Evidence | None:
 def _several(value: object, separator: str | None) -> tuple[str, ...]:
     """A JSON list, or one text, parted by the separator where there is one."""
     if isinstance(value, str) and value.lstrip().startswith("["):
-        with suppress(ValueError):  # a text may begin with a bracket
+        # a text may begin with a bracket, too
+        with suppress(ValueError):
             value = json.loads(value)
     if isinstance(value, str):
         value = value.split(separator) if separator else [value]

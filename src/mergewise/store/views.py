@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from mergewise.errors import UsageError
 from mergewise.protocols import ChatModel, Embedder, RowReader, StoreReader, TokenCounter
@@ -67,6 +67,18 @@ class Writing:
     unfinished: Callable[[StoreReader], Sequence[str]] = lambda reader: ()
 
 
+class ViewReport(Protocol):
+    """How the rows of a view were made, over all documents of an index."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON."""
+        ...
+
+    def lines(self) -> Iterator[str]:
+        """The report for people."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One granularity of an index: its tables, and how their rows are made, checked and read.
@@ -78,7 +90,7 @@ class View:
     can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
     step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
     model is named. An index without an embedder is refused a view that `needs_embedder`, before anything is written.
-    `writing` is what is known of the calls of a view that asks it for every document.
+    `writing` is what is known of the calls of a view that asks it for every document. `report(reader)` tells how rows came to be.
     """
 
     name: str
@@ -91,6 +103,7 @@ class View:
     with_chat: Mapping[str, Any] = field(default_factory=dict)
     needs_embedder: bool = False
     writing: Writing | None = None
+    report: Callable[[Any], ViewReport] | None = None
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
         """Whether a chat model writes the rows, under `settings` as they are kept in the manifest."""

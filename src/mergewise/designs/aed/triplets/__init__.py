@@ -25,4 +25,5 @@ VIEW = View(
     reader=TripletReader,
     with_chat={"made": "model"},
     writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
+    report=TripletReader.report,
 )

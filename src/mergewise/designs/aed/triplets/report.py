@@ -1,10 +1,10 @@
-"""What `info --triplets` shows: how many triplets there are, who made them, and what was not taken."""
+"""What `info --view triplet` shows: how many triplets there are, who made them, and what was not taken."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,7 @@ class TripletReport:
         return sum(self.made.values())
 
     def as_dict(self) -> dict[str, Any]:
-        """As `info --triplets --json` prints it."""
+        """As `info --view triplet --json` prints it."""
         return {
             "documents": self.documents,
             "passages": self.passages,
@@ -42,6 +42,20 @@ class TripletReport:
             "calls": self.calls,
             "unfinished": dict(self.failures),
         }
+
+    def lines(self) -> Iterator[str]:
+        """As `info --view triplet` prints it."""
+        made = ", ".join(f"{count} by {how}" for how, count in self.made.items())
+        yield f"{self.documents} documents, {self.triplets} triplets: {made or 'none'}"
+        mean = self.triplets / self.found if self.found else 0.0
+        yield f"  {self.found} of {self.passages} passages have some, {mean:.1f} on average, {self.most} at most"
+        if self.calls or self.rejects:
+            rejected = ", ".join(f"{count} {kind}" for kind, count in self.rejects.items())
+            yield f"  {self.calls} calls of a chat model; not taken: {rejected or 'nothing'}"
+        for doc_id, reason in self.failures.items():
+            yield f"  not complete: {doc_id}: {reason}"
+        if self.failures:
+            yield "  `mergewise index` with the chat model takes these documents up again; what was answered is kept"
 
 
 def report_of(extractions: Sequence[TripletExtraction], sets: Any) -> TripletReport:

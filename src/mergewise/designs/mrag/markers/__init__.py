@@ -26,4 +26,5 @@ VIEW = View(
     reader=MarkerReader,
     with_chat={"made": "model"},
     writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
+    report=MarkerReader.report,
 )

@@ -1,10 +1,10 @@
-"""What `info --markers` shows: the paper's Table 3 (coverage, fallback) and Figure 5 (lengths of k and v), and support."""
+"""What `info --view marker` shows: the paper's Table 3 (coverage, fallback) and Figure 5 (lengths of k and v), and support."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance, quantiles
 from typing import Any
@@ -20,6 +20,10 @@ class TokenLengths:
     least: int
     quartiles: tuple[float, float, float]
     most: int
+
+    def __str__(self) -> str:
+        low, middle, high = self.quartiles
+        return f"{self.mean:.1f} tokens on average, quartiles {low:.0f}, {middle:.0f}, {high:.0f}, most {self.most}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class MarkerReport:
     failures: Mapping[str, str]  # documents of which something is missing, with the reason
 
     def as_dict(self) -> dict[str, Any]:
-        """As `info --markers --json` prints it."""
+        """As `info --view marker --json` prints it."""
         return {
             "documents": self.documents,
             "coverage": {
@@ -74,6 +78,32 @@ class MarkerReport:
             "value_lengths": _lengths_json(self.values),
             "unfinished": dict(self.failures),
         }
+
+    def lines(self) -> Iterator[str]:
+        """As `info --view marker` prints it."""
+        made = ", ".join(f"{count} copies" if how == COPY else f"{count} by {how}" for how, count in self.made.items())
+        yield f"{self.documents} documents, {sum(self.made.values())} markers: {made or 'none'}"
+        yield (
+            f"  coverage: {self.coverage_mean:.2%} on average, variance {1e4 * self.coverage_variance:.4f} "
+            f"(of percent), least {self.coverage_least:.2%}"
+        )
+        yield f"  fallback: {self.fallback_share:.2%} of the segments, in {self.fallback_documents} documents"
+        if self.attempts:
+            rejected = ", ".join(f"{count} {kind}" for kind, count in self.rejects.items())
+            yield (
+                f"  attempts: {self.attempts:.2f} on average; not taken: {rejected or 'nothing'}; "
+                f"{self.renumbered} renumbered"
+            )
+            yield (
+                f"  sentences of values without support: {self.unsupported_share:.2%} as they were written, "
+                f"{self.unsupported_left:.2%} now; {self.replaced} replaced by the document's own"
+            )
+        yield f"  keys: {self.keys}"
+        yield f"  values: {self.values}"
+        for doc_id, reason in self.failures.items():
+            yield f"  not complete: {doc_id}: {reason}"
+        if self.failures:
+            yield "  `mergewise index` with the chat model takes these documents up again; what was answered is kept"
 
 
 def report_of(extractions: Sequence[MarkerExtraction], markers: Any) -> MarkerReport:

@@ -1,0 +1,97 @@
+"""What `ask`, `context` and `compare` share: their options, the index that they search, and the page that they write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mergewise.cli.options import (
+    BUDGET,
+    CAUSAL,
+    CHAT,
+    DEFAULT_INDEX,
+    RERANKER,
+    SCORER,
+    BudgetOption,
+    CacheOption,
+    ChatOption,
+    HtmlOption,
+    IndexOption,
+    JsonOption,
+    RerankerOption,
+    ScorerOption,
+    TokenizerOption,
+    TraceOption,
+    WhereOption,
+    WindowOption,
+)
+from mergewise.cli.output import say_aside
+from mergewise.cli.places import Locations
+from mergewise.errors import UsageError
+from mergewise.types import Answer, Context
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionOptions:
+    """Options of every command that asks."""
+
+    index_dir: IndexOption = DEFAULT_INDEX
+    budget: BudgetOption = BUDGET
+    where: WhereOption = None
+    chat: ChatOption = CHAT
+    window: WindowOption = None
+    cache: CacheOption = None
+    reranker: RerankerOption = RERANKER
+    scorer: ScorerOption = SCORER
+    tokenizer: TokenizerOption = None
+    trace: TraceOption = False
+    as_json: JsonOption = False
+    html: HtmlOption = None
+
+    def open_index(self, causal: str = CAUSAL) -> Index:
+        """The index with the models that the options name."""
+        import mergewise
+        from mergewise.models import load_chat
+        from mergewise.models.tokens import count_tokens, counter_from_file
+
+        return mergewise.open(
+            self.index_dir,
+            tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
+            chat=load_chat(self.chat, self.window) or CHAT,
+            scorer=self.scorer,
+            reranker=self.reranker,
+            causal=causal,
+            cache=self.cache,
+            create=False,
+        )
+
+    def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
+        """Write the page of an answer, a context or a comparison, where `--html` names a file, and say so."""
+        if self.html is None:
+            return
+        try:
+            self.html.write_text(_page(shown, index), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(
+                f"{self.html} cannot be written: {error.strerror}", "name a file in a folder that exists"
+            ) from None
+        say_aside(f"page: {self.html}")
+
+
+def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> str:
+    from mergewise.page import answer_page, comparison_page, context_page
+
+    if isinstance(shown, Answer):
+        return answer_page(shown, document=index.document, count_tokens=index.tokens)
+    if isinstance(shown, Context):
+        return context_page(shown, document=index.document, count_tokens=index.tokens)
+    return comparison_page(shown, document=index.document, count_tokens=index.tokens)
+
+
+def locations_of(index: Index) -> Locations:
+    """Places and texts of the documents as they are now."""
+    return Locations(index.store.reader().document)

@@ -1,0 +1,71 @@
+"""What one of several contexts alone holds: the one definition, for tables, JSON and pages.
+
+A character of a document stands only in one context where no span of another context covers it. A piece without a letter or a
+digit does not count.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from mergewise.text.spans import union
+from mergewise.types import Context, Span
+
+
+class OtherSpans:
+    """The spans of the contexts beside one context."""
+
+    def __init__(self, spans: Iterable[Span]) -> None:
+        parts: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for span in spans:
+            parts[span.doc_id].append((span.start, span.end))
+        self._parts = {doc_id: union(own) for doc_id, own in parts.items()}
+
+    def pieces(self, span: Span) -> Iterator[tuple[Span, bool]]:
+        """The span in pieces that tile it, each with whether no other context holds it."""
+        parts = self._parts.get(span.doc_id, [])
+        position = span.start
+        for start, end in parts[bisect_right(parts, span.start, key=lambda part: part[1]) :]:
+            if start >= span.end:
+                break
+            if start > position:
+                yield Span(span.doc_id, position, start), True
+            yield Span(span.doc_id, max(start, position), min(end, span.end)), False
+            position = min(end, span.end)
+        if position < span.end:
+            yield Span(span.doc_id, position, span.end), True
+
+
+def other_spans(contexts: Sequence[Context]) -> list[OtherSpans]:
+    """For each context the spans of all others."""
+    own = [[span for passage in context.passages for span in passage.spans] for context in contexts]
+    return [OtherSpans(span for j, spans in enumerate(own) if j != i for span in spans) for i in range(len(own))]
+
+
+def unshared_texts(context: Context, others: OtherSpans, text_of: Callable[[Span], str]) -> list[tuple[Span, str]]:
+    """The spans that this context alone holds with their texts, in document order, without white space at their ends.
+
+    `text_of` gives the text of a span that a written passage rests on, or an empty text where its document is gone.
+    """
+    texts: dict[Span, str] = {}
+    for passage in context.passages:
+        texts.update(passage.parts() if passage.verbatim else ((span, text_of(span)) for span in passage.spans))
+    pieces = [
+        _trim(piece, texts[span][piece.start - span.start : piece.end - span.start])
+        for span in sorted(texts)
+        for piece, alone in others.pieces(span)
+        if alone
+    ]
+    return [(span, text) for span, text in pieces if has_words(text)]
+
+
+def has_words(text: str) -> bool:
+    """Whether there is a letter or a digit."""
+    return any(map(str.isalnum, text))
+
+
+def _trim(span: Span, text: str) -> tuple[Span, str]:
+    start = span.start + len(text) - len(text.lstrip())
+    return Span(span.doc_id, start, start + len(text.strip())), text.strip()

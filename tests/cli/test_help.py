@@ -1,0 +1,92 @@
+"""Help texts: the names in them come from the registries, and completion loads none of those for an option's help."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mergewise.cli.main import app
+from mergewise.cli.options import NamingCommand, help_text, with_options
+from mergewise.designs import MODES, STRATEGIES, VIEWS
+from mergewise.evaluate.methods import GROUPS, METHODS
+
+PAGES = [Path(__file__).parents[2] / name for name in ("README.md", "docs/guide.md")]
+
+
+def words_of(text: str) -> set[str]:
+    """The names in a help text, without the frame and the punctuation around them."""
+    return {word.strip("│,;.:()") for word in text.split()}
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("ask", [*MODES, *STRATEGIES]),
+        ("compare", [*STRATEGIES]),
+        ("index", [*VIEWS]),
+        ("eval", [*MODES, *STRATEGIES, *GROUPS, *METHODS]),
+        ("info", [name for name, view in VIEWS.items() if view.report is not None]),
+    ],
+)
+def test_help_has_every_name(command: str, names: list[str]) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300"}).output
+    assert set(names) <= words_of(shown)
+    assert "{" not in shown.split("Options", 1)[1]
+
+
+@pytest.mark.parametrize("names", [MODES, STRATEGIES], ids=["modes", "strategies"])
+def test_every_name_stands_in_the_guide_or_the_readme(names: dict[str, object]) -> None:
+    text = " ".join(page.read_text(encoding="utf-8") for page in PAGES)
+    written = r"(?:`|--mode |--strategy ){}(?=[`( \n])"
+    assert [name for name in names if not re.search(written.format(re.escape(name)), text)] == []
+
+
+def test_a_name_that_is_registered_later_is_in_the_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.cli import options
+
+    options._registered_names.cache_clear()
+    monkeypatch.setitem(STRATEGIES, "mine", STRATEGIES["topk"])
+    assert "mine" in words_of(help_text("One of: {strategies}."))
+    options._registered_names.cache_clear()
+
+
+def test_completion_of_options_leaves_the_names_out() -> None:
+    code = (
+        "import json, sys; from typer.main import get_command; from mergewise.cli.main import app;"
+        "command = get_command(app).commands['ask']; context = command.make_context('ask', ['q'], resilient_parsing=True);"
+        "items = command.shell_complete(context, '--');"
+        "print(json.dumps([{item.value: item.help for item in items}, 'mergewise.designs' in sys.modules]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    told, loaded = json.loads(done.stdout)
+    assert told["--mode"] == "Mode of answering" and told["--budget"].startswith("Maximum tokens of the context;")
+    assert not any("{" in help for help in told.values()) and not loaded
+
+
+@dataclass(frozen=True)
+class Sizes:
+    width: Annotated[int, typer.Option(help="Width.")] = 3
+    height: int = 4
+
+
+def test_a_group_of_options_is_flat_on_the_command_line() -> None:
+    areas: list[int] = []
+    small = typer.Typer()
+
+    @small.command(cls=NamingCommand)
+    @with_options
+    def area(times: int, *, options: Sizes) -> None:
+        areas.append(times * options.width * options.height)
+
+    assert CliRunner().invoke(small, ["2"]).exit_code == 0
+    assert CliRunner().invoke(small, ["2", "--width", "5", "--height", "1"]).exit_code == 0
+    assert areas == [24, 10]
