@@ -31,7 +31,7 @@ from mergewise.models.given import QuestionVectors, check_embedder, given_embedd
 from mergewise.models.tokens import count_tokens
 from mergewise.models.unstreamed import streaming
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, Store, TokenCounter
-from mergewise.ranges import listed, text, text_or_none
+from mergewise.ranges import as_list, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.closed import ClosedStore
 from mergewise.store.lance import ALTERED, LanceStore
@@ -373,7 +373,7 @@ class Index:
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
-        ids = listed("the ids are", doc_ids, "give a list of ids")
+        ids = as_list("the ids are", doc_ids, "give a list of ids")
         return self.store.remove(list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids)))
 
     def find(self, *wanted: str) -> dict[str, list[str]]:
@@ -510,7 +510,7 @@ class Index:
         from mergewise.designs import MODES
         from mergewise.rounds import rounds_or_hops
 
-        asked = listed("the questions are", questions, "give a list of questions, or use ask")
+        asked = as_list("the questions are", questions, "give a list of questions, or use ask")
         chosen, ready = self._mode(mode, strategy), self._with_vectors_of(asked)
         if MODES[chosen].answer_all is not None:
             search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, None), then)

@@ -18,7 +18,7 @@ from stat import S_ISREG
 from typing import TypeAlias
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.ranges import shown
+from mergewise.ranges import short_repr
 from mergewise.readers import MAX_BYTES, FileReader, find_files, read
 from mergewise.types import Document, Origin
 
@@ -103,11 +103,11 @@ def _what_is_wrong(document: Document) -> str:
     for name in ("id", "title", "text"):
         value = getattr(document, name)
         if not isinstance(value, str):
-            return f"its {name} is {shown(value)}, not a text"
+            return f"its {name} is {short_repr(value)}, not a text"
     if not isinstance(document.metadata, Mapping):
-        return f"its metadata is {shown(document.metadata)}, not a dictionary"
+        return f"its metadata is {short_repr(document.metadata)}, not a dictionary"
     wrong = next((key for key in document.metadata if not isinstance(key, str)), None)
-    return "" if wrong is None else f"the metadata key {shown(wrong)} is no text"
+    return "" if wrong is None else f"the metadata key {short_repr(wrong)} is no text"
 
 
 def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
@@ -146,7 +146,7 @@ def inputs_of(
     paths: list[Path] = []
     for source in _flat(sources):
         if isinstance(source, Document):
-            name = source.id if isinstance(source.id, str) else shown(source.id)
+            name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source))
         else:
             paths.append(Path(os.path.normpath(source)))
@@ -204,7 +204,7 @@ def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
         if isinstance(source, str | os.PathLike | Document):
             yield source
         elif isinstance(source, bytes) or not isinstance(source, Iterable):
-            raise UsageError(f"{shown(source)} cannot be indexed", "give files, folders or documents")
+            raise UsageError(f"{short_repr(source)} cannot be indexed", "give files, folders or documents")
         else:
             yield from source
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mergewise.readers.builder import Builder, one_line, tidy
-from mergewise.readers.grid import Cell, fill
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.types import Heading, Page
 
 
@@ -38,4 +38,4 @@ def test_invisible_characters_go() -> None:
 
 def test_merged_cells_stand_once() -> None:
     rows = [[Cell("a", 2), Cell("b", rows=3)], [Cell("c", rows=2), Cell("d")], [Cell("e")], [Cell("f")]]
-    assert fill(rows) == [["a", "", "b"], ["c", "d", ""], ["", "e", ""], ["f"]]
+    assert fill_grid(rows) == [["a", "", "b"], ["c", "d", ""], ["", "e", ""], ["f"]]

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any, get_type_hints
 
 from mergewise.errors import UsageError
-from mergewise.ranges import shown, value_of
+from mergewise.ranges import short_repr, value_of
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
 _COMMA = re.compile(r",(?![^()]*\))")
@@ -42,6 +42,6 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> An
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
-            raise UsageError(f"{name} has no parameter {shown(key)}", f"it has: {', '.join(known)}")
+            raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)

@@ -25,7 +25,7 @@ def _hash(texts: Sequence[str]) -> str:
     return "#" + blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def quoted(name: str, text: str, code: str) -> str:
+def quotation(name: str, text: str, code: str) -> str:
     """The text between its two lines, of which the first has the `name`, made one line. Neither is shown with the code."""
     name, text = (part.replace(code, "…") for part in (" ".join(name.split()), text))
     return f"--- {code} {name}\n{text}\n--- {code} end"

@@ -16,17 +16,19 @@ from typing import Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Parsed
+from mergewise.readers.decoding import decode
 from mergewise.readers.delimited import read_csv, read_tsv
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
+from mergewise.readers.front_matter import header_pairs, title_in
 from mergewise.readers.html import read_html
 from mergewise.readers.jats import read_jats
 from mergewise.readers.mail import read_eml, read_mbox
 from mergewise.readers.markdown import read_markdown
+from mergewise.readers.metadata import metadata_from
 from mergewise.readers.notebook import read_notebook
 from mergewise.readers.odt import read_odt
 from mergewise.readers.pdf import read_pdf
-from mergewise.readers.plain import read_plain
 from mergewise.readers.pptx import read_pptx
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
@@ -51,6 +53,14 @@ class FileReader(Protocol):
 
 
 MAX_BYTES = 200_000_000
+
+
+def read_plain(data: bytes) -> Parsed:
+    """Plain text: the decoded file is the text, and there is no outline to find. A header block gives title and metadata."""
+    text = decode(data)
+    pairs = header_pairs(text)
+    return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
+
 
 SUFFIXES: dict[str, Reader] = {
     ".csv": read_csv,
@@ -142,7 +152,7 @@ def _walk(folder: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Pa
     while waiting:
         path = waiting.pop()
         if path is not folder and not _is_folder(path):
-            yield from _wanted(path, seen, left_out)
+            yield from _readable_file(path, seen, left_out)
         elif _is_new(path, seen):  # it is not where a symbolic link leads back up
             try:
                 entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
@@ -152,7 +162,7 @@ def _walk(folder: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Pa
                 waiting += reversed(entries)
 
 
-def _wanted(path: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
+def _readable_file(path: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
     """The file, if it is one to read and was not met before. Pipes, devices and links to nowhere are too: `read` says why not."""
     if not _is_new(path, seen):
         return

@@ -75,7 +75,7 @@ class ReaderApart:
             timer.daemon = True
             timer.start()
             try:
-                answer = _asked(process, [str(path), id])
+                answer = _ask(process, [str(path), id])
             finally:
                 timer.cancel()
                 if late.is_set():
@@ -137,7 +137,7 @@ def _end_late(process: subprocess.Popen[bytes], late: Event) -> None:
     process.kill()
 
 
-def _asked(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[str, Any] | None:
+def _ask(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[str, Any] | None:
     """The answer of the process; None where it gave none."""
     assert process.stdin is not None and process.stdout is not None
     try:

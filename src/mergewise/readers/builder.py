@@ -107,7 +107,7 @@ class Builder:
         """Begin a page with the block that is appended next; without such a block the page is empty."""
         self._opened_pages += 1
 
-    def parsed(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
+    def build(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
         """What was built. Without a title, a heading is it, unless headings only name parts (`headed=False`)."""
         text = "".join(self._pieces)
         outline = tuple(self._outline)

@@ -89,7 +89,7 @@ YAML = Language(re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class DefinitionHead:
     """`text[start:end]` is the head of a definition, `indent` how far it is indented."""
 
     start: int
@@ -97,7 +97,7 @@ class Definition:
     indent: int
 
 
-def definitions(text: str, language: Language) -> Iterator[Definition]:
+def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
     blanked = text if language.blanked is None else language.blanked.sub(_blank, text)
     lines = blanked.split("\n")
     start, taken, before = 0, -1, ""
@@ -108,7 +108,7 @@ def definitions(text: str, language: Language) -> Iterator[Definition]:
             goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))  # initializers of members
             length, rows = (0, 0) if goes_on else _head(lines, row, code, indent, language)
             if length:
-                yield Definition(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
+                yield DefinitionHead(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
                 taken = row + rows
         before = code or before
         start += len(line) + 1
@@ -131,7 +131,7 @@ def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tu
     """A head that a keyword begins: its line, or the lines up to where its parameters end."""
     if code.count("(") <= code.count(")") or "(" in bodies:
         return _until_body(code, bodies), 0
-    head = _joined(lines, row, indent)
+    head = _head_lines(lines, row, indent)
     close = _closing(head, head.index("("))
     if close < 0:
         return len(code), 0
@@ -139,7 +139,7 @@ def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tu
     return end, head.count("\n", 0, end)
 
 
-def _joined(lines: list[str], row: int, indent: int) -> str:
+def _head_lines(lines: list[str], row: int, indent: int) -> str:
     return "\n".join(lines[row : row + _MAX_HEAD_LINES])[indent : indent + MAX_LINE]
 
 
@@ -153,7 +153,7 @@ def _until_body(code: str, bodies: tuple[str, ...]) -> int:
 
 
 def _function(lines: list[str], row: int, indent: int, language: Language) -> tuple[int, int]:
-    head = _joined(lines, row, indent)
+    head = _head_lines(lines, row, indent)
     before = head.partition("(")[0]
     name = _NAME.search(before)
     if name is None or not _BEFORE_NAME.fullmatch(before) or not _NO_NAMES.isdisjoint(re.findall(r"\w+", before)):

@@ -21,19 +21,19 @@ def read_csv(data: bytes) -> Parsed:
     text = decode(data)
     declared, _, rest = text.partition("\n")
     if declared.lower().startswith("sep=") and len(declared.strip()) == 5:  # as Excel writes it
-        return _parsed(rest, declared[4])
-    return _parsed(text, _delimiter(text))
+        return _parse(rest, declared[4])
+    return _parse(text, _delimiter(text))
 
 
 def read_tsv(data: bytes) -> Parsed:
     text = decode(data)
-    return _parsed(text, "\t" if "\t" in text else _delimiter(text))
+    return _parse(text, "\t" if "\t" in text else _delimiter(text))
 
 
-def _parsed(text: str, delimiter: str) -> Parsed:
+def _parse(text: str, delimiter: str) -> Parsed:
     builder = Builder()
     write_rows(_rows(text, delimiter), builder)
-    return builder.parsed()
+    return builder.build()
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -17,8 +17,8 @@ from typing import Any, Protocol
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, tidy
 from mergewise.readers.decoding import decode
-from mergewise.readers.grid import Cell, fill
-from mergewise.readers.metadata import TEXT_KEYS, found, key_of
+from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.titles import real_title
 from mergewise.types import FileMetadata
 
@@ -67,7 +67,7 @@ class Sink(Protocol):
     def table(self, rows: Sequence[Sequence[str]]) -> None: ...
 
 
-class Lines:
+class PlainLines:
     """The blocks of one list item or table cell, as plain lines."""
 
     def __init__(self) -> None:
@@ -125,7 +125,9 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     return (
         (document if body is None else body),
         one_line(title),
-        found((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)),
+        metadata_from(
+            (name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)
+        ),
     )
 
 
@@ -145,7 +147,7 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
     if root is not body and next(root.iter("h1"), None) is None:
         _lost_title(body, skip, builder)
     _Flow(builder, skip).run(root)
-    return builder.parsed()
+    return builder.build()
 
 
 def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
@@ -292,13 +294,13 @@ class _Flow:
         self._inline.clear()
 
     def _lines(self, element: Any) -> list[str]:
-        lines = Lines()
+        lines = PlainLines()
         _Flow(lines, self._skip).run(element)
         return lines.lines
 
     def _list(self, element: Any) -> Iterator[str]:
         number = int(start) if (start := element.get("start", "1")).isdecimal() else 1
-        for child in self._kept(element):
+        for child in self._children(element):
             lines = self._lines(child)
             if child.tag != "li" or _opens_with_list(child):
                 yield from ("  " + line for line in lines)
@@ -308,7 +310,7 @@ class _Flow:
             yield from (f"{'  ' if row else marker + ' '}{line}" for row, line in enumerate(lines))
 
     def _definitions(self, element: Any) -> Iterator[str]:
-        for child in self._kept(element):
+        for child in self._children(element):
             indent = "  " if child.tag == "dd" else ""
             yield from (indent + line for line in self._lines(child))
 
@@ -322,12 +324,12 @@ class _Flow:
                 self._walk(cell)
                 self._flush()
             return
-        self._sink.table(fill([[self._cell(cell) for cell in row] for row in cells]))
+        self._sink.table(fill_grid([[self._cell(cell) for cell in row] for row in cells]))
 
     def _cell(self, cell: Any) -> Cell:
         return Cell.of(" ".join(self._lines(cell)), cell.get("colspan"), cell.get("rowspan"))
 
-    def _kept(self, element: Any) -> Iterator[Any]:
+    def _children(self, element: Any) -> Iterator[Any]:
         return (child for child in element if not self._skip(child))
 
 
@@ -353,6 +355,6 @@ def _is_footnote_mark(element: Any) -> bool:
 
 
 def _flat(element: Any, skip: Callable[[Any], bool]) -> str:
-    lines = Lines()
+    lines = PlainLines()
     _Flow(lines, skip).run(element)
     return " ".join(lines.lines)

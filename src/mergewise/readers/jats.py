@@ -15,9 +15,9 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.grid import Cell, fill
-from mergewise.readers.metadata import found, iso_date
-from mergewise.readers.sniff import mismatch
+from mergewise.readers.decoding import mismatch
+from mergewise.readers.metadata import iso_date, metadata_from
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local, parse_xml
 from mergewise.types import FileMetadata
 
@@ -61,7 +61,7 @@ def read_jats(data: bytes) -> Parsed:
         _front(meta, builder)
     for part in (*children(article, "body"), *children(article, "back")):
         _blocks(part, builder, level=2)
-    return builder.parsed(title, _metadata(article))
+    return builder.build(title, _metadata(article))
 
 
 def _article(root: Any) -> Any:
@@ -92,7 +92,7 @@ def _metadata(article: Any) -> FileMetadata:
     full = next((date for date in dates if date.startswith(published) and len(date) == 10), published)
     words = [_text(word) for group in children(meta, "kwd-group") for word in children(group, "kwd")]
     subjects = [_text(element) for element in front.iter() if local(element) == "subject"]
-    return found(
+    return metadata_from(
         [
             ("author", ", ".join(_authors(meta))),
             ("date", full),
@@ -186,7 +186,7 @@ def _table(wrap: Any, builder: Builder) -> None:
     builder.paragraph(_caption(wrap))
     for table in wrap.iter():
         if local(table) == "table":
-            builder.table(fill([_cells(row) for row in table.iter() if local(row) == "tr"]))
+            builder.table(fill_grid([_cells(row) for row in table.iter() if local(row) == "tr"]))
     for foot in children(wrap, "table-wrap-foot"):
         for note in foot:
             builder.paragraph(_text(note))

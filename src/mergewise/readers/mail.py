@@ -13,10 +13,9 @@ from email.utils import parsedate_to_datetime
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.decoding import decode
+from mergewise.readers.decoding import decode, mismatch
 from mergewise.readers.html import parse_html
-from mergewise.readers.metadata import found
-from mergewise.readers.sniff import mismatch
+from mergewise.readers.metadata import metadata_from
 from mergewise.types import FileMetadata
 
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|>From )")
@@ -32,7 +31,7 @@ def read_eml(data: bytes) -> Parsed:
         raise ReadError(mismatch("an e-mail", data))
     builder = Builder()
     _write(message, builder)
-    return builder.parsed(_subject(message), _metadata(message))
+    return builder.build(_subject(message), _metadata(message))
 
 
 def read_mbox(data: bytes) -> Parsed:
@@ -45,7 +44,7 @@ def read_mbox(data: bytes) -> Parsed:
     builder = Builder()
     for start, end in zip(starts, [*ends, len(data)], strict=True):
         _write(_message(_ESCAPED.sub(rb"\1", data[start:end])), builder)
-    return builder.parsed(headed=False)
+    return builder.build(headed=False)
 
 
 def _message(data: bytes) -> EmailMessage:
@@ -94,7 +93,7 @@ def _subject(message: EmailMessage) -> str:
 
 def _metadata(message: EmailMessage) -> FileMetadata:
     pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", _date(message))]
-    return found([*pairs, ("language", _field(message, "Content-Language"))])
+    return metadata_from([*pairs, ("language", _field(message, "Content-Language"))])
 
 
 def _date(message: EmailMessage) -> str:

@@ -166,7 +166,7 @@ def _iso(parts: Mapping[str, str | None]) -> str:
     return f"{year:04}-{month:02}-{day:02}" if day else f"{year:04}-{month:02}"
 
 
-def found(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
+def metadata_from(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
     """The metadata among `pairs` of names and values. The first of several values counts, but keywords and authors add up.
 
     Left out are empty values, dates that name no day, month or year, and what stands in for an author who was not named.
@@ -181,7 +181,7 @@ def found(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
         if standing is None and len(metadata) < _MAX_KEYS:
             metadata[key] = value
         elif key in ("author", "keywords") and isinstance(standing, str) and str(value) not in standing:
-            metadata[key] = _cut(f"{standing}, {value}")
+            metadata[key] = _shorten(f"{standing}, {value}")
     return FileMetadata(metadata)
 
 
@@ -198,7 +198,7 @@ def _value(key: str, raw: object) -> MetadataValue | None:
         year = iso_date(str(raw))[:4]
         return int(year) if year else None
     if isinstance(raw, str) or key in TEXT_KEYS:
-        text = _cut(one_line(str(raw)))
+        text = _shorten(one_line(str(raw)))
         if key in DATE_KEYS:
             text = iso_date(text)
         nobody = key == "author" and (text.lower() in _RUBBISH or text.startswith(("http://", "https://")))
@@ -210,5 +210,5 @@ def _value(key: str, raw: object) -> MetadataValue | None:
     return None
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_VALUE else text[:_MAX_VALUE].rpartition(" ")[0] or text[:_MAX_VALUE]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import opened, part, spare_part
+from mergewise.readers.archive import dublin_core, open_archive, part, spare_part
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.grid import Cell, fill
-from mergewise.readers.properties import dublin_core
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local
 
 _GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
@@ -32,17 +31,16 @@ class Styles:
 
 
 def read_odt(data: bytes) -> Parsed:
-    with opened(data, "ODT") as archive:
+    with open_archive(data, "ODT") as archive:
         _refuse_encrypted(part(archive, "META-INF/manifest.xml"))
         content, meta = part(archive, "content.xml"), spare_part(archive, "meta.xml")
     body = first(content, "body", "text")
     if body is None:
         raise ReadError("an office file or ZIP archive, but not an OpenDocument text")
     builder = Builder()
-    fields = first(meta, "meta")
-    title, metadata = dublin_core(() if fields is None else fields)
+    title, metadata = dublin_core(first(meta, "meta"))
     _blocks(body, builder, _styles(first(content, "automatic-styles")))
-    return builder.parsed(title, metadata)
+    return builder.build(title, metadata)
 
 
 def _styles(automatic: Any) -> Styles:
@@ -79,7 +77,7 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
         elif name == "list":
             _list(child, builder, styles, depth=0)
         elif name == "table":
-            builder.table(fill([_cells(row) for row in _rows(child)]))
+            builder.table(fill_grid([_cells(row) for row in _rows(child)]))
         elif name not in _GONE:
             _blocks(child, builder, styles)  # sections, indexes, frames
 

@@ -20,8 +20,8 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.metadata import found
-from mergewise.readers.sniff import mismatch
+from mergewise.readers.decoding import mismatch
+from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import is_generic, is_numbered, real_title
 
 _PDFIUM = threading.Lock()  # PDFium is not thread-safe
@@ -292,8 +292,8 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
                     end += 1
                 builder.paragraph("\n".join(line.text for line in page[row:end]))
             row = end
-    metadata = found((name, properties.get(name, "")) for name in _PROPERTIES)
-    return builder.parsed(_title(real_title(properties.get("Title", "")), pages, headings), metadata)
+    metadata = metadata_from((name, properties.get(name, "")) for name in _PROPERTIES)
+    return builder.build(_title(real_title(properties.get("Title", "")), pages, headings), metadata)
 
 
 def _line_distance(page: PageLines) -> float:

@@ -14,9 +14,8 @@ from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
-from mergewise.readers.front_matter import Pairs
-from mergewise.readers.header import header_pairs, title_in
-from mergewise.readers.metadata import field_value, found
+from mergewise.readers.front_matter import Pairs, header_pairs, title_in
+from mergewise.readers.metadata import field_value, metadata_from
 from mergewise.readers.titles import title_among
 from mergewise.types import Heading
 
@@ -39,7 +38,7 @@ def read_rst(data: bytes) -> Parsed:
     document = _document(text)
     outline = tuple(_locate(text, _titles(document)))
     pairs = header_pairs(text) or _fields(document)
-    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=found(pairs))
+    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=metadata_from(pairs))
 
 
 def _document(text: str) -> Any:
@@ -61,7 +60,7 @@ def _titles(document: Any) -> list[tuple[int, str, str]]:
     from docutils import nodes
 
     titles = (section[0] for section in document.findall(nodes.section))
-    return [(_depth(title, nodes.section), title.rawsource, _shown(title)) for title in titles]
+    return [(_depth(title, nodes.section), title.rawsource, _title_text(title)) for title in titles]
 
 
 def _fields(document: Any) -> Pairs:
@@ -97,7 +96,7 @@ def _depth(node: Any, kind: type) -> int:
     return depth
 
 
-def _shown(title: Any) -> str:
+def _title_text(title: Any) -> str:
     """The title's text. A role that docutils does not know stands in it as source, so the marks of roles are taken off."""
     return one_line(_ROLE.sub(r"\1", title.astext()))
 

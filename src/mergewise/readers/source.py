@@ -63,7 +63,9 @@ def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
     def read_source(data: bytes) -> Parsed:
         text = decode(data)
         blocks = _python(text) if language is d.PYTHON else None
-        return Parsed(text, outline=tuple(_headings(text, _nested(text, language) if blocks is None else blocks)))
+        return Parsed(
+            text, outline=tuple(_headings(text, _nested_blocks(text, language) if blocks is None else blocks))
+        )
 
     return read_source
 
@@ -78,7 +80,7 @@ def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
             yield Heading(min(level, _MAX_LEVEL), title, start, end)
 
 
-def _nested(text: str, language: d.Language) -> list[Block]:
+def _nested_blocks(text: str, language: d.Language) -> list[Block]:
     """Definitions with their levels: what is indented further than the one before it stands in it."""
     stack: list[int] = []
     blocks = []
@@ -101,12 +103,12 @@ def _python(text: str) -> list[Block] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        return list(_definitions(tree, 1, _Places(text)))
+        return list(_definitions(tree, 1, _SourceOffsets(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-class _Places:
+class _SourceOffsets:
     """Offsets in a text by line and column, which `ast` counts in bytes of UTF-8."""
 
     def __init__(self, text: str) -> None:
@@ -119,22 +121,22 @@ class _Places:
         return self._starts[line - 1] + (column if row.isascii() else len(row.encode()[:column].decode()))
 
 
-def _definitions(node: ast.AST, level: int, places: _Places) -> Iterator[Block]:
+def _definitions(node: ast.AST, level: int, offsets: _SourceOffsets) -> Iterator[Block]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield level, *_head(child, places)
-            yield from _definitions(child, level + 1, places)
+            yield level, *_head(child, offsets)
+            yield from _definitions(child, level + 1, offsets)
         elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-            yield from _definitions(child, level, places)
+            yield from _definitions(child, level, offsets)
 
 
-def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, places: _Places) -> tuple[int, int]:
+def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, offsets: _SourceOffsets) -> tuple[int, int]:
     """From the first decorator to the colon before the body."""
-    define = places.offset(node.lineno, node.col_offset)
+    define = offsets.offset(node.lineno, node.col_offset)
     first = node.decorator_list[0] if node.decorator_list else None
-    start = define if first is None else places.text.rindex("@", 0, places.offset(first.lineno, first.col_offset))
-    body = places.offset(node.body[0].lineno, node.body[0].col_offset)
-    return start, define + _colon(places.text[define:body]) + 1
+    start = define if first is None else offsets.text.rindex("@", 0, offsets.offset(first.lineno, first.col_offset))
+    body = offsets.offset(node.body[0].lineno, node.body[0].col_offset)
+    return start, define + _colon(offsets.text[define:body]) + 1
 
 
 def _colon(head: str) -> int:

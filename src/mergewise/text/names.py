@@ -49,10 +49,10 @@ class Mention(NamedTuple):
 
 def words_of(text: str) -> Words:
     raw = _WORD.findall(text)
-    return Words(tuple(_folded(word) for word in raw), tuple(not word[0].islower() for word in raw))
+    return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     word = word.lower()
     if not word.isascii():
         word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
@@ -63,7 +63,7 @@ def names_of_title(title: str) -> set[str]:
     """The names that a title gives: as it stands, without its brackets, and either form without its article."""
     names = set()
     for form in {title, _BRACKETS.sub("", title)} if "(" in title else (title,):
-        words = [_folded(word) for word in _WORD.findall(form)]
+        words = [_fold(word) for word in _WORD.findall(form)]
         names.add(" ".join(words))
         if len(words) > 1 and words[0] in {"the", "a", "an"}:
             names.add(" ".join(words[1:]))

@@ -201,7 +201,7 @@ def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[s
         if size <= 1 or (size <= limit * MAX_CHARS_PER_TOKEN and measure(text[left:right]) <= limit):
             pieces.append((left, right))
             continue
-        middle = _cut(text, left, right)
+        middle = _middle_bound(text, left, right)
         pending += [(middle, right), (left, middle)]
     return pieces
 
@@ -211,7 +211,7 @@ _CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
 _WORD = re.compile(r"\s+")
 
 
-def _cut(text: str, left: int, right: int) -> int:
+def _middle_bound(text: str, left: int, right: int) -> int:
     """The clause bound nearest to the middle, within the middle half; else the word bound; else the middle itself."""
     middle, quarter = (left + right) // 2, (right - left) // 4
     for pattern in (_CLAUSE, _WORD):

@@ -39,7 +39,7 @@ _ANNOUNCES = (":", "：", "...", "…")
 _END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """`text[start:end]`; `lead` is the number of the unit that it needs before it, among those of the same stretch."""
 
     start: int
@@ -47,10 +47,10 @@ class Unit(NamedTuple):
     lead: int | None = None
 
 
-def split_units(text: str, language: str = "en") -> list[Unit]:
+def split_units(text: str, language: str = "en") -> list[TextUnit]:
     """The units of a stretch of text without headings, in order: only white space lies between them."""
     walk = _Walk(text, language)
-    return _joined(walk.units(), walk.open)
+    return _join_short(walk.units(), walk.open)
 
 
 def announces(unit: str) -> bool:
@@ -67,7 +67,7 @@ class _Block(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Item:
+class _OpenItem:
     """A list item that is open: its indent and its first unit."""
 
     indent: int
@@ -81,15 +81,15 @@ class _Walk:
     text: str
     language: str
     plain: str = ""  # the text without mark-up
-    found: list[Unit] = field(default_factory=list)
+    found: list[TextUnit] = field(default_factory=list)
     open: set[int] = field(default_factory=set)  # units that say little without what follows
     _announced_by: int | None = None  # a unit that ends with a colon, until what follows has come
     _listing: bool = False  # whether a list is open
     _list_of: int | None = None  # the unit that announced it
-    _items: list[_Item] = field(default_factory=list)
+    _items: list[_OpenItem] = field(default_factory=list)
     _code_of: tuple[int, int | None] | None = None  # the indent of what announced a literal block, and that unit
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
         stretch = list(_blocks(self.text))
         at = 0
@@ -143,11 +143,11 @@ class _Walk:
         directive = _DIRECTIVE.match(self.text, block.start, block.end)
         if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in _CODE_DIRECTIVES):
             self._code_of = (block.indent, self._above(block.start))
-        self.found.append(Unit(block.start, block.end))
+        self.found.append(TextUnit(block.start, block.end))
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         for a, b in _by_lines(self.text, start, end):
-            self.found.append(Unit(a, b, announced_by))
+            self.found.append(TextUnit(a, b, announced_by))
         self._announced_by = None
 
     def _above(self, start: int) -> int | None:
@@ -165,8 +165,8 @@ class _Walk:
         rows = _rows(self.text, region)
         header = len(self.found)
         self.open.add(header)
-        self.found.append(Unit(*rows[0], self._announcement(region[0].start)))
-        self.found += [Unit(start, end, header) for start, end in rows[1:]]
+        self.found.append(TextUnit(*rows[0], self._announcement(region[0].start)))
+        self.found += [TextUnit(start, end, header) for start, end in rows[1:]]
         self._announced_by = None
 
     def _announcement(self, start: int) -> int | None:
@@ -189,11 +189,11 @@ class _Walk:
         number = len(self.found)
         start, end = first.start, region[-1].end
         if end - start <= ITEM:
-            self.found.append(Unit(start, end, lead))
+            self.found.append(TextUnit(start, end, lead))
         else:
             parts = [part for block in region for part in self._sentences(block)]
-            self.found += [Unit(a, b, number if i else lead) for i, (a, b) in enumerate(parts)]
-        self._items.append(_Item(first.indent, number))
+            self.found += [TextUnit(a, b, number if i else lead) for i, (a, b) in enumerate(parts)]
+        self._items.append(_OpenItem(first.indent, number))
         self._note_announcement(first.indent, end, number)
 
     def _paragraph(self, block: _Block) -> None:
@@ -210,7 +210,7 @@ class _Walk:
         if lead is None and self.found and self._answers(block):
             lead = number - 1
         for i, (start, end) in enumerate(sentences):
-            self.found.append(Unit(start, end, (number if term else None) if i else lead))
+            self.found.append(TextUnit(start, end, (number if term else None) if i else lead))
         self._note_announcement(block.indent, block.end, len(self.found) - 1, whole=len(sentences) == 1)
 
     def _close_list(self) -> None:
@@ -329,9 +329,9 @@ def _is_definition(text: str, start: int, end: int) -> bool:
     return deeper or below.startswith((": ", ":\t"))
 
 
-def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
+def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[TextUnit]:
     """The units; an open one, and all that follows it and needs it, are one unit where they are short altogether."""
-    joined: list[Unit] = []
+    joined: list[TextUnit] = []
     now: dict[int, int] = {}  # the number of each unit among those that are joined
     at = 0
     while at < len(units):
@@ -343,6 +343,6 @@ def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
             upto += 1
         lead = units[at].lead
         now |= dict.fromkeys(range(at, upto), len(joined))
-        joined.append(Unit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
+        joined.append(TextUnit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
         at = upto
     return joined

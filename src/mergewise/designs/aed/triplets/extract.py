@@ -17,7 +17,7 @@ from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.designs.aed.triplets.settings import TripletSettings
 from mergewise.index.writing.paragraphs import blunted, named, shown_paragraphs
 from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
 from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
@@ -122,9 +122,9 @@ def prompt(request: Request) -> list[Message]:
         about += f" This is attempt {request.attempt}."
     if request.rejected:
         about += f" Triplets of earlier answers could not be used: {', '.join(request.rejected)}."
-    titled = [quoted("title", blunted(source.title), code)] if source.title.strip() else []
+    titled = [quotation("title", blunted(source.title), code)] if source.title.strip() else []
     return turn(
-        _RULES.format(version=PROMPT_VERSION), [warning(code, "text"), *titled, quoted("text", shown, code), about]
+        _RULES.format(version=PROMPT_VERSION), [warning(code, "text"), *titled, quotation("text", shown, code), about]
     )
 
 

@@ -29,7 +29,7 @@ from mergewise.designs.mrag.markers.settings import MarkerSettings
 from mergewise.errors import UsageError
 from mergewise.index.writing.paragraphs import blunted, named, shown_paragraphs
 from mergewise.index.writing.task import Policy, Rejected, Request, Source, Task
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.records import Fields
 from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path
@@ -165,8 +165,8 @@ def prompt(request: Request, settings: MarkerSettings, examples: Sequence[Mappin
         about += f" This is attempt {request.attempt}."
     if request.rejected:
         about += f" Markers of earlier answers could not be used: {', '.join(request.rejected)}."
-    titled = [quoted("title", blunted(source.title), code)] if source.title.strip() else []
-    return turn(rules, [warning(code, "text"), *titled, quoted("document", shown, code), about])
+    titled = [quotation("title", blunted(source.title), code)] if source.title.strip() else []
+    return turn(rules, [warning(code, "text"), *titled, quotation("document", shown, code), about])
 
 
 # -- examples
