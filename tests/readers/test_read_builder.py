@@ -19,7 +19,7 @@ def test_offsets() -> None:
     builder.paragraph(" \n ")
     builder.verbatim("\n  code  \n\n  end\n")
     builder.page()
-    parsed = builder.parsed()
+    parsed = builder.build()
     assert parsed.text == "A title\n\ntext\n\n- one\n  more\n  2. two\n\n  code\n\n  end"
     assert parsed.outline == (Heading(1, "A title", 0, 7),)
     length = len(parsed.text)
@@ -28,7 +28,7 @@ def test_offsets() -> None:
 
 
 def test_nothing_at_all() -> None:
-    assert Builder().parsed().text == ""
+    assert Builder().build().text == ""
 
 
 def test_invisible_characters_go() -> None:

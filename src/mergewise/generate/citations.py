@@ -17,9 +17,9 @@ from mergewise.generate.marks import Piece, read_marks
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at
 from mergewise.text.keys import short_name
-from mergewise.text.lines import has_lines, line_at
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import has_lines, line_at
 from mergewise.types import Citation, Heading, Span
 
 _CLEAR = 0.25  # support from which a sentence is cited alone

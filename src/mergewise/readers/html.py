@@ -86,11 +86,7 @@ class PlainLines:
         self.lines += [line for row in rows if (line := " ".join(filter(None, map(one_line, row))))]
 
 
-def read_html(data: bytes) -> Parsed:
-    return parse_html(data)
-
-
-def parse_html(data: bytes, charset: str = "") -> Parsed:
+def read_html(data: bytes, charset: str = "") -> Parsed:
     """The page in `data`; `charset` is the encoding that whoever sent it declares, which goes before the page's own."""
     body, title, metadata = _parse(data, charset)
     weights = _weigh(body, _is_never)

@@ -21,28 +21,11 @@ from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local, parse_xml
 from mergewise.types import FileMetadata
 
-_SECTIONS = {"sec", "app", "ack", "notes", "glossary", "bio"}
-_WRAPPERS = {
-    "app-group",
-    "boxed-text",
-    "disp-quote",
-    "fig-group",
-    "table-wrap-group",
-    "statement",
-    "supplementary-material",
-}
-_SKIPPED = {
-    "ref-list",
-    "label",
-    "title",
-    "object-id",
-    "graphic",
-    "media",
-    "fn-group",
-    "sec-meta",
-    "permissions",
-    "attrib",
-}
+_SECTIONS = frozenset("sec app ack notes glossary bio".split())
+_WRAPPERS = frozenset(
+    "app-group boxed-text disp-quote fig-group table-wrap-group statement supplementary-material".split()
+)
+_SKIPPED = frozenset("ref-list label title object-id graphic media fn-group sec-meta permissions attrib".split())
 _FLOATS = frozenset({"list", "def-list", "fig", "table-wrap", "fig-group", "boxed-text", "supplementary-material"})
 _NAMES = {"ack": "Acknowledgements", "abstract": "Abstract"}
 

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import decode, mismatch
-from mergewise.readers.html import parse_html
+from mergewise.readers.html import read_html
 from mergewise.readers.metadata import metadata_from
 from mergewise.types import FileMetadata
 
@@ -74,7 +74,7 @@ def _body(message: EmailMessage, builder: Builder) -> None:
         return
     charset = part.get_content_charset() or ""
     if part.get_content_type() == "text/html":
-        builder.part(parse_html(data, charset), shift=1)
+        builder.part(read_html(data, charset), shift=1)
     else:
         builder.verbatim(decode(data, charset))
 

@@ -7,7 +7,7 @@ Headings inside quotes and list items do not divide the document, and are no par
 from __future__ import annotations
 
 import re
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mergewise.readers.builder import Parsed, one_line
@@ -15,6 +15,7 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.front_matter import Pairs, header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import title_among
+from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ def _blank_before(text: str, end: int) -> str:
 
 
 def _headings(text: str, tokens: list[Token], inline: MarkdownIt, references: dict[str, Any]) -> list[Heading]:
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    starts = [*line_starts(text), len(text)]
     headings = []
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0 and opening.map:
             first, after = opening.map
-            start, end = starts[first], min(starts[after], len(text))
+            start, end = starts[first], starts[after]
             raw = text[start:end]
             start, end = start + len(raw) - len(raw.lstrip()), start + len(raw.rstrip())
             title = _ATTRIBUTES.sub("", _plain(inline.parseInline(content.content, references)))

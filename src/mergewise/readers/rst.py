@@ -9,7 +9,6 @@ top gives title and metadata.
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
@@ -17,6 +16,7 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.front_matter import Pairs, header_pairs, title_in
 from mergewise.readers.metadata import field_value, metadata_from
 from mergewise.readers.titles import title_among
+from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
@@ -103,7 +103,7 @@ def _title_text(title: Any) -> str:
 
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     lines = text.split("\n")
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts = line_starts(text)
     headings, after = [], 0
     for level, source, shown in titles:
         row = _next_title(lines, after, source)

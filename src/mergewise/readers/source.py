@@ -11,43 +11,29 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import accumulate
 
 from mergewise.readers import definitions as d
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
+from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
-LANGUAGES: dict[str, d.Language] = {
-    ".bash": d.SHELL,
-    ".c": d.C,
-    ".cc": d.C,
-    ".cfg": d.INI,
-    ".cjs": d.SCRIPT,
-    ".cpp": d.C,
-    ".cs": d.JAVA,
-    ".go": d.GO,
-    ".h": d.C,
-    ".hpp": d.C,
-    ".ini": d.INI,
-    ".java": d.JAVA,
-    ".js": d.SCRIPT,
-    ".jsx": d.SCRIPT,
-    ".kt": d.KOTLIN,
-    ".mjs": d.SCRIPT,
-    ".php": d.PHP,
-    ".py": d.PYTHON,
-    ".pyi": d.PYTHON,
-    ".rb": d.RUBY,
-    ".rs": d.RUST,
-    ".sh": d.SHELL,
-    ".sql": d.SQL,
-    ".toml": d.INI,
-    ".ts": d.SCRIPT,
-    ".tsx": d.SCRIPT,
-    ".yaml": d.YAML,
-    ".yml": d.YAML,
-}
+_SUFFIXES = (
+    (d.SHELL, ".bash .sh"),
+    (d.C, ".c .cc .cpp .h .hpp"),
+    (d.INI, ".cfg .ini .toml"),
+    (d.SCRIPT, ".cjs .js .jsx .mjs .ts .tsx"),
+    (d.JAVA, ".cs .java"),
+    (d.GO, ".go"),
+    (d.KOTLIN, ".kt"),
+    (d.PHP, ".php"),
+    (d.PYTHON, ".py .pyi"),
+    (d.RUBY, ".rb"),
+    (d.RUST, ".rs"),
+    (d.SQL, ".sql"),
+    (d.YAML, ".yaml .yml"),
+)
+LANGUAGES = {suffix: language for language, suffixes in _SUFFIXES for suffix in suffixes.split()}
 MAX_TITLE = 140  # characters of a definition's head
 _MAX_PARSED = 5_000_000  # characters: `ast` needs a hundred times the memory of its text
 _MAX_LEVEL = 6
@@ -114,7 +100,7 @@ class _SourceOffsets:
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = text.split("\n")
-        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+        self._starts = line_starts(text)
 
     def offset(self, line: int, column: int) -> int:
         row = self._lines[line - 1]
