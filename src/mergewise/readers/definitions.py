@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_LINE = 2_000  # characters: what is longer was made by a program
+# Characters of a line: a program wrote a longer one.
+MAX_LINE = 2_000
 _MAX_HEAD_LINES = 12
 
 _MODIFIERS = (
@@ -44,9 +45,11 @@ class Language:
     keyword: re.Pattern[str]
     blanked: re.Pattern[str] | None = _SLASHED
     heads: bool = False
-    prototypes: bool = False  # `type name(parameters);` at the margin
+    # `type name(parameters);` at the margin
+    prototypes: bool = False
     arrows: bool = False
-    bodies: tuple[str, ...] = ("{", "=>")  # what ends a head that a keyword begins, before its line ends
+    # marks that end a head which a keyword begins, before its line ends
+    bodies: tuple[str, ...] = ("{", "=>")
 
 
 SCRIPT = Language(
@@ -105,7 +108,8 @@ def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
         code = line.strip()
         if row > taken and code and len(line) <= MAX_LINE:
             indent = len(line) - len(line.lstrip())
-            goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))  # initializers of members
+            # the initializers of members begin with these marks
+            goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))
             length, rows = (0, 0) if goes_on else _head(lines, row, code, indent, language)
             if length:
                 yield DefinitionHead(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
@@ -119,7 +123,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _head(lines: list[str], row: int, code: str, indent: int, language: Language) -> tuple[int, int]:
-    """The length of the head that begins in this row, and how many rows more it takes; 0 where none begins."""
+    """The length of the head that begins in this row, and the number of its further rows; 0 if none begins."""
     if language is YAML:
         return (len(code), 0) if indent == 0 and language.keyword.match(code) else (0, 0)
     if language.keyword.match(code) or (language.arrows and _ARROW.match(code)):
@@ -163,7 +167,8 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
     if close < 0 or (language.arrows and words > 2):
         return 0, 0
     end = _opening(head, close + 1)
-    if language.arrows and not _TYPED.fullmatch(head, close + 1, end):  # statements need no semicolon there
+    # where statements need no semicolon, a call may look like a head
+    if language.arrows and not _TYPED.fullmatch(head, close + 1, end):
         return 0, 0
     declared = language.prototypes and indent == 0 and words and head[end : end + 1] == ";"
     if not head[:end].endswith("{") and not declared:
@@ -173,7 +178,7 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
 
 
 def _opening(head: str, start: int) -> int:
-    """Where the head ends, whose parameters end at `start`: after the brace of its body, or before what is no part of it."""
+    """The end of the head whose parameters end at `start`: after the brace of its body, or before the next statement."""
     depth = 0
     for place in range(start, len(head)):
         sign = head[place]
@@ -186,7 +191,7 @@ def _opening(head: str, start: int) -> int:
 
 
 def _closing(head: str, start: int) -> int:
-    """Where the bracket that opens at `start` is closed; -1 where it is not, or a body or statement begins in it."""
+    """The place at which the bracket of `start` is closed; -1 if it stays open, or a body or statement begins in it."""
     depth = 0
     for place in range(start, len(head)):
         sign = head[place]

@@ -12,7 +12,7 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -27,6 +27,7 @@ from mergewise.types import FileMetadata
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _GONE = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
+_USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +47,16 @@ class Package:
     styles: dict[str, Style]
     numbering: Numbering
     notes: dict[tuple[str, str], Any]
-    title: str = ""
-    metadata: FileMetadata = field(default_factory=FileMetadata)
-    shift: int = field(default=0)  # added to the level of headings: 1 once a title has been read, which is level 1
+    title: str
+    metadata: FileMetadata
+    # Added to the level of headings: 1 once a title has been read, which is level 1.
+    shift: int = 0
 
 
 def read_docx(data: bytes) -> Parsed:
     package = _open(data)
     builder = Builder()
-    for block in _blocks_in(package.body):
-        _block(block, builder, package)
+    _blocks(package.body, builder, package)
     return builder.build(package.title, package.metadata)
 
 
@@ -64,27 +65,19 @@ def read_docx(data: bytes) -> Parsed:
 
 def _open(data: bytes) -> Package:
     with open_archive(data, "DOCX") as archive:
-        return _package(archive)
-
-
-def _package(archive: zipfile.ZipFile) -> Package:
-    main = _related_parts(archive, "").get("officeDocument", "")
-    body = first(part(archive, main), "body")
-    if body is None:
-        raise ReadError("an office file or ZIP archive, but not a Word document")
-    parts = {kind: part(archive, name) for kind, name in _related_parts(archive, main).items() if kind in _USED}
-    title, metadata = core_properties(archive)
-    return Package(
-        body,
-        _styles(parts.get("styles")),
-        read_numbering(parts.get("numbering")),
-        _notes(parts.values()),
-        title,
-        metadata,
-    )
-
-
-_USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
+        main = _related_parts(archive, "").get("officeDocument", "")
+        body = first(part(archive, main), "body")
+        if body is None:
+            raise ReadError("an office file or ZIP archive, but not a Word document")
+        names = _related_parts(archive, main)
+        used = {kind: part(archive, name) for kind, name in names.items() if kind in _USED}
+        return Package(
+            body,
+            _styles(used.get("styles")),
+            read_numbering(used.get("numbering")),
+            _notes(used.values()),
+            *core_properties(archive),
+        )
 
 
 def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
@@ -142,7 +135,7 @@ def _number(text: str, default: int) -> int:
 
 
 def _blocks_in(parent: Any) -> Iterator[Any]:
-    """The paragraphs and tables of `parent`, taken out of the controls and revisions that wrap them."""
+    """The paragraphs, tables, rows and cells of `parent`, out of the controls and revisions that wrap them."""
     for child in parent:
         name = local(child)
         if name in ("p", "tbl", "tr", "tc"):
@@ -151,11 +144,12 @@ def _blocks_in(parent: Any) -> Iterator[Any]:
             yield from _blocks_in(child)
 
 
-def _block(element: Any, builder: Builder, package: Package) -> None:
-    if local(element) == "tbl":
-        _table(element, builder, package)
-    elif local(element) == "p":
-        _paragraph(element, builder, package)
+def _blocks(parent: Any, builder: Builder, package: Package) -> None:
+    for element in _blocks_in(parent):
+        if local(element) == "tbl":
+            _table(element, builder, package)
+        elif local(element) == "p":
+            _paragraph(element, builder, package)
 
 
 def _paragraph(paragraph: Any, builder: Builder, package: Package) -> None:
@@ -163,8 +157,7 @@ def _paragraph(paragraph: Any, builder: Builder, package: Package) -> None:
     if one_line(text):
         _write_paragraph(paragraph, text, builder, package)
     for container in _floating(paragraph, package):
-        for block in _blocks_in(container):
-            _block(block, builder, package)
+        _blocks(container, builder, package)
 
 
 def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Package) -> None:
@@ -172,8 +165,9 @@ def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Packa
     style = package.styles.get(value(properties, "pStyle"), Style())
     level = _outline_level(properties)
     level = style.level if level is None else level
-    list_id = value(first(properties, "numPr"), "numId") or style.list_id
-    depth = _number(value(first(properties, "numPr"), "ilvl"), style.list_level)
+    numbered = first(properties, "numPr")
+    list_id = value(numbered, "numId") or style.list_id
+    depth = _number(value(numbered, "ilvl"), style.list_level)
     label = package.numbering.next_label(list_id, depth)
     if level == 0:
         package.shift, package.title = 1, one_line(text) if not package.shift else package.title
@@ -192,8 +186,7 @@ def _table(table: Any, builder: Builder, package: Package) -> None:
     ]
     if all(len(row) < 2 for row in rows):  # a frame around text, not a table
         for cell in (cell for row in rows for cell in row):
-            for block in _blocks_in(cell):
-                _block(block, builder, package)
+            _blocks(cell, builder, package)
     else:
         builder.table(fill_grid([[_cell(cell, package) for cell in row] for row in rows]))
 
@@ -248,7 +241,7 @@ def _is_hidden(run: Any) -> bool:
 
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:
-    """What hangs on a paragraph and is not part of its text: text boxes and notes."""
+    """The text boxes and notes that hang on a paragraph; they are no part of its text."""
     for child in element:
         name = local(child)
         if name == "txbxContent":

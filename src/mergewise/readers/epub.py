@@ -88,7 +88,8 @@ def _links(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[str, str]]:
     data = member(archive, path)
     try:
         root = None if data is None else parse_xml(data)
-    except ReadError:  # the chapters can be read without it
+    except ReadError:
+        # the chapters can be read without their names
         return
     for element in () if root is None else root.iter():
         if local(element) == "a" and element.get("href"):
@@ -105,7 +106,8 @@ def _chapter(archive: zipfile.ZipFile, path: str, name: str, builder: Builder) -
         return
     try:
         parsed = read_html(data)
-    except ReadError:  # one page of pictures
+    except ReadError:
+        # a page of pictures
         return
     if parsed.text.strip():
         if not parsed.outline:

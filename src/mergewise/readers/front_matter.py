@@ -35,9 +35,9 @@ def yaml_pairs(source: str) -> Pairs:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         return [(key, _line_value(key, value)) for key, value in _LINE.findall(source)]
-    if not isinstance(root, yaml.MappingNode):
+    if root is None or root.id != "mapping":
         return []
-    pairs = ((key.value, _node(key.value, value)) for key, value in root.value if isinstance(key, yaml.ScalarNode))
+    pairs = ((key.value, _node_value(key.value, value)) for key, value in root.value if key.id == "scalar")
     return [(key, value) for key, value in pairs if value is not None]
 
 
@@ -66,31 +66,23 @@ def _toml(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield key, value
 
 
-def _node(key: str, node: Any) -> object:
+def _node_value(key: str, node: Any) -> object:
     """A YAML node's value: a scalar, or the scalars of a list in a row; of people in a list, their names."""
-    import yaml
-
-    if isinstance(node, yaml.ScalarNode):
+    if node.id == "scalar":
         if node.tag.endswith(":null"):
             return None
         return _scalar(key, node.value) if node.style is None else node.value
-    if isinstance(node, yaml.SequenceNode):
-        return ", ".join(text for item in node.value[:_MAX_ITEMS] if (text := _item(item)))
+    if node.id == "sequence":
+        texts = (item.value if item.id == "scalar" else _name_in(item) for item in node.value[:_MAX_ITEMS])
+        return ", ".join(filter(None, texts))
     return _name_in(node) or None
 
 
-def _item(node: Any) -> str:
-    import yaml
-
-    return node.value if isinstance(node, yaml.ScalarNode) else _name_in(node)
-
-
 def _name_in(node: Any) -> str:
-    import yaml
-
-    if not isinstance(node, yaml.MappingNode):
+    """The field `name` of a YAML mapping."""
+    if node.id != "mapping":
         return ""
-    fields = {key.value: value.value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
+    fields = {key.value: value.value for key, value in node.value if value.id == "scalar"}
     return str(fields.get("name", ""))
 
 

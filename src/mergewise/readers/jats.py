@@ -71,7 +71,8 @@ def _metadata(article: Any) -> FileMetadata:
     ids = {element.get("pub-id-type"): _text(element) for element in front.iter() if local(element) == "article-id"}
     journal = next((_text(element) for element in front.iter() if local(element) == "journal-title"), "")
     dates = sorted(filter(None, (_date(element) for element in front.iter() if local(element) == "pub-date")))
-    published = dates[0] if dates else ""  # the earliest, since the printed issue may come a year later
+    # the earliest, since the printed issue may come a year later
+    published = dates[0] if dates else ""
     full = next((date for date in dates if date.startswith(published) and len(date) == 10), published)
     words = [_text(word) for group in children(meta, "kwd-group") for word in children(group, "kwd")]
     subjects = [_text(element) for element in front.iter() if local(element) == "subject"]
@@ -138,10 +139,8 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
 
 def _paragraph(element: Any, builder: Builder, level: int) -> None:
     """A paragraph. In JATS it may hold lists, figures and tables: they are written after its text."""
-    inner = [child for child in element if local(child) in _FLOATS]
     builder.paragraph(_text(element, without=_FLOATS))
-    for child in inner:
-        _blocks([child], builder, level)
+    _blocks((child for child in element if local(child) in _FLOATS), builder, level)
 
 
 def _list(element: Any, builder: Builder, depth: int) -> None:
@@ -190,7 +189,8 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
     for child in element:
         name = local(child)
         if name == "":
-            yield unescape(child.text or "")  # an entity that was not expanded: `&alpha;`
+            # an entity that was not expanded: `&alpha;`
+            yield unescape(child.text or "")
         elif name == "alternatives":
             yield from _formula(child)
         elif name == "tex-math":
@@ -214,10 +214,6 @@ def _rendering(element: Any) -> str:
 
 def _tex(element: Any) -> str:
     """The formula of a `tex-math`, which usually comes as a whole LaTeX document."""
-    source = _flat(element)
+    source = "".join(element.itertext())
     _, begin, rest = source.partition(r"\begin{document}")
     return (rest if begin else source).partition(r"\end{document}")[0]
-
-
-def _flat(element: Any) -> str:
-    return "".join(element.itertext())

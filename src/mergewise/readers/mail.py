@@ -1,7 +1,7 @@
 """E-mail: a message (.eml) or a box of them (.mbox). The subject is the heading; sender, recipients and date stand below it.
 
-The plain text of a message is taken, else its HTML, read as any page. Quoted lines keep their `>`: whoever quotes them can see
-that somebody else wrote them. Attachments are named, not read.
+A message is read as its plain text, else as its HTML, like any page. Quoted lines keep their `>`, which says that somebody else
+wrote them. Attachments are named, not read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path", "mime-version")
 _MAX_MESSAGES = 100_000
-_MAX_CHECKS = 5_000_000  # the parser compares each line with the bounds of all parts that are open
+# The parser compares each line with the bounds of all parts that are open.
+_MAX_CHECKS = 5_000_000
 
 
 def read_eml(data: bytes) -> Parsed:
@@ -83,7 +84,8 @@ def _field(message: EmailMessage, name: str) -> str:
     """A header's text. The parser of the standard library raises on some broken ones."""
     try:
         return one_line(str(message.get(name, "")))
-    except Exception:  # whatever a hostile header makes it raise, the rest of the message can be read
+    except Exception:
+        # whatever a hostile header makes it raise, the rest of the message can be read
         return ""
 
 

@@ -16,7 +16,8 @@ from mergewise.readers.decoding import decode
 from mergewise.readers.markdown import parse_markdown
 from mergewise.readers.metadata import metadata_from
 
-MAX_OUTPUT = 2_000  # characters of what a cell printed
+# Characters of a cell's output.
+MAX_OUTPUT = 2_000
 _EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REPR = re.compile(r"<[\w.]+ (?:object )?at 0x[0-9a-f]+>|<Figure size .*>|Figure\(.*\)")
@@ -66,11 +67,8 @@ def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
     elif kind == "code" and source.strip():
         builder.verbatim(_code_block(source, language))
         outputs = cell.get("outputs")
-        printed = (
-            "".join(_output_text(output) for output in outputs if isinstance(output, dict))
-            if isinstance(outputs, list)
-            else ""
-        )
+        outputs = outputs if isinstance(outputs, list) else []
+        printed = "".join(_output_text(output) for output in outputs if isinstance(output, dict))
         if printed.strip():
             builder.verbatim(_code_block(_shorten(printed.strip("\n")), "text"))
     elif kind == "raw":

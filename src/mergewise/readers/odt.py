@@ -17,7 +17,8 @@ from mergewise.readers.xml import attribute, children, first, local
 
 _GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
 _BLOCKS = frozenset({"p", "h", "list", "table"})
-_MAX_REPEATED = 50  # columns: a sheet's width is written as one cell that is repeated a thousand times
+# Columns: programs write a sheet's width as one cell that is repeated a thousand times.
+_MAX_REPEATED = 50
 _MAX_SPACES = 100
 
 
@@ -27,7 +28,8 @@ class Styles:
 
     titles: set[str]
     numbered: set[tuple[str, int]]
-    shift: int = 0  # added to the level of headings: 1 once a title has been read, which is level 1
+    # Added to the level of headings: 1 once a title has been read, which is level 1.
+    shift: int = 0
 
 
 def read_odt(data: bytes) -> Parsed:
@@ -79,11 +81,13 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
         elif name == "table":
             builder.table(fill_grid([_cells(row) for row in _rows(child)]))
         elif name not in _GONE:
-            _blocks(child, builder, styles)  # sections, indexes, frames
+            # a section, an index, a frame
+            _blocks(child, builder, styles)
 
 
 def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str = "") -> None:
-    name = attribute(element, "style-name") or name  # lists in lists take it over
+    # a list in a list takes over the style
+    name = attribute(element, "style-name") or name
     numbered = (name, depth + 1) in styles.numbered
     for number, item in enumerate((c for c in element if local(c) in ("list-item", "list-header")), start=1):
         for child in item:
@@ -121,7 +125,7 @@ def _flat(container: Any) -> str:
 
 
 def _floating(element: Any, builder: Builder, styles: Styles) -> None:
-    """What hangs on a paragraph and is not part of its text: notes and the texts of frames."""
+    """Write the notes and frames that hang on a paragraph; they are no part of its text."""
     for child in element:
         name = local(child)
         if name in ("note-body", "text-box"):

@@ -24,11 +24,13 @@ from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import is_generic, is_numbered, real_title
 
-_PDFIUM = threading.Lock()  # PDFium is not thread-safe
+# PDFium is not thread-safe.
+_PDFIUM = threading.Lock()
 
 _BOLD_NAME = re.compile(r"bold|black|heavy|demi|[a-z]BX\d|CMBX|SFBX|-bd\b|Bd$", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-_SAMPLES = 5  # characters of a line whose type is looked up; looking up all of them takes longer than reading the text
+# Characters of a line whose type is looked up: looking up all of them takes longer than reading the text.
+_SAMPLES = 5
 _PARAGRAPH_GAP = 1.35  # line distances
 _LARGER = 1.1
 _MAX_HEADING = 160  # characters
@@ -213,7 +215,8 @@ def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     body = _body_type(lines)
     running = _running_heads(pages)
     blocks = [(number, first, last) for number, page in enumerate(pages) for first, last in _runs(page, body, running)]
-    if len(lines) > 20 and 3 * len(blocks) > len(lines):  # a form or a poster: type sets nothing apart here
+    if len(lines) > 20 and 3 * len(blocks) > len(lines):
+        # a form or a poster: type sets nothing apart here
         return []
     types = sorted({_type(pages[number][first]) for number, first, _ in blocks}, reverse=True)
     levels = {kind: level for level, kind in enumerate(types, start=1)}
@@ -299,7 +302,8 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
 def _line_distance(page: PageLines) -> float:
     """The lower quartile of the steps down: pages of many short paragraphs have more gaps than lines in a row."""
     steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
-    steps = [step for step in steps if step > 0.5 * page[0].size]  # not columns, nor superscripts
+    # smaller steps are those of columns and superscripts
+    steps = [step for step in steps if step > 0.5 * page[0].size]
     return steps[len(steps) // 4] if steps else 0.0
 
 

@@ -20,7 +20,8 @@ from mergewise.readers.table import MAX_ROWS, MAX_UNIT, refuse_long
 _TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
 _TITLES = ("title", "headline", "subject", "name", "question")
 _LISTS = ("data", "records", "items", "results", "documents", "rows", "entries", "articles", "features")
-_MAX_NUMBERS = 16  # of a list: what is longer is a vector
+# Numbers of a list: a longer list is a vector.
+_MAX_NUMBERS = 16
 _MAX_FIELDS = 500
 _MAX_DEPTH = 12
 

@@ -21,7 +21,8 @@ from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`([^`<]+?)(?:\s*<[^>`]*>)?`_{0,2}")
-_QUIET = 5  # one more than docutils' highest level of complaint
+# One more than docutils' highest level of complaint.
+_QUIET = 5
 _SETTINGS = {
     "report_level": _QUIET,
     "halt_level": _QUIET,
@@ -67,15 +68,15 @@ def _fields(document: Any) -> Pairs:
     """The field list at the top, which may stand under the title and the subtitle."""
     from docutils import nodes
 
-    parent, depth = document, 0
+    parent = document
     silent = (nodes.title, nodes.comment, nodes.target, nodes.substitution_definition, nodes.system_message, nodes.raw)
-    while depth < 3:
+    for _ in range(3):
         blocks = [child for child in parent if not isinstance(child, silent)]
         if blocks and isinstance(blocks[0], nodes.field_list):
             return [pair for field in blocks[0] if (pair := _field(field))]
         if len(blocks) != 1 or not isinstance(blocks[0], nodes.section):
             return []
-        parent, depth = blocks[0], depth + 1
+        parent = blocks[0]
     return []
 
 

@@ -1,4 +1,4 @@
-"""Source code and configuration: the file is the text, its definitions are the headings, so that a passage says what it is in.
+"""Source code and configuration: the file is the text, and its definitions are the headings of the passages in them.
 
 Python is parsed by `ast`, the other languages line by line (`definitions`). A heading is a definition's head, parameters
 and defaults included. Parsers for all these languages would have to be downloaded at run time (tree-sitter's packs), or tell

@@ -19,9 +19,12 @@ from mergewise.readers.builder import Builder, one_line
 MAX_ROWS = 200_000
 MAX_CELLS = 10_000_000
 MAX_CHARACTERS = 100_000_000
-MAX_UNIT = 1_200  # characters: what is longer says too many things to be found by one of them
-_SAMPLE = 50  # rows that are looked at to find the header
-_MAX_COLUMNS = 200  # of a grid: a colspan of a million is an attack or an accident
+# Characters of a unit: a longer one says too many things to be found by one of them.
+MAX_UNIT = 1_200
+# Rows among which the header is looked for.
+_SAMPLE = 50
+# Columns of a grid: a colspan of a million is an attack or an accident.
+_MAX_COLUMNS = 200
 _MAX_NAME = 80
 _NUMBER = re.compile(
     r"[-+(]?[$€£¥]?\s?\d[\d.,' ]*\s?[%€$£)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}|true|false", re.I
@@ -129,7 +132,8 @@ def _count(value: str | None) -> int:
 def fill_grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
     """The texts of `rows` as a grid, with empty strings in the other fields of merged cells."""
     grid: list[list[str]] = []
-    hanging: dict[int, int] = {}  # by column, the rows that a cell from above still covers
+    # by column, the rows that a cell from above still covers
+    hanging: dict[int, int] = {}
     for row in rows:
         line: list[str] = []
         for cell in row:

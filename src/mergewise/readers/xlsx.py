@@ -18,14 +18,16 @@ from mergewise.readers.table import MAX_ROWS, write_rows
 
 _PERCENT = re.compile(r"0(?:\.(0+))?%")
 _DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Лист|シート)\s?\d*", re.IGNORECASE)
-_MAX_GRID = 3 * MAX_ROWS  # rows with nothing in them, which a sheet may list too
+# Rows of a sheet, with those that hold nothing.
+_MAX_GRID = 3 * MAX_ROWS
 
 
 def read_xlsx(data: bytes) -> Parsed:
     title, metadata = office_properties(data, "XLSX", "xl/workbook.xml", "an Excel workbook")
     builder = Builder()
     with warnings.catch_warnings(), closing(_workbook(data)) as workbook:
-        warnings.simplefilter("ignore")  # on features that only matter to who writes the file again
+        # the warnings are on features that matter only for writing the file again
+        warnings.simplefilter("ignore")
         sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
         for sheet in sheets:
             _sheet(sheet, builder, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
@@ -41,7 +43,8 @@ def _workbook(data: bytes) -> Any:
 
 
 def _sheet(sheet: Any, builder: Builder, *, named: bool) -> None:
-    sheet.reset_dimensions()  # what a sheet says of its size may be wrong
+    # the size that a sheet states may be wrong
+    sheet.reset_dimensions()
     rows = _rows(sheet)
     first = next(rows, None)
     if first is not None:

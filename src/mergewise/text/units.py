@@ -1,9 +1,9 @@
-"""Units: sentences, and what has to stay in one piece, with exact offsets; and which unit another one needs before it.
+"""Units: sentences and other pieces of text that stay whole, with exact offsets; and the unit that each needs before it.
 
 A unit is a sentence, a list item with all its lines, a row of a table, a stretch of code. Some say little alone: a row without
 its header, an item without the line that announces its list, code without the sentence above it, the rest of a long item without
-its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. What is short
-altogether is one unit: "Allowed characters:" with the three items below it.
+its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. A unit and those that need
+it are one unit if they are short: "Allowed characters:" with the three items below it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import blocks, segment, strip_span
 
-SHORT = 320  # characters: an announcement and what it announces are one unit up to this length
-ITEM = 400  # an item is one unit up to this length
-CODE = 400  # code is cut between its lines above this length
+# Characters up to which an announcement and the units that it announces are one unit; up to which an item is one; and above
+# which code is cut between its lines.
+SHORT = 320
+ITEM = 400
+CODE = 400
 
 Kind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
 
@@ -80,14 +82,19 @@ class _Walk:
 
     text: str
     language: str
-    plain: str = ""  # the text without mark-up
+    # the text without mark-up
+    plain: str = ""
     found: list[TextUnit] = field(default_factory=list)
-    open: set[int] = field(default_factory=set)  # units that say little without what follows
-    _announced_by: int | None = None  # a unit that ends with a colon, until what follows has come
-    _listing: bool = False  # whether a list is open
-    _list_of: int | None = None  # the unit that announced it
+    # units that say little without the next one
+    open: set[int] = field(default_factory=set)
+    # a unit that ends with a colon, until the next one has come
+    _announced_by: int | None = None
+    # whether a list is open, and the unit that announces it
+    _listing: bool = False
+    _list_of: int | None = None
     _items: list[_OpenItem] = field(default_factory=list)
-    _code_of: tuple[int, int | None] | None = None  # the indent of what announced a literal block, and that unit
+    # the unit that announces a literal block, after its indent
+    _code_of: tuple[int, int | None] | None = None
 
     def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
@@ -126,7 +133,7 @@ class _Walk:
         if literal is not None:
             self._code(start, end, literal[1])
         elif first.kind == "code":
-            self._code(start, end, self._above(start))
+            self._code(start, end, self._above())
         elif any(block.kind == "row" for block in region):
             self._table(region)
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
@@ -142,7 +149,7 @@ class _Walk:
         """A rule, an anchor, a comment: it says nothing, but may open a literal block."""
         directive = _DIRECTIVE.match(self.text, block.start, block.end)
         if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in _CODE_DIRECTIVES):
-            self._code_of = (block.indent, self._above(block.start))
+            self._code_of = (block.indent, self._above())
         self.found.append(TextUnit(block.start, block.end))
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
@@ -150,8 +157,8 @@ class _Walk:
             self.found.append(TextUnit(a, b, announced_by))
         self._announced_by = None
 
-    def _above(self, start: int) -> int | None:
-        """The unit that announces code which begins here: the one right above it, or that of the code above it."""
+    def _above(self) -> int | None:
+        """The unit that announces code which begins here: the last one that says something, or the lead of code above."""
         for number in range(len(self.found) - 1, -1, -1):
             unit = self.found[number]
             if self.text.startswith(("```", "~~~"), unit.start):
@@ -165,13 +172,13 @@ class _Walk:
         rows = _rows(self.text, region)
         header = len(self.found)
         self.open.add(header)
-        self.found.append(TextUnit(*rows[0], self._announcement(region[0].start)))
+        self.found.append(TextUnit(*rows[0], self._announcement()))
         self.found += [TextUnit(start, end, header) for start, end in rows[1:]]
         self._announced_by = None
 
-    def _announcement(self, start: int) -> int | None:
+    def _announcement(self) -> int | None:
         """The unit that announces a list or table: it ends with a colon, or says that something follows."""
-        above = self._above(start) if self._announced_by is None else self._announced_by
+        above = self._above() if self._announced_by is None else self._announced_by
         if above is None or above == self._announced_by:
             return above
         unit = self.found[above]
@@ -182,7 +189,7 @@ class _Walk:
         while self._items and self._items[-1].indent >= first.indent:
             self._items.pop()
         if not self._listing or (self._announced_by is not None and not self._items):
-            self._list_of = self._announcement(first.start)
+            self._list_of = self._announcement()
         self._listing = True
         self._announced_by = None
         lead = self._items[-1].unit if self._items else self._list_of
@@ -234,8 +241,8 @@ class _Walk:
         said = self.plain[start:end].rstrip().rstrip("*_`")
         directive = _DIRECTIVE.match(self.text, start, end)
         if directive and directive["name"] in _CODE_DIRECTIVES:
-            above = max(number for number in (self._above(start), -1) if number is not None)
-            self._code_of = (indent, above if 0 <= above < unit else None)
+            above = self._above()
+            self._code_of = (indent, above if above is not None and above < unit else None)
         elif directive or self.text.endswith("::", start, end):
             self._announced_by = unit
             self._code_of = None if directive else (indent, unit)
