@@ -1,8 +1,8 @@
-"""What a caller may give: numbers within ranges, choices, switches and texts, of the types that they should be.
+"""Checks of a caller's values: numbers within ranges, choices, switches and texts, of the types that they should be.
 
-A parameter says its range beside its meaning, `Annotated[int, Range(1, 100), "what it means"]`. Wherever such a value comes
-from, a text or a call, `value_of` turns it into one of its type, or raises a UsageError that names it, what was given, and
-what can be. Numbers may be numpy's; a switch is no number; whole numbers with a fraction, infinity and NaN are refused.
+A parameter says its range beside its meaning, `Annotated[int, Range(1, 100), "what it means"]`. `value_of` turns a value from a
+text or a call into one of that type. If it cannot, it raises a UsageError with the parameter, the value and the possible values.
+Numbers may be numpy's; a switch is no number; whole numbers with a fraction, infinity and NaN are refused.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from mergewise.errors import UsageError
 
 SWITCHES = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
-_LONGEST_SHOWN = 80  # characters of a wrong value in a message
-_LONGEST_NUMBER = 400  # characters that are read as a number
+# Characters of a wrong value in a message, and those that are read as a number.
+_LONGEST_SHOWN = 80
+_LONGEST_NUMBER = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ def number(what: str, given: object, kind: type[int] | type[float], limits: Rang
     hint = f"it is of type {kind.__name__}" if limits is None else f"{named}, {limits}"
     try:
         value = _parse_number(given, kind)
-    except (TypeError, ValueError, ArithmeticError):  # OverflowError is one of the last
+    except (TypeError, ValueError, ArithmeticError):
+        # OverflowError is an ArithmeticError
         raise UsageError(f"{what} {short_repr(given)}", hint) from None
     if limits is None and value < 0:
         raise UsageError(f"{what} negative", "give 0 or more")
@@ -142,7 +144,7 @@ def text_or_none(what: str, given: object) -> str | None:
 
 
 def as_list(what: str, given: object, hint: str) -> list[Any]:
-    """What was given as a list. A text is none: its characters are not what is meant."""
+    """The value as a list. A text is no list of its characters."""
     try:
         if isinstance(given, str | bytes | bytearray):
             raise TypeError
@@ -155,13 +157,15 @@ def short_repr(given: object) -> str:
     """The value for a message: short, and whatever its own `repr` does."""
     try:
         written = repr(given)
-    except Exception:  # such as a number of more digits than Python writes
+    except Exception:
+        # such as a number of more digits than Python writes
         return f"a {type(given).__name__}"
     return written if len(written) <= _LONGEST_SHOWN else written[:_LONGEST_SHOWN] + "..."
 
 
 def _switch(what: str, given: object) -> bool:
-    known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")  # Python's and numpy's
+    # Python's switches and numpy's
+    known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")
     written = str(given).lower() if known or (isinstance(given, int) and given in (0, 1)) else ""
     if written not in SWITCHES:
         raise UsageError(f"{what} {short_repr(given)}", "true or false")

@@ -22,7 +22,8 @@ Kind: TypeAlias = Literal["text", "numbers"]
 Fields: TypeAlias = Mapping[str, tuple[Kind, tuple[str, ...]]]
 """The fields of a record: what each holds, and further names that models give it."""
 
-LONGEST = 1_000_000  # characters of an answer that are read
+# Characters of an answer that are read.
+LONGEST = 1_000_000
 _NUMBER = re.compile(r"(?<![\d.])-?\d{1,9}(?![\d.])")
 _ESCAPED = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ENDING = re.compile(r"[\s,;}\])`]*\Z")
@@ -93,7 +94,7 @@ def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[lis
             current = {}
         kind = fields[name][0]
         current[name] = _numbers(raw) if kind == "numbers" else _text(raw)
-        closed = "}" in (_tail(raw, kind))
+        closed = "}" in _tail(raw, kind)
     if current and closed:
         records.append(current)
     return records, bool(current) and not closed
@@ -108,7 +109,7 @@ def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, 
 
 
 def _tail(raw: str, kind: Kind) -> str:
-    """What stands behind the value."""
+    """The text behind the value."""
     if kind == "numbers":
         return raw.partition("]")[2] if raw.startswith("[") else raw
     body, quote = _unquote(raw)
@@ -135,7 +136,7 @@ def _unquote(raw: str) -> tuple[str, str]:
 
 
 def _closing(body: str, quote: str) -> int:
-    """Where the text ends: at its last quote, or at the quote before the first end of an object."""
+    """The end of the text: its last quote, or the quote before the first end of an object."""
     at = re.search(rf"(?<!\\){re.escape(quote)}\s{{0,40}}\]?\s{{0,40}}\}}", body)
     if at is not None:
         return at.start()

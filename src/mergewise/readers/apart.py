@@ -35,7 +35,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take. Memory is that of the whole process, and not limited on Windows."""
+    """Bounds of the reading of one file. Memory is that of the whole process; Windows does not limit it."""
 
     seconds: Annotated[float, SECONDS, "time for one file"] = 120.0
     memory_mb: Annotated[int, Range(100, 1_000_000), "address space of the process, in megabytes"] = 4000

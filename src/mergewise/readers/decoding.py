@@ -67,11 +67,13 @@ def _refuse_binary(data: bytes) -> None:
 
 def _decode_declared(data: bytes, declared: str) -> str | None:
     name = declared.lower()
-    if not name or name.startswith(("utf-16", "utf-32")):  # then the declaration itself could not have been read
+    # a declaration in UTF-16 could not have been read
+    if not name or name.startswith(("utf-16", "utf-32")):
         return None
     try:
         return data.decode(_LATIN.get(name, name))
-    except (LookupError, ValueError):  # no such encoding, or not what the file is in
+    except (LookupError, ValueError):
+        # no such encoding, or not that of the file
         return None
 
 

@@ -40,7 +40,7 @@ def _begins(words: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How definitions begin: by the pattern `keyword`, and, where `heads`, as `type name(parameters) {`."""
+    """The beginnings of definitions: the pattern `keyword`, and with `heads` also `type name(parameters) {`."""
 
     keyword: re.Pattern[str]
     blanked: re.Pattern[str] | None = _SLASHED

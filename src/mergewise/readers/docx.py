@@ -184,7 +184,8 @@ def _table(table: Any, builder: Builder, package: Package) -> None:
     rows = [
         [cell for cell in _blocks_in(row) if local(cell) == "tc"] for row in _blocks_in(table) if local(row) == "tr"
     ]
-    if all(len(row) < 2 for row in rows):  # a frame around text, not a table
+    if all(len(row) < 2 for row in rows):
+        # a frame around text, not a table
         for cell in (cell for row in rows for cell in row):
             _blocks(cell, builder, package)
     else:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `# Title {#anchor .class}`, as many site generators write
+# `# Title {#anchor .class}`, as many site generators write.
+_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
 
 
 def read_markdown(data: bytes) -> Parsed:

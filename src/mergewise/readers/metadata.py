@@ -149,7 +149,7 @@ def metadata_from(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
 
 
 def field_value(name: str, text: str) -> MetadataValue:
-    """What a header field says. It is text, but for the whole numbers that are an order, such as a year or a PEP's number."""
+    """The value of a header field: text, or a whole number in fields of an order, such as a year or a PEP's number."""
     whole = key_of(name) in ("year", "pep", "rfc", "number", "weight", "order") and _WHOLE.fullmatch(text.strip())
     return int(text) if whole else text
 

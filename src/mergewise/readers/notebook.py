@@ -1,6 +1,6 @@
 """Notebooks (.ipynb): Markdown cells as Markdown, code cells fenced, and what they printed, up to a bound. No pictures.
 
-The format is plain JSON, of which four fields matter; nbformat would bring a validator of schemas for that.
+The format is plain JSON, and four of its fields matter; nbformat would bring a validator of schemas for them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
     if kind == "markdown":
         markdown = "\n".join(line.rstrip() for line in _EMBEDDED.sub(r"![\1]", source).split("\n"))
         builder.part(parse_markdown(decode(markdown.encode("utf-8", "replace")).strip("\n")))
-    elif kind == "heading":  # version 3
+    elif kind == "heading":
+        # a cell of version 3
         level = cell.get("level")
         builder.heading(level if isinstance(level, int) and 1 <= level <= 6 else 1, source)
     elif kind == "code" and source.strip():

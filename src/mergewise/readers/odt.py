@@ -24,7 +24,7 @@ _MAX_SPACES = 100
 
 @dataclass(slots=True)
 class Styles:
-    """Which paragraph styles are titles, and which lists are numbered at which depth."""
+    """The paragraph styles of titles, and the numbered list styles with the depths at which they are."""
 
     titles: set[str]
     numbered: set[tuple[str, int]]

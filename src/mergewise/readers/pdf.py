@@ -8,6 +8,7 @@ it is not, and that are no running heads. Tables lose their grid. Scanned pages 
 
 from __future__ import annotations
 
+import ctypes
 import re
 import threading
 from collections import Counter
@@ -139,26 +140,22 @@ def _join(codes: list[int]) -> str:
 
 
 def _line(textpage: Any, text: str, inked: list[int]) -> Line:
-    sample = inked[:: max(1, len(inked) // _SAMPLES)]
-    sizes = [_size(textpage, index) for index in sample]
-    bold = all(_is_bold(textpage, index) for index in sample)
-    return Line(text, median(sizes), bold, _height(textpage, inked[0]), _height(textpage, inked[-1]))
-
-
-def _size(textpage: Any, index: int) -> float:
     from pypdfium2 import raw
 
+    sample = inked[:: max(1, len(inked) // _SAMPLES)]
+    sizes = [_size(raw, textpage, index) for index in sample]
+    bold = all(_is_bold(raw, textpage, index) for index in sample)
+    return Line(text, median(sizes), bold, _height(raw, textpage, inked[0]), _height(raw, textpage, inked[-1]))
+
+
+def _size(raw: Any, textpage: Any, index: int) -> float:
     matrix = raw.FS_MATRIX()
     scaled = raw.FPDFText_GetMatrix(textpage, index, matrix)
     stretch = (matrix.c**2 + matrix.d**2) ** 0.5 if scaled else 1.0
     return round(2 * stretch * float(raw.FPDFText_GetFontSize(textpage, index))) / 2
 
 
-def _is_bold(textpage: Any, index: int) -> bool:
-    import ctypes
-
-    from pypdfium2 import raw
-
+def _is_bold(raw: Any, textpage: Any, index: int) -> bool:
     if raw.FPDFText_GetFontWeight(textpage, index) >= _BOLD_WEIGHT:
         return True
     name = ctypes.create_string_buffer(128)
@@ -166,9 +163,7 @@ def _is_bold(textpage: Any, index: int) -> bool:
     return _BOLD_NAME.search(name.value.decode("utf-8", "replace")) is not None
 
 
-def _height(textpage: Any, index: int) -> float:
-    from pypdfium2 import raw
-
+def _height(raw: Any, textpage: Any, index: int) -> float:
     x, y = raw.c_double(), raw.c_double()
     raw.FPDFText_GetCharOrigin(textpage, index, x, y)
     return float(y.value)

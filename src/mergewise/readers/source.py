@@ -34,15 +34,18 @@ _SUFFIXES = (
     (d.YAML, ".yaml .yml"),
 )
 LANGUAGES = {suffix: language for language, suffixes in _SUFFIXES for suffix in suffixes.split()}
-MAX_TITLE = 140  # characters of a definition's head
-_MAX_PARSED = 5_000_000  # characters: `ast` needs a hundred times the memory of its text
+# Characters of a definition's head.
+MAX_TITLE = 140
+# Characters of a module: `ast` needs a hundred times the memory of its text.
+_MAX_PARSED = 5_000_000
 _MAX_LEVEL = 6
 _ENDS = re.compile(r"(?:\s|=>|[{:;(\\,])+\Z")
 _COMMENT = re.compile(r"\s\#\s[^\n]*")
 _DECORATORS = re.compile(r"\A(?:[ \t]*@[^\n]*\n)+")
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\#[^\n]*')
 
-Block = tuple[int, int, int]  # level, start, end
+# Level, start and end of a definition's head.
+Block = tuple[int, int, int]
 
 
 def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:

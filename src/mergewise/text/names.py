@@ -1,4 +1,4 @@
-"""Names: what a section defines, and where a text mentions what some section defines.
+"""Names that sections define, and their mentions in other texts.
 
 A name is a run of folded words joined by spaces: lower case, without accents, without the possessive s. A section
 defines its heading, the title of the document that it opens, the subject of its first sentence when that says what the
@@ -16,7 +16,8 @@ from typing import NamedTuple
 from mergewise.text.terms import STOP_WORDS
 
 LONGEST = 6  # words
-DEFINING = 300  # characters of a first sentence in which other names are looked for
+# Characters of a first sentence in which other names are looked for.
+DEFINING = 300
 
 _WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
@@ -71,7 +72,7 @@ def names_of_title(title: str) -> set[str]:
 
 
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
-    """What a section with these titles and this first sentence defines."""
+    """The names that a section with these titles and this first sentence defines."""
     names: set[str] = set()
     for title in titles:
         names |= names_of_title(title)

@@ -122,7 +122,8 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if len(block) < 3:
         return [(start, end)]
     spans: list[tuple[int, int]] = []
-    first = last = start  # of the sentence before
+    # of the sentence before
+    first = last = start
     at = start
     for piece in _pieces(block, language):
         core = piece.strip()
@@ -146,10 +147,10 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
 
 
 def _pieces(block: str, language: str) -> Iterator[str]:
-    """What `sentencex` makes of the block, given to it window by window.
+    """The sentences that `sentencex` finds in the block, window by window.
 
     Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
-    a window is looked at again with what follows it; where no other is in it, the window is doubled.
+    a window is given to it again with the text that follows; a window without any other piece is doubled.
     """
     at, window = 0, _WINDOW
     while len(block) - at > window:
@@ -171,7 +172,7 @@ def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]
 
 
 def _was_split_wrongly(tail: str, after: str) -> bool:
-    """Whether `after` still belongs to the sentence before it, of which `tail` is the end, with a space put in front."""
+    """Whether `after` belongs to the sentence before it. `tail` is the end of that sentence behind a space."""
     if not _CONTINUES.match(after) or not _LEANS_ON.search(tail):
         return False
     # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"

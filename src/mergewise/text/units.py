@@ -107,7 +107,7 @@ class _Walk:
         return self.found
 
     def _region(self, stretch: Sequence[_Block], at: int) -> int:
-        """How far a region goes that is one thing: a table, a literal block, an item with its further paragraphs."""
+        """The end of a region that is one thing: a table, a literal block, an item with its further paragraphs."""
         first, upto = stretch[at], at + 1
         if self._opens_literal(first):
             indent = self._code_of[0] if self._code_of else 0
@@ -339,7 +339,8 @@ def _is_definition(text: str, start: int, end: int) -> bool:
 def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[TextUnit]:
     """The units; an open one, and all that follows it and needs it, are one unit where they are short altogether."""
     joined: list[TextUnit] = []
-    now: dict[int, int] = {}  # the number of each unit among those that are joined
+    # the number of each unit among the joined ones
+    now: dict[int, int] = {}
     at = 0
     while at < len(units):
         upto = at + 1
