@@ -27,7 +27,7 @@ from mergewise.evaluate.metrics import normalise
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
 from mergewise.generate import extractive
-from mergewise.text.question import wanted_by
+from mergewise.text.question import answer_type
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Span
 
@@ -55,7 +55,7 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
     for one in asked:
         text = one.question.text
         for evidence in index.context(text).evidence or ():
-            known = extractive.features(evidence, content_terms(text), wanted_by(text))
+            known = extractive.features(evidence, content_terms(text), answer_type(text))
             features.append([known[name] for name in names])
             answers.append(any(_held([evidence.span], gold) >= 0.5 for gold in one.golds))
     return np.array(features), np.array(answers, float)

@@ -28,7 +28,7 @@ from mergewise.protocols import (
     TokenCounter,
     UtilityPredictor,
 )
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, shown, text, text_or_none, whole
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.types import Answer, Context, Step, Usage
@@ -161,7 +161,7 @@ def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
 
 def _standing_alone(question: str, search: Search, means: Means) -> tuple[str, Usage]:
     if not isinstance(question, str):
-        raise UsageError(f"the question is {shown(question)}", "give a text")
+        raise UsageError(f"the question is {short_repr(question)}", "give a text")
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
     asked, spent = standing_alone(question, search.history, means.chat, means.tokens)

@@ -4,7 +4,9 @@
 Chat models share one loop. A store has one of its own: what a model's coroutine asks of a store must not wait for itself.
 
 Code that is awaited runs in a pool of threads of its own, since it may wait long for a model: the default pool of asyncio is
-small, and belongs to the caller. Whoever no longer wants a result calls the work off (`Work`).
+small, and belongs to the caller. A caller that no longer wants a result calls the work off (`CancellableWork`).
+
+Threads do not survive a fork: the child starts loops and a pool of its own.
 """
 
 from __future__ import annotations
@@ -15,17 +17,19 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
 from threading import Lock, Thread
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
+Resource = TypeVar("Resource")
 
-THREADS = 32  # that await models and stores for coroutines
+# Threads that await models and stores for coroutines.
+THREADS = 32
 
 
-class Work:
+class CancellableWork:
     """Work that another thread may call off: the coroutine that it waits for is then cancelled, and so is every later one."""
 
-    _current: ContextVar[Work | None] = ContextVar("mergewise-work", default=None)
+    _current: ContextVar[CancellableWork | None] = ContextVar("mergewise-work", default=None)
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -33,12 +37,12 @@ class Work:
         self._awaited: set[Future[Any]] = set()
 
     @classmethod
-    def current(cls) -> Work:
+    def current(cls) -> CancellableWork:
         """The work that the caller is part of, else a new one."""
         return cls._current.get() or cls()
 
     def do(self, function: Callable[[], Result]) -> Result:
-        """The function's result. What it awaits by `Background.run` is part of the work. CancelledError once called off."""
+        """The function's result. What it awaits by `BackgroundLoop.run` is part of the work. CancelledError once called off."""
         before = self._current.set(self)
         try:
             return function()
@@ -70,46 +74,56 @@ class Work:
                 self._awaited.discard(future)
 
 
-class Background:
-    """An event loop in a daemon thread. After a fork the child starts a thread of its own."""
+class _PerProcess(Generic[Resource]):
+    """Something that is made when it is first needed, and again in the child of a fork."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lock = Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+    def __init__(self, make: Callable[[], Resource]) -> None:
+        self._make = make
+        self._forget()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
     def _forget(self) -> None:
         self._lock = Lock()
-        self._loop = None
+        self._resource: Resource | None = None
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
+    def get(self) -> Resource:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                Thread(target=self._loop.run_forever, name=self._name, daemon=True).start()
-            return self._loop
+            if self._resource is None:
+                self._resource = self._make()
+            return self._resource
+
+
+class BackgroundLoop:
+    """An event loop in a daemon thread."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop = _PerProcess(self._start_loop)
+
+    def _start_loop(self) -> asyncio.AbstractEventLoop:
+        loop = asyncio.new_event_loop()
+        Thread(target=loop.run_forever, name=self._name, daemon=True).start()
+        return loop
 
     def start(self, coroutine: Coroutine[Any, Any, Result]) -> Future[Result]:
         """Run the coroutine meanwhile; `result()` waits for it."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop.get())
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result. When the caller is interrupted, so is the coroutine."""
-        if Work.current().cancelled:
+        if CancellableWork.current().cancelled:
             coroutine.close()
             raise CancelledError
         future = self.start(coroutine)
         try:
-            return Work.wait(future)
+            return CancellableWork.wait(future)
         except BaseException:
             future.cancel()
             raise
 
 
-run = Background("mergewise-async").run
+run = BackgroundLoop("mergewise-async").run
 
 
 async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
@@ -122,35 +136,15 @@ async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
     return [task.result() for task in tasks]
 
 
-class _Pool:
-    """Threads that do what coroutines await. After a fork the child has a pool of its own."""
-
-    def __init__(self) -> None:
-        self._forget()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
-
-    def _forget(self) -> None:
-        self._lock = Lock()
-        self._executor: ThreadPoolExecutor | None = None
-
-    @property
-    def executor(self) -> ThreadPoolExecutor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work")
-            return self._executor
-
-
-_POOL = _Pool()
+_POOL = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work"))
 
 
 async def in_thread(function: Callable[[], Result]) -> Result:
     """The function's result, computed in a thread of the pool. When the caller is cancelled, the work is called off."""
-    work = Work()
+    work = CancellableWork()
     loop = asyncio.get_running_loop()
     try:
-        return await loop.run_in_executor(_POOL.executor, copy_context().run, work.do, function)
+        return await loop.run_in_executor(_POOL.get(), copy_context().run, work.do, function)
     except asyncio.CancelledError:
         work.cancel()
         raise

@@ -30,7 +30,7 @@ from mergewise.models.cache import CachedChat, streaming
 from mergewise.models.embedders import QuestionVectors, check_embedder, given_embedder
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import listed, text, text_or_none
+from mergewise.ranges import as_list, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
@@ -372,7 +372,7 @@ class Index:
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
-        ids = listed("the ids are", doc_ids, "give a list of ids")
+        ids = as_list("the ids are", doc_ids, "give a list of ids")
         return self.store.remove(list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids)))
 
     def find(self, *wanted: str) -> dict[str, list[str]]:
@@ -509,7 +509,7 @@ class Index:
         from mergewise.designs import MODES
         from mergewise.rounds import rounds_or_hops
 
-        asked = listed("the questions are", questions, "give a list of questions, or use ask")
+        asked = as_list("the questions are", questions, "give a list of questions, or use ask")
         chosen, ready = self._mode(mode, strategy), self._with_vectors_of(asked)
         if MODES[chosen].answer_all is not None:
             search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, None), then)

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
-from mergewise.ranges import listed
+from mergewise.ranges import as_list
 from mergewise.text.terms import content_terms, spelled_terms
 from mergewise.types import Answer, Message, Usage
 
@@ -76,7 +76,7 @@ def messages_of(history: Sequence[Turn]) -> list[Message]:
             "the history is a single thing", "give a list: answers, messages, or pairs of question and answer"
         )
     messages: list[Message] = []
-    for one in listed("the history is", history, "give a list of answers, messages or pairs"):
+    for one in as_list("the history is", history, "give a list of answers, messages or pairs"):
         match one:
             case Answer():
                 messages += [Message("user", one.question), Message("assistant", one.text)]
@@ -133,7 +133,7 @@ def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:
 
 
 def _shown(message: Message, code: str) -> str:
-    return quoted("question" if message.role == "user" else "answer", message.text, code)
+    return quotation("question" if message.role == "user" else "answer", message.text, code)
 
 
 def _newest(texts: Sequence[str], room: int, count_tokens: TokenCounter) -> list[str]:

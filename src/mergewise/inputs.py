@@ -1,4 +1,4 @@
-"""What is to be indexed: files and documents, each once, with a digest that tells whether it changed.
+"""Files and documents to index, each once, with a digest that tells whether it changed.
 
 A file is named by its source: its path from the directory in which the index stands, or its absolute path where it lies
 elsewhere. So its name is the same from whatever directory, and by whatever path, it was given.
@@ -18,7 +18,7 @@ from stat import S_ISREG
 from typing import TypeAlias
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.ranges import shown
+from mergewise.ranges import short_repr
 from mergewise.readers import MAX_BYTES, FileReader, find_files, read
 from mergewise.types import Document, Origin
 
@@ -51,30 +51,21 @@ class Input:
             return 0
 
     def digest(self) -> str:
+        """A hash of the content; empty where it cannot be read: `document` says why."""
         if _SURROGATE.search(self.name):
-            return ""  # `document` will say it
+            return ""
         if isinstance(self.source, Document):
-            given = self.source
-            if _what_is_wrong(given):
-                return ""  # `document` will say it
-            parts: object = (given.text, given.title, sorted(given.metadata.items()), given.outline, given.pages)
-            parts = (
-                (parts, given.units) if given.units else parts
-            )  # without units, the digest of versions that had none
-            try:
-                return _digest(repr(parts).encode("utf-8", "surrogatepass"))
-            except ValueError:  # a number of more digits than Python writes
-                return ""
+            return "" if _what_is_wrong(self.source) else _document_digest(self.source)
         try:
             status = self.source.stat()
-            if not S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-                return ""  # a pipe or a device might never end
-            return _digest(self.source.read_bytes())
+            # a pipe or a device might never end
+            readable = S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES
+            return _digest(self.source.read_bytes()) if readable else ""
         except OSError:
-            return ""  # `document` will say why it cannot be read
+            return ""
 
     def origin(self) -> Origin | None:
-        """Where a file lies, and what tells its age; None for a document that the caller made."""
+        """The place and the age of a file; None for a document that the caller made."""
         if isinstance(self.source, Document):
             return None
         try:
@@ -99,15 +90,15 @@ class Input:
 
 
 def _what_is_wrong(document: Document) -> str:
-    """What of a caller's document is not of the type that it should be; nothing where all is well."""
+    """The first field of a caller's document that has the wrong type, in words; empty if there is none."""
     for name in ("id", "title", "text"):
         value = getattr(document, name)
         if not isinstance(value, str):
-            return f"its {name} is {shown(value)}, not a text"
+            return f"its {name} is {short_repr(value)}, not a text"
     if not isinstance(document.metadata, Mapping):
-        return f"its metadata is {shown(document.metadata)}, not a dictionary"
+        return f"its metadata is {short_repr(document.metadata)}, not a dictionary"
     wrong = next((key for key in document.metadata if not isinstance(key, str)), None)
-    return "" if wrong is None else f"the metadata key {shown(wrong)} is no text"
+    return "" if wrong is None else f"the metadata key {short_repr(wrong)} is no text"
 
 
 def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
@@ -146,7 +137,7 @@ def inputs_of(
     paths: list[Path] = []
     for source in _flat(sources):
         if isinstance(source, Document):
-            name = source.id if isinstance(source.id, str) else shown(source.id)
+            name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source))
         else:
             paths.append(Path(os.path.normpath(source)))
@@ -174,7 +165,7 @@ def source_name(real: Path, root: Path | None) -> str:
 
 
 def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
-    """The ids that are meant by an id, a path, the beginning of ids, or a pattern; `sources` has the file of each id."""
+    """The ids that an id, a path, the beginning of ids, or a pattern means; `sources` has the file of each id."""
     if wanted in sources:
         return [wanted]
     if found := _read_from(wanted, sources):
@@ -204,9 +195,20 @@ def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
         if isinstance(source, str | os.PathLike | Document):
             yield source
         elif isinstance(source, bytes) or not isinstance(source, Iterable):
-            raise UsageError(f"{shown(source)} cannot be indexed", "give files, folders or documents")
+            raise UsageError(f"{short_repr(source)} cannot be indexed", "give files, folders or documents")
         else:
             yield from source
+
+
+def _document_digest(document: Document) -> str:
+    parts: object = (document.text, document.title, sorted(document.metadata.items()), document.outline, document.pages)
+    # without units, the digest of versions that had none
+    parts = (parts, document.units) if document.units else parts
+    try:
+        return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+    except ValueError:
+        # a number of more digits than Python writes
+        return ""
 
 
 def _digest(content: bytes) -> str:

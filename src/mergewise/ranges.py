@@ -1,8 +1,8 @@
-"""What a caller may give: numbers within ranges, choices, switches and texts, of the types that they should be.
+"""Checks of a caller's values: numbers within ranges, choices, switches and texts, of the types that they should be.
 
-A parameter says its range beside its meaning, `Annotated[int, Range(1, 100), "what it means"]`. Wherever such a value comes
-from, a text or a call, `value_of` turns it into one of its type, or raises a UsageError that names it, what was given, and
-what can be. Numbers may be numpy's; a switch is no number; whole numbers with a fraction, infinity and NaN are refused.
+A parameter says its range beside its meaning, `Annotated[int, Range(1, 100), "what it means"]`. `value_of` turns a value from a
+text or a call into one of that type. If it cannot, it raises a UsageError with the parameter, the value and the possible values.
+Numbers may be numpy's; a switch is no number; whole numbers with a fraction, infinity and NaN are refused.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from mergewise.errors import UsageError
 
 SWITCHES = {"true": True, "on": True, "yes": True, "1": True, "false": False, "off": False, "no": False, "0": False}
-_LONGEST_SHOWN = 80  # characters of a wrong value in a message
-_LONGEST_NUMBER = 400  # characters that are read as a number
+# Characters of a wrong value in a message, and those that are read as a number.
+_LONGEST_SHOWN = 80
+_LONGEST_NUMBER = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,8 @@ class Range:
         return (self.low < value if self.above else self.low <= value) and value <= self.high
 
     def __str__(self) -> str:
-        first = f"above {_written(self.low)}, at most" if self.above else f"{_written(self.low)} to"
-        return f"{first} {_written(self.high)}"
+        first = f"above {_bound_text(self.low)}, at most" if self.above else f"{_bound_text(self.low)} to"
+        return f"{first} {_bound_text(self.high)}"
 
 
 MOST_ROWS = 10_000
@@ -76,13 +77,13 @@ def value_of(what: str, given: object, hint: Any) -> Any:
 
 def range_of(hint: Any) -> Range | None:
     """The range that stands beside a type."""
-    return next((note for note in get_args(hint)[1:] if isinstance(note, Range)), None) if _is_noted(hint) else None
+    return next((note for note in get_args(hint)[1:] if isinstance(note, Range)), None) if _is_annotated(hint) else None
 
 
 def whole(what: str, given: object, limits: Range) -> int:
     """A whole number of a call. A text is none here."""
     if isinstance(given, str):
-        raise UsageError(f"{what} {shown(given)}", f"a whole number, {limits}")
+        raise UsageError(f"{what} {short_repr(given)}", f"a whole number, {limits}")
     return int(number(what, given, int, limits))
 
 
@@ -91,17 +92,18 @@ def number(what: str, given: object, kind: type[int] | type[float], limits: Rang
     named = {int: "a whole number", float: "a number"}[kind]
     hint = f"it is of type {kind.__name__}" if limits is None else f"{named}, {limits}"
     try:
-        value = _read(given, kind)
-    except (TypeError, ValueError, ArithmeticError):  # OverflowError is one of the last
-        raise UsageError(f"{what} {shown(given)}", hint) from None
+        value = _parse_number(given, kind)
+    except (TypeError, ValueError, ArithmeticError):
+        # OverflowError is an ArithmeticError
+        raise UsageError(f"{what} {short_repr(given)}", hint) from None
     if limits is None and value < 0:
         raise UsageError(f"{what} negative", "give 0 or more")
     if limits is not None and value not in limits:
-        raise UsageError(f"{what} {shown(value if isinstance(given, str) else given)}", hint)
+        raise UsageError(f"{what} {short_repr(value if isinstance(given, str) else given)}", hint)
     return value
 
 
-def _read(given: object, kind: type[int] | type[float]) -> float:
+def _parse_number(given: object, kind: type[int] | type[float]) -> float:
     if isinstance(given, bool):
         raise TypeError
     value: float
@@ -122,14 +124,14 @@ def _read(given: object, kind: type[int] | type[float]) -> float:
 
 def choice(what: str, given: object, choices: Collection[str]) -> str:
     if not isinstance(given, str) or given not in choices:
-        raise UsageError(f"{what} {shown(given)}", f"one of: {', '.join(choices)}")
+        raise UsageError(f"{what} {short_repr(given)}", f"one of: {', '.join(choices)}")
     return given
 
 
 def text(what: str, given: object) -> str:
     """A text that can be written as UTF-8."""
     if not isinstance(given, str):
-        raise UsageError(f"{what} {shown(given)}", "give a text")
+        raise UsageError(f"{what} {short_repr(given)}", "give a text")
     try:
         given.encode("utf-8")
     except UnicodeEncodeError:
@@ -141,48 +143,50 @@ def text_or_none(what: str, given: object) -> str | None:
     return None if given is None else text(what, given)
 
 
-def listed(what: str, given: object, hint: str) -> list[Any]:
-    """What was given as a list. A text is none: its characters are not what is meant."""
+def as_list(what: str, given: object, hint: str) -> list[Any]:
+    """The value as a list. A text is no list of its characters."""
     try:
         if isinstance(given, str | bytes | bytearray):
             raise TypeError
         return list(given)  # type: ignore[call-overload, no-any-return]
     except TypeError:
-        raise UsageError(f"{what} {'one text' if isinstance(given, str) else shown(given)}", hint) from None
+        raise UsageError(f"{what} {'one text' if isinstance(given, str) else short_repr(given)}", hint) from None
 
 
-def shown(given: object) -> str:
+def short_repr(given: object) -> str:
     """The value for a message: short, and whatever its own `repr` does."""
     try:
         written = repr(given)
-    except Exception:  # such as a number of more digits than Python writes
+    except Exception:
+        # such as a number of more digits than Python writes
         return f"a {type(given).__name__}"
     return written if len(written) <= _LONGEST_SHOWN else written[:_LONGEST_SHOWN] + "..."
 
 
 def _switch(what: str, given: object) -> bool:
-    known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")  # Python's and numpy's
+    # Python's switches and numpy's
+    known = isinstance(given, str | bool) or type(given).__name__ in ("bool", "bool_")
     written = str(given).lower() if known or (isinstance(given, int) and given in (0, 1)) else ""
     if written not in SWITCHES:
-        raise UsageError(f"{what} {shown(given)}", "true or false")
+        raise UsageError(f"{what} {short_repr(given)}", "true or false")
     return SWITCHES[written]
 
 
 def _texts(what: str, given: object) -> tuple[str, ...]:
     parts = given.split("+") if isinstance(given, str) else given
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
-        raise UsageError(f"{what} {shown(given)}", "a list of texts")
+        raise UsageError(f"{what} {short_repr(given)}", "a list of texts")
     return tuple(parts)
 
 
-def _is_noted(hint: Any) -> bool:
+def _is_annotated(hint: Any) -> bool:
     return get_origin(hint) is Annotated
 
 
 def _plain(hint: Any) -> Any:
     """The type without its notes."""
-    return get_args(hint)[0] if _is_noted(hint) else hint
+    return get_args(hint)[0] if _is_annotated(hint) else hint
 
 
-def _written(bound: float) -> str:
+def _bound_text(bound: float) -> str:
     return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"

@@ -17,7 +17,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
-from mergewise.concurrency import Work, in_thread
+from mergewise.concurrency import CancellableWork, in_thread
 from mergewise.errors import UsageError
 from mergewise.ranges import AT_ONCE, whole
 from mergewise.types import Answer
@@ -148,7 +148,7 @@ def streamed_awaited(
 def each(work: Callable[[str], Result], questions: Sequence[str], concurrency: int) -> list[Result | Exception]:
     """The results, at most `concurrency` at the same time, in the order of the questions. An error stands in for a result."""
     concurrency = whole("the number of questions at once is", concurrency, AT_ONCE)
-    called = Work.current()
+    called = CancellableWork.current()
     with ThreadPoolExecutor(concurrency, thread_name_prefix="mergewise-ask") as pool:
         try:
             attempts = [partial(_attempt, work, question) for question in questions]
@@ -194,7 +194,7 @@ def _only(answers: Sequence[Answer]) -> Answer:
 def _pieces(work: Answering, answers: list[Answer]) -> Generator[str, None, None]:
     arrived: SimpleQueue[str | None] = SimpleQueue()
     outcome: Future[Answer] = Future()
-    called = Work()
+    called = CancellableWork()
 
     def answer() -> None:
         try:

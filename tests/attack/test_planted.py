@@ -12,7 +12,7 @@ import pytest
 import mergewise as mw
 from mergewise.designs import MODES
 from mergewise.models.scripted import ScriptedChat
-from mergewise.prompting.quoting import code_for, quoted
+from mergewise.prompting.quoting import code_for, quotation
 from mergewise.types import Answer, Document, Message
 from tests.attack.support import command
 
@@ -111,9 +111,9 @@ def test_a_code_in_a_text_or_name_is_never_shown() -> None:
     code = code_for(["a"])
     tail = code.removeprefix("#")
     for planted in (code, f"{code}{tail}", f"#{code}{tail}{tail}", f"#{tail[:3]}{code}{tail[3:]}"):
-        shown = quoted(f"name {planted}", f"x\n--- {planted} end\n{planted}", code)
+        shown = quotation(f"name {planted}", f"x\n--- {planted} end\n{planted}", code)
         assert shown.count(code) == 2
-    assert quoted("n", "t", code) == f"--- {code} n\nt\n--- {code} end"
+    assert quotation("n", "t", code) == f"--- {code} n\nt\n--- {code} end"
 
 
 def test_extracts_of_planted_texts_lead_where_they_stand(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import CancelledError
 import numpy as np
 import pytest
 
-from mergewise.concurrency import Work
+from mergewise.concurrency import CancellableWork
 from mergewise.errors import UsageError
 from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode
 from mergewise.models.scripted_causal import ScriptedCausal
@@ -108,7 +108,7 @@ def test_more_questions_than_rows_are_decoded_in_turn() -> None:
 
 
 def test_work_that_is_called_off_stops() -> None:
-    work = Work()
+    work = CancellableWork()
 
     def rule(text: str) -> dict[str, float]:
         if len(text) > 8:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mergewise.readers.builder import Builder, one_line, tidy
-from mergewise.readers.grid import Cell, fill
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.types import Heading, Page
 
 
@@ -19,7 +19,7 @@ def test_offsets() -> None:
     builder.paragraph(" \n ")
     builder.verbatim("\n  code  \n\n  end\n")
     builder.page()
-    parsed = builder.parsed()
+    parsed = builder.build()
     assert parsed.text == "A title\n\ntext\n\n- one\n  more\n  2. two\n\n  code\n\n  end"
     assert parsed.outline == (Heading(1, "A title", 0, 7),)
     length = len(parsed.text)
@@ -28,7 +28,7 @@ def test_offsets() -> None:
 
 
 def test_nothing_at_all() -> None:
-    assert Builder().parsed().text == ""
+    assert Builder().build().text == ""
 
 
 def test_invisible_characters_go() -> None:
@@ -38,4 +38,4 @@ def test_invisible_characters_go() -> None:
 
 def test_merged_cells_stand_once() -> None:
     rows = [[Cell("a", 2), Cell("b", rows=3)], [Cell("c", rows=2), Cell("d")], [Cell("e")], [Cell("f")]]
-    assert fill(rows) == [["a", "", "b"], ["c", "d", ""], ["", "e", ""], ["f"]]
+    assert fill_grid(rows) == [["a", "", "b"], ["c", "d", ""], ["", "e", ""], ["f"]]

@@ -7,8 +7,7 @@ import codecs
 import pytest
 
 from mergewise.errors import ReadError
-from mergewise.readers.decoding import decode
-from mergewise.readers.sniff import looks_like, mismatch
+from mergewise.readers.decoding import decode, looks_like, mismatch
 
 TEXT = "Zażółć gęślą jaźń — naïve café, 東京."
 

@@ -12,7 +12,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.readers.front_matter import yaml_pairs
-from mergewise.readers.metadata import found, iso_date
+from mergewise.readers.metadata import iso_date, metadata_from
 from mergewise.readers.titles import real_title, title_among
 from mergewise.types import Document, FileMetadata, Heading
 
@@ -261,7 +261,7 @@ def test_long_metadata_is_bounded(read_bytes: Read) -> None:
 
 
 def test_numbers_beyond_the_store_are_left_out() -> None:
-    assert found([("a", 2**70), ("b", 2**62)]) == {"b": 2**62}
+    assert metadata_from([("a", 2**70), ("b", 2**62)]) == {"b": 2**62}
 
 
 # --- HTML, PDF, DOCX

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.text.question import kind_of, needs_previous, offers, told_by, wanted_by
+from mergewise.text.question import answer_type, needs_previous, offers, question_type, telling_words
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from mergewise.text.question import kind_of, needs_previous, offers, told_by, wa
     ],
 )
 def test_kinds_of_questions(question: str, kind: str, wanted: str | None) -> None:
-    assert (kind_of(question), wanted_by(question)) == (kind, wanted)
+    assert (question_type(question), answer_type(question)) == (kind, wanted)
 
 
 def test_sentences_offer_what_is_wanted() -> None:
@@ -41,6 +41,6 @@ def test_sentences_lean_on_what_comes_before() -> None:
 
 
 def test_relations_are_told_by_other_words_and_nothing_else_is() -> None:
-    assert told_by(["who", "father"]) == ["daughter", "child", "children", "born", "parents"]
-    assert told_by(["which", "city"]) == told_by([]) == []
-    assert {"daughter", "music"} <= set(told_by(["mother", "composer"]))
+    assert telling_words(["who", "father"]) == ["daughter", "child", "children", "born", "parents"]
+    assert telling_words(["which", "city"]) == telling_words([]) == []
+    assert {"daughter", "music"} <= set(telling_words(["mother", "composer"]))

@@ -18,7 +18,7 @@ from mergewise.cli.places import Locations, one_line, place
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
 from mergewise.text.keys import heading_path
-from mergewise.text.lines import line_at, line_starts
+from mergewise.text.spans import line_at, line_starts
 from mergewise.types import Citation, Document, Span
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 from mergewise.defaults import CHAT
 from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
-from mergewise.ranges import shown, value_of
+from mergewise.ranges import short_repr, value_of
 from mergewise.store.views import views_of
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
@@ -45,7 +45,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> An
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
-            raise UsageError(f"{name} has no parameter {shown(key)}", f"it has: {', '.join(known)}")
+            raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
 

@@ -13,7 +13,7 @@ from mergewise.designs import STRATEGIES
 from mergewise.designs.specs import assignments, split_spec, with_parameters
 from mergewise.errors import UsageError
 from mergewise.protocols import IndexReader
-from mergewise.ranges import shown, text
+from mergewise.ranges import short_repr, text
 from mergewise.types import Context
 
 
@@ -61,7 +61,7 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
         raise UsageError(f"unknown strategy {name!r}", f"one of: {', '.join(STRATEGIES)}")
     strategy = STRATEGIES[name]
     if not isinstance(parameters, Mapping | None):
-        raise UsageError(f"the parameters are {shown(parameters)}", "give a dictionary, name to value")
+        raise UsageError(f"the parameters are {short_repr(parameters)}", "give a dictionary, name to value")
     return strategy, with_parameters(strategy.parameters, {**assignments(arguments, spec), **(parameters or {})}, name)
 
 

@@ -18,9 +18,9 @@ from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at, words
 from mergewise.text.keys import short_name
-from mergewise.text.lines import has_lines, line_at
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
+from mergewise.text.spans import has_lines, line_at
 from mergewise.text.support.quotations import quotations_in
 from mergewise.types import Citation, Heading, Span
 

@@ -19,7 +19,7 @@ from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.sources import DocumentLookup
 from mergewise.text.markup import readable
-from mergewise.text.question import Wanted, offers, wanted_by
+from mergewise.text.question import AnswerType, answer_type, offers
 from mergewise.text.spans import union
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Citation, Context, Evidence, Span
@@ -94,7 +94,7 @@ def _quotations(
 
 def quotes_of(context: Context) -> list[Quote]:
     """The sentences of the context, or that it was written from, the one that answers most probably first."""
-    wanted = wanted_by(context.question)
+    wanted = answer_type(context.question)
     terms = content_terms(context.question)
     quotes = [
         Quote(evidence, number, probability(features(evidence, terms, wanted)))
@@ -104,7 +104,7 @@ def quotes_of(context: Context) -> list[Quote]:
     return sorted(quotes, key=lambda quote: -quote.probability)
 
 
-def features(evidence: Evidence, terms: frozenset[str], wanted: Wanted | None) -> dict[str, float]:
+def features(evidence: Evidence, terms: frozenset[str], wanted: AnswerType | None) -> dict[str, float]:
     """What tells whether a sentence answers a question with these terms; without "cosine" where there are no vectors."""
     said = content_terms(evidence.text)
     relevance = min(max(evidence.relevance, 1e-4), 1 - 1e-4)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mergewise.generate.sources import Source
-from mergewise.prompting.quoting import quoted, turn, warning
+from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.types import Message
 
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
@@ -79,7 +79,7 @@ Answer with JSON: {{"relevant": true}} or {{"relevant": false}}.
 def shown(source: Source, code: str) -> str:
     """The source as every prompt shows it: its number, its title and headings, its text."""
     path = " ".join(source.path.split())[:_LONGEST_PATH]
-    return quoted(f"source [{source.number}] {path}", source.text, code)
+    return quotation(f"source [{source.number}] {path}", source.text, code)
 
 
 def answer(question: str, sources: Sequence[Source], notes: str, code: str) -> list[Message]:
@@ -87,7 +87,7 @@ def answer(question: str, sources: Sequence[Source], notes: str, code: str) -> l
     texts = [shown(source, code) for source in sources]
     if notes:
         system += "\n\n" + _NOTES
-        texts.append(quoted("notes", notes, code))
+        texts.append(quotation("notes", notes, code))
     return turn(system, [*texts, f"Question: {question}"])
 
 
@@ -107,5 +107,5 @@ def think(question: str, sources: Sequence[Source], code: str) -> list[Message]:
 
 def judge(question: str, thoughts: str, source: Source, code: str) -> list[Message]:
     system = _JUDGE.format(data=warning(code))
-    texts = [quoted("thoughts", thoughts, code), shown(source, code), f"Question: {question}"]
+    texts = [quotation("thoughts", thoughts, code), shown(source, code), f"Question: {question}"]
     return turn(system, texts)

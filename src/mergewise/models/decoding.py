@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mergewise.concurrency import Work
+from mergewise.concurrency import CancellableWork
 from mergewise.errors import UsageError
 from mergewise.protocols import Blend
 
@@ -165,7 +165,7 @@ def _decode(
 ) -> None:
     state = _start(model, [tuple(prompt) for answer in batch for prompt in answer.prompts])
     while True:
-        if Work.current().cancelled:
+        if CancellableWork.current().cancelled:
             raise CancelledError
         choice = model.choose(state, _blend(batch, mixture, temperature))
         going: list[int] = []

@@ -1,8 +1,8 @@
 """Texts of documents in a prompt: each stands between two lines that carry a code, and a warning says what they are.
 
-Documents are data, and may hold lines that are written to look like instructions. The code is a hash of texts of which none
-holds it. What else is quoted beside them, a whole document or what a model wrote that has seen the code, is quoted without it: so
-nothing can end its own quotation.
+Documents are data, and may hold lines that are written to look like instructions. The code is a hash of texts that do not hold
+it. Other quotations beside them, such as a whole document or the words of a model that has seen the code, are shown without it:
+so no quotation can end itself.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def _hash(texts: Sequence[str]) -> str:
     return "#" + blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=4).hexdigest()
 
 
-def quoted(name: str, text: str, code: str) -> str:
-    """The text between its two lines, of which the first has the `name`, made one line. Neither is shown with the code."""
+def quotation(name: str, text: str, code: str) -> str:
+    """The text between its two lines. The first line carries the `name`. Neither text nor name is shown with the code."""
     name, text = (part.replace(code, "…") for part in (" ".join(name.split()), text))
     return f"--- {code} {name}\n{text}\n--- {code} end"
 

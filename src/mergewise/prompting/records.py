@@ -22,7 +22,8 @@ Kind: TypeAlias = Literal["text", "numbers"]
 Fields: TypeAlias = Mapping[str, tuple[Kind, tuple[str, ...]]]
 """The fields of a record: what each holds, and further names that models give it."""
 
-LONGEST = 1_000_000  # characters of an answer that are read
+# Characters of an answer that are read.
+LONGEST = 1_000_000
 _NUMBER = re.compile(r"(?<![\d.])-?\d{1,9}(?![\d.])")
 _ESCAPED = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ENDING = re.compile(r"[\s,;}\])`]*\Z")
@@ -45,8 +46,8 @@ def records_in(answer: str, fields: Fields) -> Records:
     names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
     value = _value(without_fences(answer))
     if value is not None and (items := _items(value, names)) is not None:
-        return Records(tuple(_renamed(item, names) for item in items))
-    items, cut = _saved(answer, fields, names)
+        return Records(tuple(_with_known_names(item, names) for item in items))
+    items, cut = _salvage(answer, fields, names)
     return Records(tuple(items), sound=False, cut=cut)
 
 
@@ -69,7 +70,7 @@ def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
     return max(lists, key=len, default=[])
 
 
-def _renamed(item: Any, names: Mapping[str, str]) -> Any:
+def _with_known_names(item: Any, names: Mapping[str, str]) -> Any:
     return {names.get(key, key): value for key, value in item.items()} if isinstance(item, dict) else item
 
 
@@ -82,7 +83,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"(?P<opens>\{{\s{{0,40}})?(?<!\\)[\"'“”](?P<name>{listed})[\"'“”]\s{{0,40}}:\s{{0,40}}")
 
 
-def _saved(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[list[dict[str, object]], bool]:
+def _salvage(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[list[dict[str, object]], bool]:
     """Records found by the names of their fields. The last one counts only where its end is there."""
     records: list[dict[str, object]] = []
     current: dict[str, object] = {}
@@ -93,7 +94,7 @@ def _saved(answer: str, fields: Fields, names: Mapping[str, str]) -> tuple[list[
             current = {}
         kind = fields[name][0]
         current[name] = _numbers(raw) if kind == "numbers" else _text(raw)
-        closed = "}" in (_tail(raw, kind))
+        closed = "}" in _tail(raw, kind)
     if current and closed:
         records.append(current)
     return records, bool(current) and not closed
@@ -108,10 +109,10 @@ def _values(answer: str, names: Mapping[str, str]) -> Iterator[tuple[str, bool, 
 
 
 def _tail(raw: str, kind: Kind) -> str:
-    """What stands behind the value."""
+    """The text behind the value."""
     if kind == "numbers":
         return raw.partition("]")[2] if raw.startswith("[") else raw
-    body, quote = _opened(raw)
+    body, quote = _unquote(raw)
     return body[_closing(body, quote) :] if quote else body
 
 
@@ -121,21 +122,21 @@ def _numbers(raw: str) -> list[int]:
 
 
 def _text(raw: str) -> str:
-    body, quote = _opened(raw)
+    body, quote = _unquote(raw)
     if not quote:
         return _ENDING.sub("", body[:200].partition("}")[0].partition("\n")[0]).strip()
     text = body[: _closing(body, quote)]
     return _ESCAPED.sub(lambda match: str(json.loads(f'"{match[0]}"')), text).strip()
 
 
-def _opened(raw: str) -> tuple[str, str]:
+def _unquote(raw: str) -> tuple[str, str]:
     """The value behind its opening quote, also where a list is around it, and the quote."""
     raw = raw.removeprefix("[").lstrip() if raw.startswith("[") else raw
     return (raw[1:], {"“": "”"}.get(raw[0], raw[0])) if raw[:1] in ('"', "'", "“") else (raw, "")
 
 
 def _closing(body: str, quote: str) -> int:
-    """Where the text ends: at its last quote, or at the quote before the first end of an object."""
+    """The end of the text: its last quote, or the quote before the first end of an object."""
     at = re.search(rf"(?<!\\){re.escape(quote)}\s{{0,40}}\]?\s{{0,40}}\}}", body)
     if at is not None:
         return at.start()

@@ -17,7 +17,8 @@ def json_in(answer: str) -> Any:
     """
     value = _value(answer)
     before, fence, rest = answer.partition(_FENCE)
-    if value is None and fence and "{" not in before:  # an object that begins before may hold the fence in a string
+    # an object that begins before the fence may hold it in a string
+    if value is None and fence and "{" not in before:
         value = _value(_content(rest.partition(_FENCE)[0]))
     return _object_within(answer) if value is None else value
 
@@ -31,7 +32,7 @@ def without_fences(answer: str) -> str:
 
 
 def _content(fenced: str) -> str:
-    """What is between two fences, without the name of its language."""
+    """The text between two fences, without the name of its language."""
     return fenced.removeprefix("json").strip()
 
 
@@ -50,5 +51,6 @@ def _object_within(text: str) -> Any:
         except ValueError:
             start = text.find("{", start + 1)
         except RecursionError:
-            return None  # thousands of levels deep: nothing that was asked for
+            # thousands of levels deep: no reply to any question
+            return None
     return None

@@ -1,8 +1,8 @@
 """Files to documents: `read` one, `find_files` many.
 
-`SUFFIXES` names the reader of each kind of file, `WALKED` those that a folder is searched for. A reader is a function from
-bytes to `Parsed`. Whatever its parser raises, `read` raises a ReadError with a reason in one line. Parsers are imported when
-first used.
+`SUFFIXES` names the reader of each kind of file, `WALKED` the kinds that a folder is searched for. A reader is a function from
+bytes to `Parsed`. Whatever its parser raises, `read` raises a ReadError with a reason in one line. Parsers are imported at their
+first use.
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from typing import Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Parsed
+from mergewise.readers.decoding import decode
 from mergewise.readers.delimited import read_csv, read_tsv
 from mergewise.readers.docx import read_docx
 from mergewise.readers.epub import read_epub
+from mergewise.readers.front_matter import header_pairs, title_in
 from mergewise.readers.html import read_html
 from mergewise.readers.jats import read_jats
 from mergewise.readers.mail import read_eml, read_mbox
 from mergewise.readers.markdown import read_markdown
+from mergewise.readers.metadata import metadata_from
 from mergewise.readers.notebook import read_notebook
 from mergewise.readers.odt import read_odt
 from mergewise.readers.pdf import read_pdf
-from mergewise.readers.plain import read_plain
 from mergewise.readers.pptx import read_pptx
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
@@ -45,12 +47,20 @@ Place: TypeAlias = str | tuple[int, int]
 
 
 class FileReader(Protocol):
-    """What reads one file: `read`, or one that does it elsewhere."""
+    """A function that reads one file: `read`, or one that does it in another process."""
 
     def __call__(self, path: Path, *, id: str | None = None) -> Document: ...
 
 
 MAX_BYTES = 200_000_000
+
+
+def read_plain(data: bytes) -> Parsed:
+    """Plain text: the decoded file is the text, and there is no outline to find. A header block gives title and metadata."""
+    text = decode(data)
+    pairs = header_pairs(text)
+    return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
+
 
 SUFFIXES: dict[str, Reader] = {
     ".csv": read_csv,
@@ -82,8 +92,8 @@ SUFFIXES: dict[str, Reader] = {
 }
 _CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
 WALKED = frozenset(SUFFIXES) - _CONFIGURATION
-"""The suffixes that a folder is searched for. Configuration and JSON are read where they are named: in a folder of documents
-they are mostly there to build it, and their words would be found in place of its text."""
+"""The suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
+they mostly serve to build it, and a search would find their words in place of its text."""
 
 
 def read(path: Path, *, id: str | None = None) -> Document:
@@ -102,7 +112,8 @@ def read(path: Path, *, id: str | None = None) -> Document:
         raise ReadError(_os_reason(error)) from error
     except RecursionError as error:
         raise ReadError("nested too deeply") from error
-    except Exception as error:  # on broken files parsers raise anything; one such file must not stop the others
+    except Exception as error:
+        # on broken files parsers raise anything; one such file must not stop the others
         raise ReadError(f"damaged or not supported: {_first_line(error)}") from error
     if not parsed.text.strip():
         raise ReadError("no text")
@@ -138,12 +149,20 @@ def find_files(
 
 
 def _walk(folder: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
-    waiting = [folder]  # however deep folders lie in each other, nothing is called within itself
+    # a list instead of recursion, however deep folders lie in each other
+    waiting = [folder]
     while waiting:
         path = waiting.pop()
+        # what was met before: a file that comes twice, a symbolic link that leads back up
+        if not _is_new(path, seen):
+            continue
         if path is not folder and not _is_folder(path):
-            yield from _wanted(path, seen, left_out)
-        elif _is_new(path, seen):  # it is not where a symbolic link leads back up
+            # a pipe, a device or a link to nowhere is among the files: `read` says why it cannot be read
+            if path.suffix.lower() in WALKED:
+                yield path
+            else:
+                left_out[path.suffix.lower()] += 1
+        else:
             try:
                 entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
             except OSError:
@@ -152,25 +171,16 @@ def _walk(folder: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Pa
                 waiting += reversed(entries)
 
 
-def _wanted(path: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
-    """The file, if it is one to read and was not met before. Pipes, devices and links to nowhere are too: `read` says why not."""
-    if not _is_new(path, seen):
-        return
-    if path.suffix.lower() in WALKED:
-        yield path
-    else:
-        left_out[path.suffix.lower()] += 1
-
-
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except OSError:  # its path is longer than the system takes
+    except OSError:
+        # its path is longer than the system takes
         return False
 
 
 def _is_new(path: Path, seen: set[Place]) -> bool:
-    """Whether this was not met before. A folder is known by its number, since the real path of a deep one takes long to find."""
+    """Whether this path is met for the first time. A folder is known by its number: its real path may take long to find."""
     place = _number(path) or os.path.realpath(path)
     if place in seen:
         return False
@@ -190,7 +200,8 @@ def _number(folder: Path) -> tuple[int, int] | None:
 def _load(path: Path) -> bytes:
     if path.is_dir():
         raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
-    if path.exists() and not path.is_file():  # reading a pipe or a device might never end
+    # reading a pipe or a device might never end
+    if path.exists() and not path.is_file():
         raise ReadError("not a regular file")
     with path.open("rb") as file:
         data = file.read(MAX_BYTES + 1)

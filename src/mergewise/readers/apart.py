@@ -1,8 +1,8 @@
 """Files read in a process apart, within limits: a parser that crashes, loops or swallows memory fails its file alone.
 
-The process is a fresh interpreter (`python -m mergewise.readers.apart`), never a fork, and reads one file after another; after
-a death the next file gets another one. Requests and answers are JSON, a line each, so that nothing of what a parser was brought
-to do reaches the caller but a document. Text formats, whose readers are our own or Python's, are read where they are asked for.
+The process is a fresh interpreter (`python -m mergewise.readers.apart`), never a fork. It reads one file after another; after its
+death the next file gets another process. Requests and answers are JSON, a line each: a parser that was taken over can hand
+nothing but a document to the caller. Text formats, whose readers are our own or Python's, are read in the caller's process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import Event, Lock, Timer
 from typing import IO, Annotated, Any
@@ -26,7 +26,7 @@ from mergewise.readers import FileReader, read
 from mergewise.types import Document, FileMetadata, Heading, Page
 
 APART = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
-"""The suffixes of what is read apart: formats of others' parsers, native code or archives."""
+"""The suffixes of files that are read apart: their formats need parsers of others, native code or archives."""
 
 _READ = "mergewise.readers:read"
 _STOP_SECONDS = 2.0
@@ -35,7 +35,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What reading one file may take. Memory is that of the whole process, and not limited on Windows."""
+    """Bounds of the reading of one file. Memory is that of the whole process; Windows does not limit it."""
 
     seconds: Annotated[float, SECONDS, "time for one file"] = 120.0
     memory_mb: Annotated[int, Range(100, 1_000_000), "address space of the process, in megabytes"] = 4000
@@ -75,7 +75,7 @@ class ReaderApart:
             timer.daemon = True
             timer.start()
             try:
-                answer = _asked(process, [str(path), id])
+                answer = _ask(process, [str(path), id])
             finally:
                 timer.cancel()
                 if late.is_set():
@@ -91,15 +91,15 @@ class ReaderApart:
             self._stop()
 
     def _start(self) -> subprocess.Popen[bytes]:
-        # the same modules as here, but none that lies about in the working directory (-P)
-        found = os.pathsep.join(entry for entry in sys.path if entry)
+        # the modules of this process, but none that lies about in the working directory (-P)
+        module_path = os.pathsep.join(entry for entry in sys.path if entry)
         limits = json.dumps(asdict(self._limits))
         return subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, self._function, limits],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": found},
+            env={**os.environ, "PYTHONPATH": module_path},
         )
 
     def _end(self, process: subprocess.Popen[bytes], late: bool) -> str:
@@ -110,7 +110,8 @@ class ReaderApart:
         _close(process)
         try:
             code = process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:  # it only closed its output
+        except subprocess.TimeoutExpired:
+            # it only closed its output
             process.kill()
             process.wait()
             return "its parser closed the process that read it"
@@ -124,7 +125,8 @@ class ReaderApart:
         process, self._process = self._process, None
         if process is None:
             return
-        _close(process)  # it ends when there is nothing more to read
+        # the process ends when there is nothing more to read
+        _close(process)
         try:
             process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -137,8 +139,8 @@ def _end_late(process: subprocess.Popen[bytes], late: Event) -> None:
     process.kill()
 
 
-def _asked(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[str, Any] | None:
-    """The answer of the process; None where it gave none."""
+def _ask(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[str, Any] | None:
+    """The answer of the process; None if it gives none."""
     assert process.stdin is not None and process.stdout is not None
     try:
         process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -158,21 +160,21 @@ def _close(process: subprocess.Popen[bytes]) -> None:
 
 def _document(answer: dict[str, Any]) -> Document:
     try:
-        outline = answer["outline"]
+        id, text, title, metadata, outline, pages, units = answer["document"]
         return Document(
-            id=answer["id"],
-            text=answer["text"],
-            title=answer["title"],
-            metadata=FileMetadata(answer["metadata"]) if answer["of_file"] else answer["metadata"],
-            outline=None if outline is None else tuple(Heading(*heading) for heading in outline),
-            pages=tuple(Page(*page) for page in answer["pages"]),
-            units=tuple((start, end) for start, end in answer["units"]),
+            id,
+            text,
+            title,
+            FileMetadata(metadata) if answer["of_file"] else metadata,
+            None if outline is None else tuple(Heading(*heading) for heading in outline),
+            tuple(Page(*page) for page in pages),
+            tuple((start, end) for start, end in units),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ReadError(f"its parser answered with no document ({type(error).__name__})") from error
 
 
-# -- within the process
+# --- within the process ------------------------------------------------------------------------------------------
 
 
 def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]) -> None:
@@ -182,34 +184,27 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
     for line in requests:
         path, doc_id = json.loads(line)
         _limit(limits)
-        answers.write(json.dumps(_answer(reader, Path(path), doc_id, limits)).encode() + b"\n")
+        answer = _answer(reader, Path(path), doc_id, limits)
+        answers.write(json.dumps(answer, default=_field_values).encode() + b"\n")
         answers.flush()
 
 
 def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) -> dict[str, Any]:
     try:
         document = reader(path, id=doc_id)
-    except ReadError as error:
-        if isinstance(error.__cause__, MemoryError):
-            return {"failed": f"reading it took more than {limits.memory_mb} MB"}
-        return {"failed": error.message}
-    except MemoryError:
+    except (ReadError, MemoryError) as error:
+        if isinstance(error, ReadError) and not isinstance(error.__cause__, MemoryError):
+            return {"failed": error.message}
         return {"failed": f"reading it took more than {limits.memory_mb} MB"}
-    outline = document.outline
-    return {
-        "id": document.id,
-        "text": document.text,
-        "title": document.title,
-        "metadata": dict(document.metadata),
-        "of_file": isinstance(document.metadata, FileMetadata),
-        "outline": None if outline is None else [[h.level, h.title, h.start, h.end] for h in outline],
-        "pages": [[page.number, page.start, page.end] for page in document.pages],
-        "units": list(document.units),
-    }
+    return {"document": document, "of_file": isinstance(document.metadata, FileMetadata)}
+
+
+def _field_values(record: Any) -> list[Any]:
+    return [getattr(record, field.name) for field in fields(record)]
 
 
 def _limit(limits: Limits) -> None:
-    """Bounds that hold even where nobody is left to end the process."""
+    """Set bounds that hold even when nobody is left to end the process."""
     try:
         import resource
     except ImportError:  # Windows
@@ -223,7 +218,7 @@ def _limit(limits: Limits) -> None:
 
 
 def main() -> None:
-    """The process: what parsers print goes nowhere, answers go where it was told."""
+    """Serve requests from standard input. What parsers print goes nowhere; answers go to the original standard output."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     with suppress(KeyboardInterrupt, BrokenPipeError):

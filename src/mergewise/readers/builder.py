@@ -1,4 +1,4 @@
-"""What a reader returns, and a small builder for the formats whose text we write ourselves.
+"""The result of a reader, and a small builder for the formats whose text we write ourselves.
 
 Blocks are separated by a blank line, list items by a line break. Headings and pages are recorded by offset while the
 text grows, so that every span is exact by construction.
@@ -21,14 +21,15 @@ _BLANKS = re.compile(r"\s+")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A document without an identity: what a reader makes of the bytes of one file."""
+    """The result of a reader: a document without an identity."""
 
     text: str
     title: str = ""
     outline: tuple[Heading, ...] = ()
     pages: tuple[Page, ...] = ()
     metadata: Metadata = field(default_factory=dict)
-    units: tuple[tuple[int, int], ...] = ()  # passages that are to stay whole, as `Document.units`
+    # passages that stay whole, as `Document.units`
+    units: tuple[tuple[int, int], ...] = ()
 
 
 def visible(text: str) -> str:
@@ -37,7 +38,8 @@ def visible(text: str) -> str:
 
 def one_line(text: str) -> str:
     """`text` with every run of white space, no-break spaces included, made one space."""
-    if text.isprintable() and "  " not in text:  # most text: nothing invisible, and no white space but single spaces
+    # most text has nothing invisible, and no white space but single spaces
+    if text.isprintable() and "  " not in text:
         return text.strip()
     return _BLANKS.sub(" ", visible(text)).strip()
 
@@ -97,7 +99,7 @@ class Builder:
             self._units.append((start, self._length))
 
     def part(self, parsed: Parsed, *, shift: int = 0) -> None:
-        """What another reader made of a part of the file, its headings `shift` levels lower."""
+        """The result of another reader for a part of the file, with its headings `shift` levels lower."""
         if parsed.text.strip():
             start = self._append(parsed.text)
             self._outline += [Heading(h.level + shift, h.title, h.start + start, h.end + start) for h in parsed.outline]
@@ -107,8 +109,8 @@ class Builder:
         """Begin a page with the block that is appended next; without such a block the page is empty."""
         self._opened_pages += 1
 
-    def parsed(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
-        """What was built. Without a title, a heading is it, unless headings only name parts (`headed=False`)."""
+    def build(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
+        """The document. Without a title a heading is the title, unless headings only name parts (`headed=False`)."""
         text = "".join(self._pieces)
         outline = tuple(self._outline)
         title = one_line(title) or (title_among(outline) if headed else "")

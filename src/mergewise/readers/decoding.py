@@ -1,4 +1,4 @@
-"""Bytes to text: by a byte order mark, else as UTF-8, else by a guess.
+"""Bytes to text: by a byte order mark, else as UTF-8, else by a guess; and what bytes that are no text look like.
 
 The guess (charset-normalizer, on the first 64 kB) is a guess: short texts in single-byte encodings can come out with
 wrong accents. UTF-16 is read with a byte order mark only.
@@ -9,15 +9,30 @@ from __future__ import annotations
 import codecs
 
 from mergewise.errors import ReadError
-from mergewise.readers.sniff import looks_like
 
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SAMPLE = 65_536
-_COMMONEST = "cp1252"  # the commonest encoding besides UTF-8: it wins a tie
+# The commonest encoding besides UTF-8 wins a tie.
+_COMMONEST = "cp1252"
 # As browsers do: a file that declares one of these is read in the superset of it that Windows uses.
 _LATIN = {"ascii": "cp1252", "us-ascii": "cp1252", "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252"}
 _CONTROLS = frozenset(range(32)) - frozenset(b"\a\b\t\n\v\f\r\x1b")
 _MAX_CONTROL_SHARE = 0.001
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF-", "a PDF"),
+    (b"PK\x03\x04", "a ZIP archive or an office file"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old office file (.doc, .xls, .ppt) or an encrypted one"),
+    (b"\x89PNG\r\n\x1a\n", "a PNG image"),
+    (b"\xff\xd8\xff", "a JPEG image"),
+    (b"GIF8", "a GIF image"),
+    (b"II*\x00", "a TIFF image"),
+    (b"MM\x00*", "a TIFF image"),
+    (b"{\\rtf", "an RTF file"),
+    (b"\x1f\x8b", "a gzip archive"),
+    (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
+    (b"\x7fELF", "a program"),
+    (b"SQLite format 3\x00", "an SQLite database"),
+)
 
 
 def decode(data: bytes, declared: str = "") -> str:
@@ -52,11 +67,13 @@ def _refuse_binary(data: bytes) -> None:
 
 def _decode_declared(data: bytes, declared: str) -> str | None:
     name = declared.lower()
-    if not name or name.startswith(("utf-16", "utf-32")):  # then the declaration itself could not have been read
+    # a declaration in UTF-16 could not have been read
+    if not name or name.startswith(("utf-16", "utf-32")):
         return None
     try:
         return data.decode(_LATIN.get(name, name))
-    except (LookupError, ValueError):  # no such encoding, or not what the file is in
+    except (LookupError, ValueError):
+        # no such encoding, or not that of the file
         return None
 
 
@@ -81,3 +98,14 @@ def _decode_guessed(data: bytes) -> str:
     tied = [guess for guess in guesses if (guess.chaos, guess.coherence) == (best.chaos, best.coherence)]
     western = any(_COMMONEST in (guess.encoding, *guess.could_be_from_charset) for guess in tied)
     return data.decode(_COMMONEST if western else best.encoding, errors="replace")
+
+
+def looks_like(data: bytes) -> str:
+    """A few words such as "a PNG image"; empty when nothing is recognised."""
+    return next((name for magic, name in _MAGIC if data.startswith(magic)), "")
+
+
+def mismatch(expected: str, data: bytes) -> str:
+    """The reason to give when `data` is not an `expected`: "not a PDF, looks like a PNG image"."""
+    kind = looks_like(data) or ("text" if b"\x00" not in data[:4096] and data[:4096].isascii() else "")
+    return f"not {expected}, looks like {kind}" if kind else f"not {expected}"

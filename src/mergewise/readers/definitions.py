@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_LINE = 2_000  # characters: what is longer was made by a program
+# Characters of a line: a program wrote a longer one.
+MAX_LINE = 2_000
 _MAX_HEAD_LINES = 12
 
 _MODIFIERS = (
@@ -39,14 +40,16 @@ def _begins(words: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How definitions begin: by the pattern `keyword`, and, where `heads`, as `type name(parameters) {`."""
+    """The beginnings of definitions: the pattern `keyword`, and with `heads` also `type name(parameters) {`."""
 
     keyword: re.Pattern[str]
     blanked: re.Pattern[str] | None = _SLASHED
     heads: bool = False
-    prototypes: bool = False  # `type name(parameters);` at the margin
+    # `type name(parameters);` at the margin
+    prototypes: bool = False
     arrows: bool = False
-    bodies: tuple[str, ...] = ("{", "=>")  # what ends a head that a keyword begins, before its line ends
+    # marks that end a head which a keyword begins, before its line ends
+    bodies: tuple[str, ...] = ("{", "=>")
 
 
 SCRIPT = Language(
@@ -89,7 +92,7 @@ YAML = Language(re.compile(r"[\w\"'./-][^#]*:\s*(?:#.*)?\Z"), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
+class DefinitionHead:
     """`text[start:end]` is the head of a definition, `indent` how far it is indented."""
 
     start: int
@@ -97,7 +100,7 @@ class Definition:
     indent: int
 
 
-def definitions(text: str, language: Language) -> Iterator[Definition]:
+def definitions(text: str, language: Language) -> Iterator[DefinitionHead]:
     blanked = text if language.blanked is None else language.blanked.sub(_blank, text)
     lines = blanked.split("\n")
     start, taken, before = 0, -1, ""
@@ -105,10 +108,11 @@ def definitions(text: str, language: Language) -> Iterator[Definition]:
         code = line.strip()
         if row > taken and code and len(line) <= MAX_LINE:
             indent = len(line) - len(line.lstrip())
-            goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))  # initializers of members
+            # the initializers of members begin with these marks
+            goes_on = language.prototypes and (code[0] in ":," or before.endswith(","))
             length, rows = (0, 0) if goes_on else _head(lines, row, code, indent, language)
             if length:
-                yield Definition(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
+                yield DefinitionHead(start + indent, start + indent + length, len(line[:indent].expandtabs(4)))
                 taken = row + rows
         before = code or before
         start += len(line) + 1
@@ -119,7 +123,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def _head(lines: list[str], row: int, code: str, indent: int, language: Language) -> tuple[int, int]:
-    """The length of the head that begins in this row, and how many rows more it takes; 0 where none begins."""
+    """The length of the head that begins in this row, and the number of its further rows; 0 if none begins."""
     if language is YAML:
         return (len(code), 0) if indent == 0 and language.keyword.match(code) else (0, 0)
     if language.keyword.match(code) or (language.arrows and _ARROW.match(code)):
@@ -131,7 +135,7 @@ def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tu
     """A head that a keyword begins: its line, or the lines up to where its parameters end."""
     if code.count("(") <= code.count(")") or "(" in bodies:
         return _until_body(code, bodies), 0
-    head = _joined(lines, row, indent)
+    head = _head_lines(lines, row, indent)
     close = _closing(head, head.index("("))
     if close < 0:
         return len(code), 0
@@ -139,7 +143,7 @@ def _keyword_head(lines: list[str], row: int, code: str, indent: int, bodies: tu
     return end, head.count("\n", 0, end)
 
 
-def _joined(lines: list[str], row: int, indent: int) -> str:
+def _head_lines(lines: list[str], row: int, indent: int) -> str:
     return "\n".join(lines[row : row + _MAX_HEAD_LINES])[indent : indent + MAX_LINE]
 
 
@@ -153,7 +157,7 @@ def _until_body(code: str, bodies: tuple[str, ...]) -> int:
 
 
 def _function(lines: list[str], row: int, indent: int, language: Language) -> tuple[int, int]:
-    head = _joined(lines, row, indent)
+    head = _head_lines(lines, row, indent)
     before = head.partition("(")[0]
     name = _NAME.search(before)
     if name is None or not _BEFORE_NAME.fullmatch(before) or not _NO_NAMES.isdisjoint(re.findall(r"\w+", before)):
@@ -163,7 +167,8 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
     if close < 0 or (language.arrows and words > 2):
         return 0, 0
     end = _opening(head, close + 1)
-    if language.arrows and not _TYPED.fullmatch(head, close + 1, end):  # statements need no semicolon there
+    # where statements need no semicolon, a call may look like a head
+    if language.arrows and not _TYPED.fullmatch(head, close + 1, end):
         return 0, 0
     declared = language.prototypes and indent == 0 and words and head[end : end + 1] == ";"
     if not head[:end].endswith("{") and not declared:
@@ -173,7 +178,7 @@ def _function(lines: list[str], row: int, indent: int, language: Language) -> tu
 
 
 def _opening(head: str, start: int) -> int:
-    """Where the head ends, whose parameters end at `start`: after the brace of its body, or before what is no part of it."""
+    """The end of the head whose parameters end at `start`: after the brace of its body, or before the next statement."""
     depth = 0
     for place in range(start, len(head)):
         sign = head[place]
@@ -186,7 +191,7 @@ def _opening(head: str, start: int) -> int:
 
 
 def _closing(head: str, start: int) -> int:
-    """Where the bracket that opens at `start` is closed; -1 where it is not, or a body or statement begins in it."""
+    """The place at which the bracket of `start` is closed; -1 if it stays open, or a body or statement begins in it."""
     depth = 0
     for place in range(start, len(head)):
         sign = head[place]

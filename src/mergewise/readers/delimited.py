@@ -14,26 +14,28 @@ from mergewise.readers.table import write_rows
 
 _DELIMITERS = ",;\t|"
 _SAMPLE_LINES = 60
-_MAX_FIELD = 131_072  # the limit of the csv module, a setting of the whole process, is left as it is
+# The limit of the csv module, a setting of the whole process, stays as it is.
+_MAX_FIELD = 131_072
 
 
 def read_csv(data: bytes) -> Parsed:
     text = decode(data)
     declared, _, rest = text.partition("\n")
-    if declared.lower().startswith("sep=") and len(declared.strip()) == 5:  # as Excel writes it
-        return _parsed(rest, declared[4])
-    return _parsed(text, _delimiter(text))
+    # Excel writes the delimiter in the first line
+    if declared.lower().startswith("sep=") and len(declared.strip()) == 5:
+        return _parse(rest, declared[4])
+    return _parse(text, _delimiter(text))
 
 
 def read_tsv(data: bytes) -> Parsed:
     text = decode(data)
-    return _parsed(text, "\t" if "\t" in text else _delimiter(text))
+    return _parse(text, "\t" if "\t" in text else _delimiter(text))
 
 
-def _parsed(text: str, delimiter: str) -> Parsed:
+def _parse(text: str, delimiter: str) -> Parsed:
     builder = Builder()
     write_rows(_rows(text, delimiter), builder)
-    return builder.parsed()
+    return builder.build()
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:

@@ -12,22 +12,22 @@ import posixpath
 import re
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import opened, part
+from mergewise.readers.archive import core_properties, open_archive, part
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.grid import Cell, fill
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.omml import formula
-from mergewise.readers.properties import core_properties
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local, value
 from mergewise.types import FileMetadata
 
 _HEADING_NAME = re.compile(r"heading (\d)", re.IGNORECASE)
 _GONE = frozenset({"del", "moveFrom", "Fallback", "instrText", "delText", "rPr", "pPr", "sdtPr", "sdtEndPr", "rt"})
 _FLOATING = frozenset({"txbxContent", "footnoteReference", "endnoteReference"})
+_USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,48 +47,40 @@ class Package:
     styles: dict[str, Style]
     numbering: Numbering
     notes: dict[tuple[str, str], Any]
-    title: str = ""
-    metadata: FileMetadata = field(default_factory=FileMetadata)
-    shift: int = field(default=0)  # added to the level of headings: 1 once a title has been read, which is level 1
+    title: str
+    metadata: FileMetadata
+    # Added to the level of headings: 1 once a title has been read, which is level 1.
+    shift: int = 0
 
 
 def read_docx(data: bytes) -> Parsed:
     package = _open(data)
     builder = Builder()
-    for block in _unwrapped(package.body):
-        _block(block, builder, package)
-    return builder.parsed(package.title, package.metadata)
+    _blocks(package.body, builder, package)
+    return builder.build(package.title, package.metadata)
 
 
 # --- the package -------------------------------------------------------------------------------------------------
 
 
 def _open(data: bytes) -> Package:
-    with opened(data, "DOCX") as archive:
-        return _package(archive)
+    with open_archive(data, "DOCX") as archive:
+        main = _related_parts(archive, "").get("officeDocument", "")
+        body = first(part(archive, main), "body")
+        if body is None:
+            raise ReadError("an office file or ZIP archive, but not a Word document")
+        names = _related_parts(archive, main)
+        used = {kind: part(archive, name) for kind, name in names.items() if kind in _USED}
+        return Package(
+            body,
+            _styles(used.get("styles")),
+            read_numbering(used.get("numbering")),
+            _notes(used.values()),
+            *core_properties(archive),
+        )
 
 
-def _package(archive: zipfile.ZipFile) -> Package:
-    main = _related(archive, "").get("officeDocument", "")
-    body = first(part(archive, main), "body")
-    if body is None:
-        raise ReadError("an office file or ZIP archive, but not a Word document")
-    parts = {kind: part(archive, name) for kind, name in _related(archive, main).items() if kind in _USED}
-    title, metadata = core_properties(archive)
-    return Package(
-        body,
-        _styles(parts.get("styles")),
-        read_numbering(parts.get("numbering")),
-        _notes(parts.values()),
-        title,
-        metadata,
-    )
-
-
-_USED = frozenset({"styles", "numbering", "footnotes", "endnotes"})
-
-
-def _related(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
+def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
     """The names of the parts that are related to `source`, by the last word of the relation's type."""
     folder, name = posixpath.split(source)
     relations = part(archive, posixpath.join(folder, "_rels", f"{name}.rels"))
@@ -142,39 +134,40 @@ def _number(text: str, default: int) -> int:
 # --- blocks ------------------------------------------------------------------------------------------------------
 
 
-def _unwrapped(parent: Any) -> Iterator[Any]:
-    """The paragraphs and tables of `parent`, taken out of the controls and revisions that wrap them."""
+def _blocks_in(parent: Any) -> Iterator[Any]:
+    """The paragraphs, tables, rows and cells of `parent`, out of the controls and revisions that wrap them."""
     for child in parent:
         name = local(child)
         if name in ("p", "tbl", "tr", "tc"):
             yield child
         elif name in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag", "AlternateContent", "Choice"):
-            yield from _unwrapped(child)
+            yield from _blocks_in(child)
 
 
-def _block(element: Any, builder: Builder, package: Package) -> None:
-    if local(element) == "tbl":
-        _table(element, builder, package)
-    elif local(element) == "p":
-        _paragraph(element, builder, package)
+def _blocks(parent: Any, builder: Builder, package: Package) -> None:
+    for element in _blocks_in(parent):
+        if local(element) == "tbl":
+            _table(element, builder, package)
+        elif local(element) == "p":
+            _paragraph(element, builder, package)
 
 
 def _paragraph(paragraph: Any, builder: Builder, package: Package) -> None:
     text = _text(paragraph)
     if one_line(text):
-        _put(paragraph, text, builder, package)
+        _write_paragraph(paragraph, text, builder, package)
     for container in _floating(paragraph, package):
-        for block in _unwrapped(container):
-            _block(block, builder, package)
+        _blocks(container, builder, package)
 
 
-def _put(paragraph: Any, text: str, builder: Builder, package: Package) -> None:
+def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Package) -> None:
     properties = first(paragraph, "pPr")
     style = package.styles.get(value(properties, "pStyle"), Style())
     level = _outline_level(properties)
     level = style.level if level is None else level
-    list_id = value(first(properties, "numPr"), "numId") or style.list_id
-    depth = _number(value(first(properties, "numPr"), "ilvl"), style.list_level)
+    numbered = first(properties, "numPr")
+    list_id = value(numbered, "numId") or style.list_id
+    depth = _number(value(numbered, "ilvl"), style.list_level)
     label = package.numbering.next_label(list_id, depth)
     if level == 0:
         package.shift, package.title = 1, one_line(text) if not package.shift else package.title
@@ -189,14 +182,14 @@ def _put(paragraph: Any, text: str, builder: Builder, package: Package) -> None:
 
 def _table(table: Any, builder: Builder, package: Package) -> None:
     rows = [
-        [cell for cell in _unwrapped(row) if local(cell) == "tc"] for row in _unwrapped(table) if local(row) == "tr"
+        [cell for cell in _blocks_in(row) if local(cell) == "tc"] for row in _blocks_in(table) if local(row) == "tr"
     ]
-    if all(len(row) < 2 for row in rows):  # a frame around text, not a table
+    if all(len(row) < 2 for row in rows):
+        # a frame around text, not a table
         for cell in (cell for row in rows for cell in row):
-            for block in _unwrapped(cell):
-                _block(block, builder, package)
+            _blocks(cell, builder, package)
     else:
-        builder.table(fill([[_cell(cell, package) for cell in row] for row in rows]))
+        builder.table(fill_grid([[_cell(cell, package) for cell in row] for row in rows]))
 
 
 def _cell(cell: Any, package: Package) -> Cell:
@@ -209,7 +202,7 @@ def _cell(cell: Any, package: Package) -> Cell:
 def _flat(container: Any, package: Package) -> str:
     """Everything in a cell, nested tables and text boxes included, as one line."""
     parts: list[str] = []
-    for block in _unwrapped(container):
+    for block in _blocks_in(container):
         if local(block) == "p":
             parts += [_text(block), *(_flat(inner, package) for inner in _floating(block, package))]
         else:
@@ -249,7 +242,7 @@ def _is_hidden(run: Any) -> bool:
 
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:
-    """What hangs on a paragraph and is not part of its text: text boxes and notes."""
+    """The text boxes and notes that hang on a paragraph; they are no part of its text."""
     for child in element:
         name = local(child)
         if name == "txbxContent":

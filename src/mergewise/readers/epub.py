@@ -13,10 +13,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import member, opened, part
+from mergewise.readers.archive import dublin_core, member, open_archive, part
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.html import read_html
-from mergewise.readers.properties import dublin_core
 from mergewise.readers.xml import children, first, local, parse_xml
 
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
@@ -24,7 +23,7 @@ _MAX_CHAPTERS = 5_000
 
 
 def read_epub(data: bytes) -> Parsed:
-    with opened(data, "EPUB") as archive:
+    with open_archive(data, "EPUB") as archive:
         name = _package_name(archive)
         package = part(archive, name)
         if package is None:
@@ -36,8 +35,8 @@ def read_epub(data: bytes) -> Parsed:
         builder = Builder()
         for chapter in chapters:
             _chapter(archive, chapter, names.get(chapter, ""), builder)
-    title, metadata = dublin_core(first(package, "metadata") if first(package, "metadata") is not None else ())
-    return builder.parsed(title, metadata)
+    title, metadata = dublin_core(first(package, "metadata"))
+    return builder.build(title, metadata)
 
 
 def _package_name(archive: zipfile.ZipFile) -> str:
@@ -89,7 +88,8 @@ def _links(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[str, str]]:
     data = member(archive, path)
     try:
         root = None if data is None else parse_xml(data)
-    except ReadError:  # the chapters can be read without it
+    except ReadError:
+        # the chapters can be read without their names
         return
     for element in () if root is None else root.iter():
         if local(element) == "a" and element.get("href"):
@@ -106,7 +106,8 @@ def _chapter(archive: zipfile.ZipFile, path: str, name: str, builder: Builder) -
         return
     try:
         parsed = read_html(data)
-    except ReadError:  # one page of pictures
+    except ReadError:
+        # a page of pictures
         return
     if parsed.text.strip():
         if not parsed.outline:

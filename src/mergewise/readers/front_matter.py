@@ -1,7 +1,8 @@
-"""Front matter: a block of YAML between `---` lines or of TOML between `+++` lines at the beginning of a Markdown file.
+"""What a text file says of itself at its very beginning: in front matter, or in a header block.
 
-Values stay as they are spelt (`1.10` is no number, `no` is no boolean): of YAML only the structure counts. Lists are
-joined by commas, tables inside tables left out.
+Front matter is a block of YAML between `---` lines or of TOML between `+++` lines, as in Markdown. Its values stay as they are
+spelt (`1.10` is no number, `no` is no boolean): of YAML only the structure counts. Lists are joined by commas, tables inside
+tables left out. A header block is lines `Name: value`, as in PEPs, letters and some Markdown.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mergewise.readers.metadata import TEXT_KEYS, key_of
+from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, key_of
 from mergewise.types import MetadataValue
 
 Pairs = list[tuple[str, object]]
@@ -20,6 +21,9 @@ _LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\[{|>&*!#].*?)\s*$", re.MULTIL
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?")
 _MAX_SOURCE = 100_000
 _MAX_ITEMS = 100
+_FIELD = re.compile(r"([A-Za-z][A-Za-z0-9]*(?:[ _-][A-Za-z0-9]+){0,2}):(?:[ \t]+(.*))?")
+_TELLING = (TEXT_KEYS | DATE_KEYS | {"title", "pep", "year"}) - {"description"}
+_MAX_HEADER_LINES = 200
 
 
 def yaml_pairs(source: str) -> Pairs:
@@ -30,10 +34,10 @@ def yaml_pairs(source: str) -> Pairs:
     try:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
-        return [(key, _unquoted(key, value)) for key, value in _LINE.findall(source)]
-    if not isinstance(root, yaml.MappingNode):
+        return [(key, _line_value(key, value)) for key, value in _LINE.findall(source)]
+    if root is None or root.id != "mapping":
         return []
-    pairs = ((key.value, _node(key.value, value)) for key, value in root.value if isinstance(key, yaml.ScalarNode))
+    pairs = ((key.value, _node_value(key.value, value)) for key, value in root.value if key.id == "scalar")
     return [(key, value) for key, value in pairs if value is not None]
 
 
@@ -62,35 +66,27 @@ def _toml(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield key, value
 
 
-def _node(key: str, node: Any) -> object:
+def _node_value(key: str, node: Any) -> object:
     """A YAML node's value: a scalar, or the scalars of a list in a row; of people in a list, their names."""
-    import yaml
-
-    if isinstance(node, yaml.ScalarNode):
+    if node.id == "scalar":
         if node.tag.endswith(":null"):
             return None
         return _scalar(key, node.value) if node.style is None else node.value
-    if isinstance(node, yaml.SequenceNode):
-        return ", ".join(text for item in node.value[:_MAX_ITEMS] if (text := _item(item)))
-    return _named(node) or None
+    if node.id == "sequence":
+        texts = (item.value if item.id == "scalar" else _name_in(item) for item in node.value[:_MAX_ITEMS])
+        return ", ".join(filter(None, texts))
+    return _name_in(node) or None
 
 
-def _item(node: Any) -> str:
-    import yaml
-
-    return node.value if isinstance(node, yaml.ScalarNode) else _named(node)
-
-
-def _named(node: Any) -> str:
-    import yaml
-
-    if not isinstance(node, yaml.MappingNode):
+def _name_in(node: Any) -> str:
+    """The field `name` of a YAML mapping."""
+    if node.id != "mapping":
         return ""
-    fields = {key.value: value.value for key, value in node.value if isinstance(value, yaml.ScalarNode)}
+    fields = {key.value: value.value for key, value in node.value if value.id == "scalar"}
     return str(fields.get("name", ""))
 
 
-def _unquoted(key: str, value: str) -> MetadataValue:
+def _line_value(key: str, value: str) -> MetadataValue:
     quoted = value[0] in "\"'" and value[-1] == value[0] and len(value) > 1
     return value[1:-1] if quoted else _scalar(key, value)
 
@@ -103,3 +99,32 @@ def _scalar(key: str, value: str) -> MetadataValue:
     if match := _NUMBER.fullmatch(value):
         return float(value) if match[2] else int(value)
     return value
+
+
+def header_pairs(text: str) -> Pairs:
+    """The fields of the header block that `text` begins with, empty where it begins otherwise.
+
+    A block is at least two fields that end with a blank line, and two of its names are ones that say what a document is:
+    "Note: ..." and "Warning: ..." are no header.
+    """
+    pairs: list[tuple[str, str]] = []
+    for row, line in enumerate(text.lstrip("\n").split("\n")):
+        if not line.strip():
+            break
+        if row >= _MAX_HEADER_LINES:
+            return []
+        if line[0] in " \t" and pairs:
+            name, value = pairs[-1]
+            pairs[-1] = (name, f"{value} {line.strip()}")
+        elif match := _FIELD.fullmatch(line.rstrip()):
+            pairs.append((match[1], match[2] or ""))
+        else:
+            return []
+    telling = {key_of(name) for name, _ in pairs} & _TELLING
+    return [(name, field_value(name, value)) for name, value in pairs] if len(telling) >= 2 else []
+
+
+def title_in(pairs: Pairs) -> str:
+    """The title among header fields; an e-mail's is its subject."""
+    fields = {name.lower(): str(value) for name, value in pairs}
+    return fields.get("title", "").strip() or fields.get("subject", "").strip()

@@ -1,10 +1,12 @@
 """HTML: the main content as text, with headings, lists, tables and code kept readable.
 
-The main content is chosen in three steps. First, scripts, styles, menus and hidden elements never count. Second, of the rest
-is taken the page's `main`, its one large `article`, or the innermost container that holds most of the text outside links.
-Third, blocks in it that call themselves side matter and lists made of links are left out. On small pages, where such guesses
-do harm, the second and third step are undone when they lose half of the text. What style sheets hide and what scripts would
-load is not known here.
+The main content is chosen in three steps:
+1. Scripts, styles, menus and hidden elements never count.
+2. The main content is the page's `main`, its one large `article`, or the innermost container with most of the text outside links.
+3. Blocks in it that call themselves side matter are left out, and so are lists of links.
+
+On small pages such guesses do harm: steps 2 and 3 are undone when they lose half of the text. Style sheets and scripts are not
+read, so what they hide or load is unknown.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line, tidy
 from mergewise.readers.decoding import decode
-from mergewise.readers.grid import Cell, fill
-from mergewise.readers.metadata import TEXT_KEYS, found, key_of
+from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.titles import real_title
 from mergewise.types import FileMetadata
 
@@ -51,23 +53,16 @@ _WORDS = re.compile(r"[A-Z]?[a-z]+")
 _FOOTNOTE_MARK = re.compile(r"\[?\s*[\w*†‡]{1,4}\s*\]?")
 
 _META_KEYS = TEXT_KEYS - {"type"}
-_TITLES = ("og_title", "citation_title", "dc_title", "twitter_title")  # the best first is the page's own `title`
+# Titles that count where the page's own `title` is none, the best first.
+_TITLES = ("og_title", "citation_title", "dc_title", "twitter_title")
 
 _SMALL_PAGE = 5_000  # characters
-_LAYOUT_CELL = 1_000  # characters: no data cell is that long
+# Characters of a table's cell: no cell with data is longer.
+_LAYOUT_CELL = 1_000
 _MANY_LINKS = 6
 
 
-class Sink(Protocol):
-    """What takes blocks: the Builder of the document, or the lines of one list item or table cell."""
-
-    def heading(self, level: int, title: str) -> None: ...
-    def paragraph(self, text: str) -> None: ...
-    def verbatim(self, text: str) -> None: ...
-    def table(self, rows: Sequence[Sequence[str]]) -> None: ...
-
-
-class Lines:
+class PlainLines:
     """The blocks of one list item or table cell, as plain lines."""
 
     def __init__(self) -> None:
@@ -86,12 +81,8 @@ class Lines:
         self.lines += [line for row in rows if (line := " ".join(filter(None, map(one_line, row))))]
 
 
-def read_html(data: bytes) -> Parsed:
-    return parse_html(data)
-
-
-def parse_html(data: bytes, charset: str = "") -> Parsed:
-    """The page in `data`; `charset` is the encoding that whoever sent it declares, which goes before the page's own."""
+def read_html(data: bytes, charset: str = "") -> Parsed:
+    """The page in `data`. `charset` is the encoding that its sender declares; it goes before the page's own."""
     body, title, metadata = _parse(data, charset)
     weights = _weigh(body, _is_never)
     root = _main(body, weights)
@@ -125,12 +116,14 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     return (
         (document if body is None else body),
         one_line(title),
-        found((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)),
+        metadata_from(
+            (name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)
+        ),
     )
 
 
 def _meta(document: Any) -> list[tuple[str, str]]:
-    """What the page says of itself in `meta` elements, by name, and its language."""
+    """The names and contents of the page's `meta` elements, and its language."""
     pairs = []
     for element in document.iter("meta"):
         name = element.get("name") or element.get("property") or element.get("itemprop") or ""
@@ -145,7 +138,7 @@ def _render(body: Any, root: Any, skip: Callable[[Any], bool]) -> Parsed:
     if root is not body and next(root.iter("h1"), None) is None:
         _lost_title(body, skip, builder)
     _Flow(builder, skip).run(root)
-    return builder.parsed()
+    return builder.build()
 
 
 def _lost_title(body: Any, skip: Callable[[Any], bool], builder: Builder) -> None:
@@ -170,7 +163,8 @@ def _is_never(element: Any) -> bool:
     )
 
 
-Weights = dict[Any, tuple[int, int]]  # characters of text of each element, and how many of them stand in links
+# The characters of text of each element, and how many of them stand in links.
+Weights = dict[Any, tuple[int, int]]
 
 
 def _weigh(body: Any, skip: Callable[[Any], bool]) -> Weights:
@@ -241,7 +235,7 @@ def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
 class _Flow:
     """Walks elements in order: inline text gathers until a block begins or ends, then goes out as a paragraph."""
 
-    def __init__(self, sink: Sink, skip: Callable[[Any], bool]) -> None:
+    def __init__(self, sink: Builder | PlainLines, skip: Callable[[Any], bool]) -> None:
         self._sink = sink
         self._skip = skip
         self._inline: list[str] = []
@@ -292,13 +286,13 @@ class _Flow:
         self._inline.clear()
 
     def _lines(self, element: Any) -> list[str]:
-        lines = Lines()
+        lines = PlainLines()
         _Flow(lines, self._skip).run(element)
         return lines.lines
 
     def _list(self, element: Any) -> Iterator[str]:
         number = int(start) if (start := element.get("start", "1")).isdecimal() else 1
-        for child in self._kept(element):
+        for child in self._children(element):
             lines = self._lines(child)
             if child.tag != "li" or _opens_with_list(child):
                 yield from ("  " + line for line in lines)
@@ -308,7 +302,7 @@ class _Flow:
             yield from (f"{'  ' if row else marker + ' '}{line}" for row, line in enumerate(lines))
 
     def _definitions(self, element: Any) -> Iterator[str]:
-        for child in self._kept(element):
+        for child in self._children(element):
             indent = "  " if child.tag == "dd" else ""
             yield from (indent + line for line in self._lines(child))
 
@@ -322,12 +316,12 @@ class _Flow:
                 self._walk(cell)
                 self._flush()
             return
-        self._sink.table(fill([[self._cell(cell) for cell in row] for row in cells]))
+        self._sink.table(fill_grid([[self._cell(cell) for cell in row] for row in cells]))
 
     def _cell(self, cell: Any) -> Cell:
         return Cell.of(" ".join(self._lines(cell)), cell.get("colspan"), cell.get("rowspan"))
 
-    def _kept(self, element: Any) -> Iterator[Any]:
+    def _children(self, element: Any) -> Iterator[Any]:
         return (child for child in element if not self._skip(child))
 
 
@@ -343,7 +337,7 @@ def _opens_with_list(item: Any) -> bool:
 
 
 def _is_footnote_mark(element: Any) -> bool:
-    """Whether it is `<sup><a href="#note-1">[1]</a></sup>` or the like, which nobody reads aloud in a sentence."""
+    """Whether the element is `<sup><a href="#note-1">[1]</a></sup>` or the like: nobody reads it aloud in a sentence."""
     links = list(element.iter("a")) if element.tag == "sup" else []
     return (
         len(links) == 1
@@ -353,6 +347,6 @@ def _is_footnote_mark(element: Any) -> bool:
 
 
 def _flat(element: Any, skip: Callable[[Any], bool]) -> str:
-    lines = Lines()
+    lines = PlainLines()
     _Flow(lines, skip).run(element)
     return " ".join(lines.lines)

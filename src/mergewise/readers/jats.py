@@ -15,34 +15,17 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.grid import Cell, fill
-from mergewise.readers.metadata import found, iso_date
-from mergewise.readers.sniff import mismatch
+from mergewise.readers.decoding import mismatch
+from mergewise.readers.metadata import iso_date, metadata_from
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local, parse_xml
 from mergewise.types import FileMetadata
 
-_SECTIONS = {"sec", "app", "ack", "notes", "glossary", "bio"}
-_WRAPPERS = {
-    "app-group",
-    "boxed-text",
-    "disp-quote",
-    "fig-group",
-    "table-wrap-group",
-    "statement",
-    "supplementary-material",
-}
-_SKIPPED = {
-    "ref-list",
-    "label",
-    "title",
-    "object-id",
-    "graphic",
-    "media",
-    "fn-group",
-    "sec-meta",
-    "permissions",
-    "attrib",
-}
+_SECTIONS = frozenset("sec app ack notes glossary bio".split())
+_WRAPPERS = frozenset(
+    "app-group boxed-text disp-quote fig-group table-wrap-group statement supplementary-material".split()
+)
+_SKIPPED = frozenset("ref-list label title object-id graphic media fn-group sec-meta permissions attrib".split())
 _FLOATS = frozenset({"list", "def-list", "fig", "table-wrap", "fig-group", "boxed-text", "supplementary-material"})
 _NAMES = {"ack": "Acknowledgements", "abstract": "Abstract"}
 
@@ -61,7 +44,7 @@ def read_jats(data: bytes) -> Parsed:
         _front(meta, builder)
     for part in (*children(article, "body"), *children(article, "back")):
         _blocks(part, builder, level=2)
-    return builder.parsed(title, _metadata(article))
+    return builder.build(title, _metadata(article))
 
 
 def _article(root: Any) -> Any:
@@ -88,11 +71,12 @@ def _metadata(article: Any) -> FileMetadata:
     ids = {element.get("pub-id-type"): _text(element) for element in front.iter() if local(element) == "article-id"}
     journal = next((_text(element) for element in front.iter() if local(element) == "journal-title"), "")
     dates = sorted(filter(None, (_date(element) for element in front.iter() if local(element) == "pub-date")))
-    published = dates[0] if dates else ""  # the earliest, since the printed issue may come a year later
+    # the earliest, since the printed issue may come a year later
+    published = dates[0] if dates else ""
     full = next((date for date in dates if date.startswith(published) and len(date) == 10), published)
     words = [_text(word) for group in children(meta, "kwd-group") for word in children(group, "kwd")]
     subjects = [_text(element) for element in front.iter() if local(element) == "subject"]
-    return found(
+    return metadata_from(
         [
             ("author", ", ".join(_authors(meta))),
             ("date", full),
@@ -155,10 +139,8 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
 
 def _paragraph(element: Any, builder: Builder, level: int) -> None:
     """A paragraph. In JATS it may hold lists, figures and tables: they are written after its text."""
-    inner = [child for child in element if local(child) in _FLOATS]
     builder.paragraph(_text(element, without=_FLOATS))
-    for child in inner:
-        _blocks([child], builder, level)
+    _blocks((child for child in element if local(child) in _FLOATS), builder, level)
 
 
 def _list(element: Any, builder: Builder, depth: int) -> None:
@@ -186,7 +168,7 @@ def _table(wrap: Any, builder: Builder) -> None:
     builder.paragraph(_caption(wrap))
     for table in wrap.iter():
         if local(table) == "table":
-            builder.table(fill([_cells(row) for row in table.iter() if local(row) == "tr"]))
+            builder.table(fill_grid([_cells(row) for row in table.iter() if local(row) == "tr"]))
     for foot in children(wrap, "table-wrap-foot"):
         for note in foot:
             builder.paragraph(_text(note))
@@ -207,7 +189,8 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
     for child in element:
         name = local(child)
         if name == "":
-            yield unescape(child.text or "")  # an entity that was not expanded: `&alpha;`
+            # an entity that was not expanded: `&alpha;`
+            yield unescape(child.text or "")
         elif name == "alternatives":
             yield from _formula(child)
         elif name == "tex-math":
@@ -231,10 +214,6 @@ def _rendering(element: Any) -> str:
 
 def _tex(element: Any) -> str:
     """The formula of a `tex-math`, which usually comes as a whole LaTeX document."""
-    source = _flat(element)
+    source = "".join(element.itertext())
     _, begin, rest = source.partition(r"\begin{document}")
     return (rest if begin else source).partition(r"\end{document}")[0]
-
-
-def _flat(element: Any) -> str:
-    return "".join(element.itertext())

@@ -1,7 +1,7 @@
 """E-mail: a message (.eml) or a box of them (.mbox). The subject is the heading; sender, recipients and date stand below it.
 
-The plain text of a message is taken, else its HTML, read as any page. Quoted lines keep their `>`: whoever quotes them can see
-that somebody else wrote them. Attachments are named, not read.
+A message is read as its plain text, else as its HTML, like any page. Quoted lines keep their `>`, which says that somebody else
+wrote them. Attachments are named, not read.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from email.utils import parsedate_to_datetime
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.decoding import decode
-from mergewise.readers.html import parse_html
-from mergewise.readers.metadata import found
-from mergewise.readers.sniff import mismatch
+from mergewise.readers.decoding import decode, mismatch
+from mergewise.readers.html import read_html
+from mergewise.readers.metadata import metadata_from
 from mergewise.types import FileMetadata
 
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|>From )")
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
 _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path", "mime-version")
 _MAX_MESSAGES = 100_000
-_MAX_CHECKS = 5_000_000  # the parser compares each line with the bounds of all parts that are open
+# The parser compares each line with the bounds of all parts that are open.
+_MAX_CHECKS = 5_000_000
 
 
 def read_eml(data: bytes) -> Parsed:
@@ -32,7 +32,7 @@ def read_eml(data: bytes) -> Parsed:
         raise ReadError(mismatch("an e-mail", data))
     builder = Builder()
     _write(message, builder)
-    return builder.parsed(_subject(message), _metadata(message))
+    return builder.build(_subject(message), _metadata(message))
 
 
 def read_mbox(data: bytes) -> Parsed:
@@ -45,7 +45,7 @@ def read_mbox(data: bytes) -> Parsed:
     builder = Builder()
     for start, end in zip(starts, [*ends, len(data)], strict=True):
         _write(_message(_ESCAPED.sub(rb"\1", data[start:end])), builder)
-    return builder.parsed(headed=False)
+    return builder.build(headed=False)
 
 
 def _message(data: bytes) -> EmailMessage:
@@ -75,7 +75,7 @@ def _body(message: EmailMessage, builder: Builder) -> None:
         return
     charset = part.get_content_charset() or ""
     if part.get_content_type() == "text/html":
-        builder.part(parse_html(data, charset), shift=1)
+        builder.part(read_html(data, charset), shift=1)
     else:
         builder.verbatim(decode(data, charset))
 
@@ -84,7 +84,8 @@ def _field(message: EmailMessage, name: str) -> str:
     """A header's text. The parser of the standard library raises on some broken ones."""
     try:
         return one_line(str(message.get(name, "")))
-    except Exception:  # whatever a hostile header makes it raise, the rest of the message can be read
+    except Exception:
+        # whatever a hostile header makes it raise, the rest of the message can be read
         return ""
 
 
@@ -94,7 +95,7 @@ def _subject(message: EmailMessage) -> str:
 
 def _metadata(message: EmailMessage) -> FileMetadata:
     pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", _date(message))]
-    return found([*pairs, ("language", _field(message, "Content-Language"))])
+    return metadata_from([*pairs, ("language", _field(message, "Content-Language"))])
 
 
 def _date(message: EmailMessage) -> str:

@@ -7,22 +7,23 @@ Headings inside quotes and list items do not divide the document, and are no par
 from __future__ import annotations
 
 import re
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
-from mergewise.readers.front_matter import Pairs, toml_block, toml_pairs, yaml_pairs
-from mergewise.readers.header import header_pairs, title_in
-from mergewise.readers.metadata import found
+from mergewise.readers.front_matter import Pairs, header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
+from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import title_among
+from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")  # `# Title {#anchor .class}`, as many site generators write
+# `# Title {#anchor .class}`, as many site generators write.
+_ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
 
 
 def read_markdown(data: bytes) -> Parsed:
@@ -37,24 +38,24 @@ def parse_markdown(text: str) -> Parsed:
     inline = MarkdownIt("commonmark")
     references: dict[str, Any] = {}
     toml, skipped = toml_block(text)
-    tokens = blocks.parse(_blanked(text, skipped), references)
+    tokens = blocks.parse(_blank_before(text, skipped), references)
     outline = tuple(_headings(text, tokens, inline, references))
     pairs = toml_pairs(toml) if toml else _front_matter(tokens) or header_pairs(text)
-    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=found(pairs))
+    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=metadata_from(pairs))
 
 
-def _blanked(text: str, end: int) -> str:
+def _blank_before(text: str, end: int) -> str:
     """The text with nothing but line breaks before `end`, so that offsets and line numbers stay."""
     return "\n" * text.count("\n", 0, end) + text[end:] if end else text
 
 
 def _headings(text: str, tokens: list[Token], inline: MarkdownIt, references: dict[str, Any]) -> list[Heading]:
-    starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+    starts = [*line_starts(text), len(text)]
     headings = []
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open" and opening.level == 0 and opening.map:
             first, after = opening.map
-            start, end = starts[first], min(starts[after], len(text))
+            start, end = starts[first], starts[after]
             raw = text[start:end]
             start, end = start + len(raw) - len(raw.lstrip()), start + len(raw.rstrip())
             title = _ATTRIBUTES.sub("", _plain(inline.parseInline(content.content, references)))
@@ -65,10 +66,12 @@ def _headings(text: str, tokens: list[Token], inline: MarkdownIt, references: di
 
 def _plain(tokens: list[Token]) -> str:
     children = [child for token in tokens for child in token.children or ()]
-    return one_line("".join(" " if child.type in ("softbreak", "hardbreak") else _shown(child) for child in children))
+    return one_line(
+        "".join(" " if child.type in ("softbreak", "hardbreak") else _token_text(child) for child in children)
+    )
 
 
-def _shown(token: Token) -> str:
+def _token_text(token: Token) -> str:
     return token.content if token.type in ("text", "text_special", "code_inline", "image") else ""
 
 

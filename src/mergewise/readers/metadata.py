@@ -18,75 +18,33 @@ TEXT_KEYS = frozenset(
     "publisher recipients series status subject type version".split()
 )
 DATE_KEYS = frozenset({"date", "modified"})
-_NAMES = {
-    "authors": "author",
-    "creator": "author",
-    "creators": "author",
-    "dc_creator": "author",
-    "dcterms_creator": "author",
-    "by": "author",
-    "byline": "author",
-    "writer": "author",
-    "from": "author",
-    "article_author": "author",
-    "citation_author": "author",
-    "autor": "author",
-    "created": "date",
-    "creation_date": "date",
-    "creationdate": "date",
-    "published": "date",
-    "publish_date": "date",
-    "published_at": "date",
-    "published_date": "date",
-    "pubdate": "date",
-    "publication_date": "date",
-    "date_published": "date",
-    "datepublished": "date",
-    "created_at": "date",
-    "article_published_time": "date",
-    "citation_publication_date": "date",
-    "dc_date": "date",
-    "dcterms_created": "date",
-    "dcterms_date": "date",
-    "datum": "date",
-    "updated": "modified",
-    "updated_at": "modified",
-    "last_updated": "modified",
-    "last_modified": "modified",
-    "lastmod": "modified",
-    "lastmodified": "modified",
-    "moddate": "modified",
-    "date_modified": "modified",
-    "article_modified_time": "modified",
-    "og_updated_time": "modified",
-    "dcterms_modified": "modified",
-    "tags": "keywords",
-    "tag": "keywords",
-    "keyword": "keywords",
-    "article_tag": "keywords",
-    "news_keywords": "keywords",
-    "citation_keywords": "keywords",
-    "categories": "category",
-    "article_section": "category",
-    "lang": "language",
-    "locale": "language",
-    "dc_language": "language",
-    "content_language": "language",
-    "summary": "description",
-    "abstract": "description",
-    "excerpt": "description",
-    "og_description": "description",
-    "dc_description": "description",
-    "twitter_description": "description",
-    "dc_subject": "subject",
-    "dc_publisher": "publisher",
-    "citation_doi": "doi",
-    "citation_journal_title": "journal",
-    "to": "recipients",
-    "id": "identifier",
-    "organisation": "organization",
-    "licence": "license",
+_SPELLINGS = {
+    "author": (
+        "authors creator creators dc_creator dcterms_creator by byline writer from article_author citation_author autor"
+    ),
+    "date": (
+        "created creation_date creationdate published publish_date published_at published_date pubdate "
+        "publication_date date_published datepublished created_at article_published_time "
+        "citation_publication_date dc_date dcterms_created dcterms_date datum"
+    ),
+    "modified": (
+        "updated updated_at last_updated last_modified lastmod lastmodified moddate date_modified "
+        "article_modified_time og_updated_time dcterms_modified"
+    ),
+    "keywords": "tags tag keyword article_tag news_keywords citation_keywords",
+    "category": "categories article_section",
+    "language": "lang locale dc_language content_language",
+    "description": "summary abstract excerpt og_description dc_description twitter_description",
+    "subject": "dc_subject",
+    "publisher": "dc_publisher",
+    "doi": "citation_doi",
+    "journal": "citation_journal_title",
+    "recipients": "to",
+    "identifier": "id",
+    "organization": "organisation",
+    "license": "licence",
 }
+_KEYS = {spelling: key for key, spellings in _SPELLINGS.items() for spelling in spellings.split()}
 _MAX_KEYS = 40
 _MAX_KEY, _MAX_VALUE = 60, 1_000
 _RUBBISH = frozenset(
@@ -95,14 +53,22 @@ _RUBBISH = frozenset(
 _NOT_WORD = re.compile(r"[^a-z0-9]+")
 _WHOLE = re.compile(r"-?(0|[1-9]\d{0,17})")
 
-_ISO = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![-\d]|[./]\d)")
-_PDF_DATE = re.compile(r"D:(\d{4})(\d{2})?(\d{2})?")
-_LOOSE = re.compile(r"\b(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b")
-_DAY_FIRST = re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b")
-_DAY_NAME_YEAR = re.compile(
-    r"\b(\d{1,2})(?:st|nd|rd|th|\.|er)?[\s-]+(?:de\s+)?([^\W\d_]{3,})\.?,?[\s-]+(?:de\s+)?(\d{4})\b"
+# Ways to find a date, in the order in which they are tried; d, m, n and y are day, month, the month's name, and year.
+_DATES = (
+    (re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?![-\d]|[./]\d)").match, "ymd"),
+    # of a PDF
+    (re.compile(r"D:(\d{4})(\d{2})?(\d{2})?").match, "ymd"),
+    (re.compile(r"\b(\d{4})[/.](\d{1,2})[/.](\d{1,2})\b").search, "ymd"),
+    (re.compile(r"\b(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4})\b").search, "dmy"),
+    (
+        re.compile(
+            r"\b(\d{1,2})(?:st|nd|rd|th|\.|er)?[\s-]+(?:de\s+)?([^\W\d_]{3,})\.?,?[\s-]+(?:de\s+)?(\d{4})\b"
+        ).search,
+        "dny",
+    ),
+    (re.compile(r"\b([^\W\d_]{3,})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b").search, "ndy"),
 )
-_NAME_DAY_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b")
+_ISO_INSIDE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _NAME_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?,?[\s-]+(\d{4})\b")
 _MONTHS = {
     name: number
@@ -130,24 +96,21 @@ _MONTHS = {
 def key_of(name: str) -> str:
     """The key for what a file calls `name`; empty where nothing usable is left."""
     key = _NOT_WORD.sub("_", name.lower().strip()).strip("_")
-    key = _NAMES.get(key, key).lstrip("0123456789_")
+    key = _KEYS.get(key, key).lstrip("0123456789_")
     return key if len(key) <= _MAX_KEY else ""
 
 
 def iso_date(text: str) -> str:
     """The day, month or year that `text` names, as ISO writes it; empty where it names none."""
     text = one_line(text)
-    for pattern, order in ((_ISO, "ymd"), (_PDF_DATE, "ymd")):
-        if match := pattern.match(text):
-            return _iso(dict(zip(order, match.groups(), strict=True)))
-    for pattern, order in ((_LOOSE, "ymd"), (_DAY_FIRST, "dmy"), (_DAY_NAME_YEAR, "dny"), (_NAME_DAY_YEAR, "ndy")):
-        if match := pattern.search(text):
+    for find, order in _DATES:
+        if match := find(text):
             return _iso(dict(zip(order, match.groups(), strict=True)))
     for match in _NAME_YEAR.finditer(text):
         if match[1].lower() in _MONTHS:
             return _iso({"n": match[1], "y": match[2]})
-    found = re.search(r"\d{4}-\d{2}-\d{2}", text)
-    return _iso(dict(zip("ymd", found[0].split("-"), strict=True))) if found else ""
+    match = _ISO_INSIDE.search(text)
+    return _iso(dict(zip("ymd", match.groups(), strict=True))) if match else ""
 
 
 def _iso(parts: Mapping[str, str | None]) -> str:
@@ -166,7 +129,7 @@ def _iso(parts: Mapping[str, str | None]) -> str:
     return f"{year:04}-{month:02}-{day:02}" if day else f"{year:04}-{month:02}"
 
 
-def found(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
+def metadata_from(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
     """The metadata among `pairs` of names and values. The first of several values counts, but keywords and authors add up.
 
     Left out are empty values, dates that name no day, month or year, and what stands in for an author who was not named.
@@ -181,12 +144,12 @@ def found(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
         if standing is None and len(metadata) < _MAX_KEYS:
             metadata[key] = value
         elif key in ("author", "keywords") and isinstance(standing, str) and str(value) not in standing:
-            metadata[key] = _cut(f"{standing}, {value}")
+            metadata[key] = _shorten(f"{standing}, {value}")
     return FileMetadata(metadata)
 
 
 def field_value(name: str, text: str) -> MetadataValue:
-    """What a header field says. It is text, but for the whole numbers that are an order, such as a year or a PEP's number."""
+    """The value of a header field: text, or a whole number in fields of an order, such as a year or a PEP's number."""
     whole = key_of(name) in ("year", "pep", "rfc", "number", "weight", "order") and _WHOLE.fullmatch(text.strip())
     return int(text) if whole else text
 
@@ -198,7 +161,7 @@ def _value(key: str, raw: object) -> MetadataValue | None:
         year = iso_date(str(raw))[:4]
         return int(year) if year else None
     if isinstance(raw, str) or key in TEXT_KEYS:
-        text = _cut(one_line(str(raw)))
+        text = _shorten(one_line(str(raw)))
         if key in DATE_KEYS:
             text = iso_date(text)
         nobody = key == "author" and (text.lower() in _RUBBISH or text.startswith(("http://", "https://")))
@@ -210,5 +173,5 @@ def _value(key: str, raw: object) -> MetadataValue | None:
     return None
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MAX_VALUE else text[:_MAX_VALUE].rpartition(" ")[0] or text[:_MAX_VALUE]

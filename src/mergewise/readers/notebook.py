@@ -1,6 +1,6 @@
 """Notebooks (.ipynb): Markdown cells as Markdown, code cells fenced, and what they printed, up to a bound. No pictures.
 
-The format is plain JSON, of which four fields matter; nbformat would bring a validator of schemas for that.
+The format is plain JSON, and four of its fields matter; nbformat would bring a validator of schemas for them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed
 from mergewise.readers.decoding import decode
 from mergewise.readers.markdown import parse_markdown
-from mergewise.readers.metadata import found
+from mergewise.readers.metadata import metadata_from
 
-MAX_OUTPUT = 2_000  # characters of what a cell printed
+# Characters of a cell's output.
+MAX_OUTPUT = 2_000
 _EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REPR = re.compile(r"<[\w.]+ (?:object )?at 0x[0-9a-f]+>|<Figure size .*>|Figure\(.*\)")
@@ -34,7 +35,7 @@ def read_notebook(data: bytes) -> Parsed:
     for cell in cells:
         _cell(cell, str(language or "").lower(), builder)
     title = described.get("title")
-    return builder.parsed(title if isinstance(title, str) else "", found(_fields(described)))
+    return builder.build(title if isinstance(title, str) else "", metadata_from(_fields(described)))
 
 
 def _cells(notebook: Any) -> list[dict[str, Any]]:
@@ -55,47 +56,45 @@ def _fields(described: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
-    source = _joined(cell.get("source", cell.get("input")))
+    source = _source_text(cell.get("source", cell.get("input")))
     kind = cell.get("cell_type")
     if kind == "markdown":
         markdown = "\n".join(line.rstrip() for line in _EMBEDDED.sub(r"![\1]", source).split("\n"))
         builder.part(parse_markdown(decode(markdown.encode("utf-8", "replace")).strip("\n")))
-    elif kind == "heading":  # version 3
+    elif kind == "heading":
+        # a cell of version 3
         level = cell.get("level")
         builder.heading(level if isinstance(level, int) and 1 <= level <= 6 else 1, source)
     elif kind == "code" and source.strip():
-        builder.verbatim(_fenced(source, language))
+        builder.verbatim(_code_block(source, language))
         outputs = cell.get("outputs")
-        printed = (
-            "".join(_printed(output) for output in outputs if isinstance(output, dict))
-            if isinstance(outputs, list)
-            else ""
-        )
+        outputs = outputs if isinstance(outputs, list) else []
+        printed = "".join(_output_text(output) for output in outputs if isinstance(output, dict))
         if printed.strip():
-            builder.verbatim(_fenced(_bounded(printed.strip("\n")), "text"))
+            builder.verbatim(_code_block(_shorten(printed.strip("\n")), "text"))
     elif kind == "raw":
         builder.verbatim(source)
 
 
-def _printed(output: dict[str, Any]) -> str:
+def _output_text(output: dict[str, Any]) -> str:
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}\n"
     holder = output.get("data")
-    text = _joined(holder.get("text/plain") if isinstance(holder, dict) else output.get("text"))
+    text = _source_text(holder.get("text/plain") if isinstance(holder, dict) else output.get("text"))
     text = _ANSI.sub("", text)
     return "" if _REPR.fullmatch(text.strip()) else text.rstrip("\n") + "\n"
 
 
-def _bounded(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= MAX_OUTPUT else f"{text[:MAX_OUTPUT].rpartition(chr(10))[0] or text[:MAX_OUTPUT]}\n..."
 
 
-def _fenced(source: str, language: str) -> str:
+def _code_block(source: str, language: str) -> str:
     fence = "```" if "```" not in source else "~~~~"
     return f"{fence}{language}\n{source.strip(chr(10))}\n{fence}"
 
 
-def _joined(source: Any) -> str:
+def _source_text(source: Any) -> str:
     """A text, which the format also writes as a list of lines."""
     if isinstance(source, list):
         return "".join(line for line in source if isinstance(line, str))

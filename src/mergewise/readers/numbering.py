@@ -43,9 +43,9 @@ class Numbering:
         counts[depth] = counts.get(depth, level.start - 1) + 1
         for deeper in [d for d in counts if d > depth]:
             del counts[deeper]
-        return _LEVEL.sub(lambda match: self._shown(definition, counts, int(match[1]) - 1), level.pattern).strip()
+        return _LEVEL.sub(lambda match: self._number_text(definition, counts, int(match[1]) - 1), level.pattern).strip()
 
-    def _shown(self, definition: str, counts: dict[int, int], depth: int) -> str:
+    def _number_text(self, definition: str, counts: dict[int, int], depth: int) -> str:
         level = self.levels.get((definition, depth), Level())
         return _FORMATS.get(level.kind, str)(counts.setdefault(depth, level.start))
 

@@ -10,39 +10,39 @@ from dataclasses import dataclass
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import opened, part, spare_part
+from mergewise.readers.archive import dublin_core, open_archive, part, spare_part
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.grid import Cell, fill
-from mergewise.readers.properties import dublin_core
+from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, first, local
 
 _GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
 _BLOCKS = frozenset({"p", "h", "list", "table"})
-_MAX_REPEATED = 50  # columns: a sheet's width is written as one cell that is repeated a thousand times
+# Columns: programs write a sheet's width as one cell that is repeated a thousand times.
+_MAX_REPEATED = 50
 _MAX_SPACES = 100
 
 
 @dataclass(slots=True)
 class Styles:
-    """Which paragraph styles are titles, and which lists are numbered at which depth."""
+    """The paragraph styles of titles, and the numbered list styles with the depths at which they are."""
 
     titles: set[str]
     numbered: set[tuple[str, int]]
-    shift: int = 0  # added to the level of headings: 1 once a title has been read, which is level 1
+    # Added to the level of headings: 1 once a title has been read, which is level 1.
+    shift: int = 0
 
 
 def read_odt(data: bytes) -> Parsed:
-    with opened(data, "ODT") as archive:
+    with open_archive(data, "ODT") as archive:
         _refuse_encrypted(part(archive, "META-INF/manifest.xml"))
         content, meta = part(archive, "content.xml"), spare_part(archive, "meta.xml")
     body = first(content, "body", "text")
     if body is None:
         raise ReadError("an office file or ZIP archive, but not an OpenDocument text")
     builder = Builder()
-    fields = first(meta, "meta")
-    title, metadata = dublin_core(() if fields is None else fields)
+    title, metadata = dublin_core(first(meta, "meta"))
     _blocks(body, builder, _styles(first(content, "automatic-styles")))
-    return builder.parsed(title, metadata)
+    return builder.build(title, metadata)
 
 
 def _styles(automatic: Any) -> Styles:
@@ -79,13 +79,15 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
         elif name == "list":
             _list(child, builder, styles, depth=0)
         elif name == "table":
-            builder.table(fill([_cells(row) for row in _rows(child)]))
+            builder.table(fill_grid([_cells(row) for row in _rows(child)]))
         elif name not in _GONE:
-            _blocks(child, builder, styles)  # sections, indexes, frames
+            # a section, an index, a frame
+            _blocks(child, builder, styles)
 
 
 def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str = "") -> None:
-    name = attribute(element, "style-name") or name  # lists in lists take it over
+    # a list in a list takes over the style
+    name = attribute(element, "style-name") or name
     numbered = (name, depth + 1) in styles.numbered
     for number, item in enumerate((c for c in element if local(c) in ("list-item", "list-header")), start=1):
         for child in item:
@@ -123,7 +125,7 @@ def _flat(container: Any) -> str:
 
 
 def _floating(element: Any, builder: Builder, styles: Styles) -> None:
-    """What hangs on a paragraph and is not part of its text: notes and the texts of frames."""
+    """Write the notes and frames that hang on a paragraph; they are no part of its text."""
     for child in element:
         name = local(child)
         if name in ("note-body", "text-box"):

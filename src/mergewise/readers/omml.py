@@ -19,7 +19,7 @@ def formula(element: Any) -> str:
     if name == "rad":
         return f"{_text_of(element, 'deg')}√{_part(element, 'e')}"
     if name == "d":
-        return _delimited(element)
+        return _brackets(element)
     if name.endswith("Pr"):
         return ""
     return "".join(map(formula, element))
@@ -47,7 +47,7 @@ def _scripts(element: Any) -> str:
     return _part(element, "e") + scripts
 
 
-def _delimited(element: Any) -> str:
+def _brackets(element: Any) -> str:
     marks = {kind: first(element, "dPr", kind) for kind in ("begChr", "endChr")}
     begin = "(" if marks["begChr"] is None else attribute(marks["begChr"], "val")
     end = ")" if marks["endChr"] is None else attribute(marks["endChr"], "val")

@@ -8,6 +8,7 @@ it is not, and that are no running heads. Tables lose their grid. Scanned pages 
 
 from __future__ import annotations
 
+import ctypes
 import re
 import threading
 from collections import Counter
@@ -20,15 +21,17 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.metadata import found
-from mergewise.readers.sniff import mismatch
+from mergewise.readers.decoding import mismatch
+from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import is_generic, is_numbered, real_title
 
-_PDFIUM = threading.Lock()  # PDFium is not thread-safe
+# PDFium is not thread-safe.
+_PDFIUM = threading.Lock()
 
 _BOLD_NAME = re.compile(r"bold|black|heavy|demi|[a-z]BX\d|CMBX|SFBX|-bd\b|Bd$", re.IGNORECASE)
 _BOLD_WEIGHT = 600
-_SAMPLES = 5  # characters of a line whose type is looked up; looking up all of them takes longer than reading the text
+# Characters of a line whose type is looked up: looking up all of them takes longer than reading the text.
+_SAMPLES = 5
 _PARAGRAPH_GAP = 1.35  # line distances
 _LARGER = 1.1
 _MAX_HEADING = 160  # characters
@@ -137,26 +140,22 @@ def _join(codes: list[int]) -> str:
 
 
 def _line(textpage: Any, text: str, inked: list[int]) -> Line:
-    sample = inked[:: max(1, len(inked) // _SAMPLES)]
-    sizes = [_size(textpage, index) for index in sample]
-    bold = all(_is_bold(textpage, index) for index in sample)
-    return Line(text, median(sizes), bold, _height(textpage, inked[0]), _height(textpage, inked[-1]))
-
-
-def _size(textpage: Any, index: int) -> float:
     from pypdfium2 import raw
 
+    sample = inked[:: max(1, len(inked) // _SAMPLES)]
+    sizes = [_size(raw, textpage, index) for index in sample]
+    bold = all(_is_bold(raw, textpage, index) for index in sample)
+    return Line(text, median(sizes), bold, _height(raw, textpage, inked[0]), _height(raw, textpage, inked[-1]))
+
+
+def _size(raw: Any, textpage: Any, index: int) -> float:
     matrix = raw.FS_MATRIX()
     scaled = raw.FPDFText_GetMatrix(textpage, index, matrix)
     stretch = (matrix.c**2 + matrix.d**2) ** 0.5 if scaled else 1.0
     return round(2 * stretch * float(raw.FPDFText_GetFontSize(textpage, index))) / 2
 
 
-def _is_bold(textpage: Any, index: int) -> bool:
-    import ctypes
-
-    from pypdfium2 import raw
-
+def _is_bold(raw: Any, textpage: Any, index: int) -> bool:
     if raw.FPDFText_GetFontWeight(textpage, index) >= _BOLD_WEIGHT:
         return True
     name = ctypes.create_string_buffer(128)
@@ -164,9 +163,7 @@ def _is_bold(textpage: Any, index: int) -> bool:
     return _BOLD_NAME.search(name.value.decode("utf-8", "replace")) is not None
 
 
-def _height(textpage: Any, index: int) -> float:
-    from pypdfium2 import raw
-
+def _height(raw: Any, textpage: Any, index: int) -> float:
     x, y = raw.c_double(), raw.c_double()
     raw.FPDFText_GetCharOrigin(textpage, index, x, y)
     return float(y.value)
@@ -213,7 +210,8 @@ def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     body = _body_type(lines)
     running = _running_heads(pages)
     blocks = [(number, first, last) for number, page in enumerate(pages) for first, last in _runs(page, body, running)]
-    if len(lines) > 20 and 3 * len(blocks) > len(lines):  # a form or a poster: type sets nothing apart here
+    if len(lines) > 20 and 3 * len(blocks) > len(lines):
+        # a form or a poster: type sets nothing apart here
         return []
     types = sorted({_type(pages[number][first]) for number, first, _ in blocks}, reverse=True)
     levels = {kind: level for level, kind in enumerate(types, start=1)}
@@ -292,14 +290,15 @@ def _write(pages: Sequence[PageLines], headings: Sequence[HeadingLines], propert
                     end += 1
                 builder.paragraph("\n".join(line.text for line in page[row:end]))
             row = end
-    metadata = found((name, properties.get(name, "")) for name in _PROPERTIES)
-    return builder.parsed(_title(real_title(properties.get("Title", "")), pages, headings), metadata)
+    metadata = metadata_from((name, properties.get(name, "")) for name in _PROPERTIES)
+    return builder.build(_title(real_title(properties.get("Title", "")), pages, headings), metadata)
 
 
 def _line_distance(page: PageLines) -> float:
     """The lower quartile of the steps down: pages of many short paragraphs have more gaps than lines in a row."""
     steps = sorted(upper.bottom - lower.top for upper, lower in pairwise(page))
-    steps = [step for step in steps if step > 0.5 * page[0].size]  # not columns, nor superscripts
+    # smaller steps are those of columns and superscripts
+    steps = [step for step in steps if step > 0.5 * page[0].size]
     return steps[len(steps) // 4] if steps else 0.0
 
 

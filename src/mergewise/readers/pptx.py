@@ -10,20 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers import archive
+from mergewise.readers.archive import office_properties
 from mergewise.readers.builder import Builder, Parsed, one_line
-from mergewise.readers.properties import core_properties
 
 _MAX_SLIDES = 5_000
 _MAX_DEPTH = 20  # of groups in groups
 
 
 def read_pptx(data: bytes) -> Parsed:
-    with archive.opened(data, "PPTX") as file:
-        if "ppt/presentation.xml" not in file.namelist():
-            raise ReadError("an office file or ZIP archive, but not a PowerPoint presentation")
-        archive.refuse_entities(file)
-        title, metadata = core_properties(file)
+    title, metadata = office_properties(data, "PPTX", "ppt/presentation.xml", "a PowerPoint presentation")
     builder = Builder()
     first = ""
     for number, slide in enumerate(_presentation(data).slides, start=1):
@@ -35,7 +30,7 @@ def read_pptx(data: bytes) -> Parsed:
             first = first or name
     if not builder.length:
         raise ReadError("no text")
-    return builder.parsed(title or first, metadata)
+    return builder.build(title or first, metadata)
 
 
 def _presentation(data: bytes) -> Any:

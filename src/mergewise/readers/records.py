@@ -20,7 +20,8 @@ from mergewise.readers.table import MAX_ROWS, MAX_UNIT, refuse_long
 _TEXTS = ("text", "content", "body", "page_content", "passage", "document", "markdown", "contents", "message")
 _TITLES = ("title", "headline", "subject", "name", "question")
 _LISTS = ("data", "records", "items", "results", "documents", "rows", "entries", "articles", "features")
-_MAX_NUMBERS = 16  # of a list: what is longer is a vector
+# Numbers of a list: a longer list is a vector.
+_MAX_NUMBERS = 16
 _MAX_FIELDS = 500
 _MAX_DEPTH = 12
 
@@ -34,7 +35,7 @@ def read_json_lines(data: bytes) -> Parsed:
             except json.JSONDecodeError as error:
                 raise ReadError(f"line {number} is not JSON: {error.msg}") from error
             _add(record, number, builder)
-    return builder.parsed(headed=False)
+    return builder.build(headed=False)
 
 
 def read_json(data: bytes) -> Parsed:
@@ -45,7 +46,7 @@ def read_json(data: bytes) -> Parsed:
     builder = Builder()
     for number, record in enumerate(_records(value), start=1):
         _add(record, number, builder)
-    return builder.parsed(headed=False)
+    return builder.build(headed=False)
 
 
 def _records(value: Any) -> Iterator[Any]:
@@ -107,18 +108,18 @@ def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
             if depth < _MAX_DEPTH:
                 yield from _flat(f"{key}.{name}" if key else name, inner, depth + 1)
     elif isinstance(value, list):
-        plain = [one_line(_shown(item)) for item in value if not isinstance(item, dict | list)]
+        plain = [one_line(_value_text(item)) for item in value if not isinstance(item, dict | list)]
         numbers = sum(isinstance(item, int | float) for item in value)
         if plain and numbers <= _MAX_NUMBERS:
             yield key, ", ".join(filter(None, plain))
         for item in value:
             if isinstance(item, dict | list) and depth < _MAX_DEPTH:
                 yield from _flat(key, item, depth + 1)
-    elif text := one_line(_shown(value)):
+    elif text := one_line(_value_text(value)):
         yield key, text
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if value is None:
         return ""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)

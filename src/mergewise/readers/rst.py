@@ -9,20 +9,20 @@ top gives title and metadata.
 from __future__ import annotations
 
 import re
-from itertools import accumulate
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
-from mergewise.readers.front_matter import Pairs
-from mergewise.readers.header import header_pairs, title_in
-from mergewise.readers.metadata import field_value, found
+from mergewise.readers.front_matter import Pairs, header_pairs, title_in
+from mergewise.readers.metadata import field_value, metadata_from
 from mergewise.readers.titles import title_among
+from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`([^`<]+?)(?:\s*<[^>`]*>)?`_{0,2}")
-_QUIET = 5  # one more than docutils' highest level of complaint
+# One more than docutils' highest level of complaint.
+_QUIET = 5
 _SETTINGS = {
     "report_level": _QUIET,
     "halt_level": _QUIET,
@@ -39,7 +39,7 @@ def read_rst(data: bytes) -> Parsed:
     document = _document(text)
     outline = tuple(_locate(text, _titles(document)))
     pairs = header_pairs(text) or _fields(document)
-    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=found(pairs))
+    return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=metadata_from(pairs))
 
 
 def _document(text: str) -> Any:
@@ -61,22 +61,22 @@ def _titles(document: Any) -> list[tuple[int, str, str]]:
     from docutils import nodes
 
     titles = (section[0] for section in document.findall(nodes.section))
-    return [(_depth(title, nodes.section), title.rawsource, _shown(title)) for title in titles]
+    return [(_depth(title, nodes.section), title.rawsource, _title_text(title)) for title in titles]
 
 
 def _fields(document: Any) -> Pairs:
     """The field list at the top, which may stand under the title and the subtitle."""
     from docutils import nodes
 
-    parent, depth = document, 0
+    parent = document
     silent = (nodes.title, nodes.comment, nodes.target, nodes.substitution_definition, nodes.system_message, nodes.raw)
-    while depth < 3:
+    for _ in range(3):
         blocks = [child for child in parent if not isinstance(child, silent)]
         if blocks and isinstance(blocks[0], nodes.field_list):
             return [pair for field in blocks[0] if (pair := _field(field))]
         if len(blocks) != 1 or not isinstance(blocks[0], nodes.section):
             return []
-        parent, depth = blocks[0], depth + 1
+        parent = blocks[0]
     return []
 
 
@@ -97,14 +97,14 @@ def _depth(node: Any, kind: type) -> int:
     return depth
 
 
-def _shown(title: Any) -> str:
+def _title_text(title: Any) -> str:
     """The title's text. A role that docutils does not know stands in it as source, so the marks of roles are taken off."""
     return one_line(_ROLE.sub(r"\1", title.astext()))
 
 
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     lines = text.split("\n")
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts = line_starts(text)
     headings, after = [], 0
     for level, source, shown in titles:
         row = _next_title(lines, after, source)

@@ -1,4 +1,4 @@
-"""Source code and configuration: the file is the text, its definitions are the headings, so that a passage says what it is in.
+"""Source code and configuration: the file is the text, and its definitions are the headings of the passages in them.
 
 Python is parsed by `ast`, the other languages line by line (`definitions`). A heading is a definition's head, parameters
 and defaults included. Parsers for all these languages would have to be downloaded at run time (tree-sitter's packs), or tell
@@ -11,59 +11,50 @@ import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import accumulate
 
 from mergewise.readers import definitions as d
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
+from mergewise.text.spans import line_starts
 from mergewise.types import Heading
 
-LANGUAGES: dict[str, d.Language] = {
-    ".bash": d.SHELL,
-    ".c": d.C,
-    ".cc": d.C,
-    ".cfg": d.INI,
-    ".cjs": d.SCRIPT,
-    ".cpp": d.C,
-    ".cs": d.JAVA,
-    ".go": d.GO,
-    ".h": d.C,
-    ".hpp": d.C,
-    ".ini": d.INI,
-    ".java": d.JAVA,
-    ".js": d.SCRIPT,
-    ".jsx": d.SCRIPT,
-    ".kt": d.KOTLIN,
-    ".mjs": d.SCRIPT,
-    ".php": d.PHP,
-    ".py": d.PYTHON,
-    ".pyi": d.PYTHON,
-    ".rb": d.RUBY,
-    ".rs": d.RUST,
-    ".sh": d.SHELL,
-    ".sql": d.SQL,
-    ".toml": d.INI,
-    ".ts": d.SCRIPT,
-    ".tsx": d.SCRIPT,
-    ".yaml": d.YAML,
-    ".yml": d.YAML,
-}
-MAX_TITLE = 140  # characters of a definition's head
-_MAX_PARSED = 5_000_000  # characters: `ast` needs a hundred times the memory of its text
+_SUFFIXES = (
+    (d.SHELL, ".bash .sh"),
+    (d.C, ".c .cc .cpp .h .hpp"),
+    (d.INI, ".cfg .ini .toml"),
+    (d.SCRIPT, ".cjs .js .jsx .mjs .ts .tsx"),
+    (d.JAVA, ".cs .java"),
+    (d.GO, ".go"),
+    (d.KOTLIN, ".kt"),
+    (d.PHP, ".php"),
+    (d.PYTHON, ".py .pyi"),
+    (d.RUBY, ".rb"),
+    (d.RUST, ".rs"),
+    (d.SQL, ".sql"),
+    (d.YAML, ".yaml .yml"),
+)
+LANGUAGES = {suffix: language for language, suffixes in _SUFFIXES for suffix in suffixes.split()}
+# Characters of a definition's head.
+MAX_TITLE = 140
+# Characters of a module: `ast` needs a hundred times the memory of its text.
+_MAX_PARSED = 5_000_000
 _MAX_LEVEL = 6
 _ENDS = re.compile(r"(?:\s|=>|[{:;(\\,])+\Z")
 _COMMENT = re.compile(r"\s\#\s[^\n]*")
 _DECORATORS = re.compile(r"\A(?:[ \t]*@[^\n]*\n)+")
 _LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\#[^\n]*')
 
-Block = tuple[int, int, int]  # level, start, end
+# Level, start and end of a definition's head.
+Block = tuple[int, int, int]
 
 
 def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
     def read_source(data: bytes) -> Parsed:
         text = decode(data)
         blocks = _python(text) if language is d.PYTHON else None
-        return Parsed(text, outline=tuple(_headings(text, _nested(text, language) if blocks is None else blocks)))
+        return Parsed(
+            text, outline=tuple(_headings(text, _nested_blocks(text, language) if blocks is None else blocks))
+        )
 
     return read_source
 
@@ -78,7 +69,7 @@ def _headings(text: str, blocks: list[Block]) -> Iterator[Heading]:
             yield Heading(min(level, _MAX_LEVEL), title, start, end)
 
 
-def _nested(text: str, language: d.Language) -> list[Block]:
+def _nested_blocks(text: str, language: d.Language) -> list[Block]:
     """Definitions with their levels: what is indented further than the one before it stands in it."""
     stack: list[int] = []
     blocks = []
@@ -101,40 +92,40 @@ def _python(text: str) -> list[Block] | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        return list(_definitions(tree, 1, _Places(text)))
+        return list(_definitions(tree, 1, _SourceOffsets(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-class _Places:
+class _SourceOffsets:
     """Offsets in a text by line and column, which `ast` counts in bytes of UTF-8."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self._lines = text.split("\n")
-        self._starts = [0, *accumulate(len(line) + 1 for line in self._lines)]
+        self._starts = line_starts(text)
 
     def offset(self, line: int, column: int) -> int:
         row = self._lines[line - 1]
         return self._starts[line - 1] + (column if row.isascii() else len(row.encode()[:column].decode()))
 
 
-def _definitions(node: ast.AST, level: int, places: _Places) -> Iterator[Block]:
+def _definitions(node: ast.AST, level: int, offsets: _SourceOffsets) -> Iterator[Block]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            yield level, *_head(child, places)
-            yield from _definitions(child, level + 1, places)
+            yield level, *_head(child, offsets)
+            yield from _definitions(child, level + 1, offsets)
         elif isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
-            yield from _definitions(child, level, places)
+            yield from _definitions(child, level, offsets)
 
 
-def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, places: _Places) -> tuple[int, int]:
+def _head(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, offsets: _SourceOffsets) -> tuple[int, int]:
     """From the first decorator to the colon before the body."""
-    define = places.offset(node.lineno, node.col_offset)
+    define = offsets.offset(node.lineno, node.col_offset)
     first = node.decorator_list[0] if node.decorator_list else None
-    start = define if first is None else places.text.rindex("@", 0, places.offset(first.lineno, first.col_offset))
-    body = places.offset(node.body[0].lineno, node.body[0].col_offset)
-    return start, define + _colon(places.text[define:body]) + 1
+    start = define if first is None else offsets.text.rindex("@", 0, offsets.offset(first.lineno, first.col_offset))
+    body = offsets.offset(node.body[0].lineno, node.body[0].col_offset)
+    return start, define + _colon(offsets.text[define:body]) + 1
 
 
 def _colon(head: str) -> int:

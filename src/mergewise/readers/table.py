@@ -1,7 +1,8 @@
-"""Tables whose rows stand alone: each row is one unit, `Header: value; Header: value`.
+"""Tables: of data, whose rows stand alone as units; and of documents, whose merged cells become plain grids.
 
-Rows before the header (a report's title, say) are paragraphs. Empty cells are left out. A row that is too long for one
-unit is several, each of which begins with the row's first cell.
+A row of data is one unit, `Header: value; Header: value`. Rows before the header (a report's title, say) are paragraphs. Empty
+cells are left out. A row that is too long for one unit becomes several, each with the row's first cell at its beginning. In a
+grid the text of a merged cell stands in its top left field; its other fields are empty.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 
 from mergewise.errors import ReadError
@@ -17,8 +19,12 @@ from mergewise.readers.builder import Builder, one_line
 MAX_ROWS = 200_000
 MAX_CELLS = 10_000_000
 MAX_CHARACTERS = 100_000_000
-MAX_UNIT = 1_200  # characters: what is longer says too many things to be found by one of them
-_SAMPLE = 50  # rows that are looked at to find the header
+# Characters of a unit: a longer one says too many things to be found by one of them.
+MAX_UNIT = 1_200
+# Rows among which the header is looked for.
+_SAMPLE = 50
+# Columns of a grid: a colspan of a million is an attack or an accident.
+_MAX_COLUMNS = 200
 _MAX_NAME = 80
 _NUMBER = re.compile(
     r"[-+(]?[$€£¥]?\s?\d[\d.,' ]*\s?[%€$£)]?|\d{4}-\d\d-\d\d.*|\d{1,2}[./]\d{1,2}[./]\d{2,4}|true|false", re.I
@@ -29,7 +35,7 @@ Row = Sequence[str]
 
 def write_rows(rows: Iterable[Row], builder: Builder) -> None:
     """Append a table of texts. Raises ReadError above `MAX_ROWS` rows or `MAX_CELLS` cells."""
-    bounded = _bounded(rows)
+    bounded = _tidy_rows(rows)
     sample = list(islice(bounded, _SAMPLE))
     first = _header_row(sample)
     for row in sample[: first or 0]:
@@ -47,7 +53,7 @@ def refuse_long(builder: Builder) -> None:
         raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
 
 
-def _bounded(rows: Iterable[Row]) -> Iterator[list[str]]:
+def _tidy_rows(rows: Iterable[Row]) -> Iterator[list[str]]:
     """The rows that hold something, cells tidied and trailing empty ones dropped."""
     cells = kept = 0
     for row in rows:
@@ -102,3 +108,47 @@ def _units(header: Sequence[str], row: Sequence[str]) -> Iterator[str]:
 def _field(header: Sequence[str], column: int, value: str) -> str:
     name = header[column] if column < len(header) else ""
     return f"{name.rstrip(':')}: {value}" if name else value
+
+
+# --- grids --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    text: str
+    columns: int = 1
+    rows: int = 1
+
+    @classmethod
+    def of(cls, text: str, columns: str | None, rows: str | None) -> Cell:
+        """A cell with its spans as a file spells them, which need not be numbers."""
+        return cls(text, _count(columns), _count(rows))
+
+
+def _count(value: str | None) -> int:
+    return max(1, min(int(value), _MAX_COLUMNS)) if value and value.isdecimal() else 1
+
+
+def fill_grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
+    """The texts of `rows` as a grid, with empty strings in the other fields of merged cells."""
+    grid: list[list[str]] = []
+    # by column, the rows that a cell from above still covers
+    hanging: dict[int, int] = {}
+    for row in rows:
+        line: list[str] = []
+        for cell in row:
+            _cover(line, hanging)
+            for column in range(len(line), len(line) + cell.columns):
+                hanging[column] = cell.rows - 1
+            line += [cell.text, *[""] * (cell.columns - 1)]
+            if len(line) > _MAX_COLUMNS:
+                break
+        _cover(line, hanging)
+        grid.append(line)
+    return grid
+
+
+def _cover(line: list[str], hanging: dict[int, int]) -> None:
+    while hanging.get(len(line), 0) > 0:
+        hanging[len(line)] -= 1
+        line.append("")

@@ -12,29 +12,26 @@ from itertools import chain
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers import archive
+from mergewise.readers.archive import office_properties
 from mergewise.readers.builder import Builder, Parsed
-from mergewise.readers.properties import core_properties
 from mergewise.readers.table import MAX_ROWS, write_rows
 
 _PERCENT = re.compile(r"0(?:\.(0+))?%")
 _DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Лист|シート)\s?\d*", re.IGNORECASE)
-_MAX_GRID = 3 * MAX_ROWS  # rows with nothing in them, which a sheet may list too
+# Rows of a sheet, with those that hold nothing.
+_MAX_GRID = 3 * MAX_ROWS
 
 
 def read_xlsx(data: bytes) -> Parsed:
-    with archive.opened(data, "XLSX") as file:
-        if "xl/workbook.xml" not in file.namelist():
-            raise ReadError("an office file or ZIP archive, but not an Excel workbook")
-        archive.refuse_entities(file)
-        title, metadata = core_properties(file)
+    title, metadata = office_properties(data, "XLSX", "xl/workbook.xml", "an Excel workbook")
     builder = Builder()
     with warnings.catch_warnings(), closing(_workbook(data)) as workbook:
-        warnings.simplefilter("ignore")  # on features that only matter to who writes the file again
+        # the warnings are on features that matter only for writing the file again
+        warnings.simplefilter("ignore")
         sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
         for sheet in sheets:
             _sheet(sheet, builder, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
-    return builder.parsed(title, metadata, headed=False)
+    return builder.build(title, metadata, headed=False)
 
 
 def _workbook(data: bytes) -> Any:
@@ -46,7 +43,8 @@ def _workbook(data: bytes) -> Any:
 
 
 def _sheet(sheet: Any, builder: Builder, *, named: bool) -> None:
-    sheet.reset_dimensions()  # what a sheet says of its size may be wrong
+    # the size that a sheet states may be wrong
+    sheet.reset_dimensions()
     rows = _rows(sheet)
     first = next(rows, None)
     if first is not None:

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.concurrency import Background
+from mergewise.concurrency import BackgroundLoop
 from mergewise.errors import CorruptIndex, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
@@ -38,7 +38,7 @@ Kept = TypeVar("Kept")
 NPROBES, REFINE = 20, 2
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
-_LOOP = Background("mergewise-store")
+_LOOP = BackgroundLoop("mergewise-store")
 run, start = _LOOP.run, _LOOP.start
 _ID, _ADDRESS = "id", "_rowid"
 

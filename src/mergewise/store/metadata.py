@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from mergewise.ranges import shown
+from mergewise.ranges import short_repr
 from mergewise.types import DocumentRows, Failure, FileMetadata, Metadata, MetadataValue
 
 _KINDS = (str, bool, int, float)
@@ -50,16 +50,18 @@ def _storable(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataV
 
 def _storable_value(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:
     if type(key) is not str:
-        raise ValueError(f"the metadata key {shown(key)} is no text")
+        raise ValueError(f"the metadata key {short_repr(key)} is no text")
     if not key or key.startswith("_") or "." in key or key in _RESERVED:
-        raise ValueError(f"the metadata key {shown(key)} cannot be stored: no leading _, no dot, and not id or title")
+        raise ValueError(
+            f"the metadata key {short_repr(key)} cannot be stored: no leading _, no dot, and not id or title"
+        )
     if len(key) > _LONGEST_KEY or not key.isprintable() or "`" in key:
         raise ValueError(
-            f"the metadata key {shown(key)} cannot be stored: up to {_LONGEST_KEY} characters, none of them a backtick or one "
-            "that is not printed"
+            f"the metadata key {short_repr(key)} cannot be stored: up to {_LONGEST_KEY} characters, none of them a backtick or "
+            "one that is not printed"
         )
     if type(value) is int and not -(2**63) <= value < 2**63:
-        raise ValueError(f"the metadata value of {key!r} is {shown(value)}: whole numbers have up to 64 bits")
+        raise ValueError(f"the metadata value of {key!r} is {short_repr(value)}: whole numbers have up to 64 bits")
     if type(value) is str and _SURROGATE.search(value):
         raise ValueError(f"the metadata value of {key!r} is not valid Unicode: it holds half a surrogate pair")
     if type(value) not in _KINDS:
@@ -71,4 +73,4 @@ def _storable_value(key: str, value: MetadataValue, kinds: dict[str, type]) -> M
         return str(value)
     if wanted is float and type(value) is int:
         return float(value)
-    raise ValueError(f"the metadata key {key!r} holds {wanted.__name__} in this index, not {shown(value)}")
+    raise ValueError(f"the metadata key {key!r} holds {wanted.__name__} in this index, not {short_repr(value)}")

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 _SEPARATORS = re.compile(r"[\W_]+")
 _SUFFIX = re.compile(r"\.\w{1,8}$")
 PATH_MARK = " › "
-LONGEST_NAME = 300  # characters of a title or heading: they stand with every leaf below them
+# Characters of a title or heading: it stands with every leaf below it.
+LONGEST_NAME = 300
 
 
 def short_name(name: str) -> str:

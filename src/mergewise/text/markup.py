@@ -1,6 +1,6 @@
-"""What a text says without its mark-up: Markdown, reStructuredText and the HTML tags that stand in them.
+"""The readable part of a text: without the mark-up of Markdown, reStructuredText and the HTML tags in them.
 
-Nothing is moved: mark-up becomes spaces, so that offsets in the readable text are offsets in the text itself.
+Nothing moves: mark-up becomes spaces, so that offsets in the readable text are offsets in the text itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _MARKUP = re.compile(
 )
 _HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|^[ \t]*:\w", re.MULTILINE)
 _WORD = re.compile(r"[^\W_]")
-_SHORT = 2_000  # characters: longer texts are not remembered
+# Characters of the longest text that is remembered.
+_SHORT = 2_000
 
 
 def readable(text: str) -> str:
@@ -72,7 +73,8 @@ def _readable(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
-_remembered = lru_cache(4096)(_readable)  # the same leaves come back from question to question
+# The same leaves come back from question to question.
+_remembered = lru_cache(4096)(_readable)
 
 
 def _blank(markup: str) -> str:
@@ -80,7 +82,7 @@ def _blank(markup: str) -> str:
 
 
 def _comment_end(text: str, end: int, margin: int) -> int:
-    """Where a comment ends: the lines below it that stand deeper belong to it."""
+    """The end of a comment: deeper lines below it belong to it."""
     while end < len(text):
         stop = text.find("\n", end + 1)
         line = text[end + 1 : len(text) if stop < 0 else stop]

@@ -1,4 +1,4 @@
-"""Names: what a section defines, and where a text mentions what some section defines.
+"""Names that sections define, and their mentions in other texts.
 
 A name is a run of folded words joined by spaces: lower case, without accents, without the possessive s. A section
 defines its heading, the title of the document that it opens, the subject of its first sentence when that says what the
@@ -16,7 +16,8 @@ from typing import NamedTuple
 from mergewise.text.terms import STOP_WORDS
 
 LONGEST = 6  # words
-DEFINING = 300  # characters of a first sentence in which other names are looked for
+# Characters of a first sentence in which other names are looked for.
+DEFINING = 300
 
 _WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
@@ -49,10 +50,10 @@ class Mention(NamedTuple):
 
 def words_of(text: str) -> Words:
     raw = _WORD.findall(text)
-    return Words(tuple(_folded(word) for word in raw), tuple(not word[0].islower() for word in raw))
+    return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
 
 
-def _folded(word: str) -> str:
+def _fold(word: str) -> str:
     word = word.lower()
     if not word.isascii():
         word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
@@ -63,7 +64,7 @@ def names_of_title(title: str) -> set[str]:
     """The names that a title gives: as it stands, without its brackets, and either form without its article."""
     names = set()
     for form in {title, _BRACKETS.sub("", title)} if "(" in title else (title,):
-        words = [_folded(word) for word in _WORD.findall(form)]
+        words = [_fold(word) for word in _WORD.findall(form)]
         names.add(" ".join(words))
         if len(words) > 1 and words[0] in {"the", "a", "an"}:
             names.add(" ".join(words[1:]))
@@ -71,7 +72,7 @@ def names_of_title(title: str) -> set[str]:
 
 
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
-    """What a section with these titles and this first sentence defines."""
+    """The names that a section with these titles and this first sentence defines."""
     names: set[str] = set()
     for title in titles:
         names |= names_of_title(title)

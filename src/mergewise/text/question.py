@@ -1,4 +1,4 @@
-"""What kind of question it is and what kind of answer it wants, by rules that take microseconds."""
+"""The type of a question and the type of the answer that it wants, by rules that take microseconds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
-Kind: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
-Wanted: TypeAlias = Literal["number", "time", "place"]
+QuestionType: TypeAlias = Literal["comparison", "yes-no", "list", "fact"]
+AnswerType: TypeAlias = Literal["number", "time", "place"]
 
 _COMPARISON = re.compile(
     r"\b(?:which|who|what|whose)\b.*\b(?:or|than)\b|\b(?:both|same|either|neither|earlier|later|older|younger|more|less|"
@@ -23,7 +23,7 @@ _LIST = re.compile(
     re.IGNORECASE,
 )
 
-_WANTS: dict[Wanted, re.Pattern[str]] = {
+_ASKS_FOR: dict[AnswerType, re.Pattern[str]] = {
     "number": re.compile(
         r"\bhow (?:many|much|long|old|far|tall|large|big|high|deep|often)\b|\bwhat (?:number|percent|percentage|size)\b|"
         r"\bpopulation\b",
@@ -40,7 +40,7 @@ _WANTS: dict[Wanted, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
 }
-_OFFERS: dict[Wanted, re.Pattern[str]] = {
+_HOLDS: dict[AnswerType, re.Pattern[str]] = {
     "number": re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|ten|dozen|hundred|thousand|million)\b"),
     "time": re.compile(
         r"\b(?:1[0-9]|20)\d\d\b|\b(?:January|February|March|April|May|June|July|August|September|October|November|December)\b"
@@ -53,9 +53,9 @@ _MARK = re.compile(r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])\s|\|")
 _PRONOUN = re.compile(r"(?:It|Its|They|Their|Them|He|She|His|Her)\b")
 
 
-_TOLD_BY: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = tuple(
-    (frozenset(asked.split()), tuple(told.split()))
-    for asked, told in (
+_TELLING_WORDS: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = tuple(
+    (frozenset(asked.split()), tuple(telling.split()))
+    for asked, telling in (
         (
             "father mother parent parents grandfather grandmother paternal maternal",
             "daughter child children born parents",
@@ -70,13 +70,13 @@ _TOLD_BY: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = tuple(
 )
 
 
-def told_by(words: Iterable[str]) -> list[str]:
-    """Words by which a text tells what a question with these words asks: of a father it says "daughter of". English alone."""
+def telling_words(words: Iterable[str]) -> list[str]:
+    """Words that answers use for words of a question: texts name a father by "daughter of". For English alone."""
     words = frozenset(words)
-    return [word for asked, told in _TOLD_BY if asked & words for word in told]
+    return [word for asked, telling in _TELLING_WORDS if asked & words for word in telling]
 
 
-def kind_of(question: str) -> Kind:
+def question_type(question: str) -> QuestionType:
     """A comparison names two things, and both must be covered; a list wants several things; any other question wants one."""
     if _COMPARISON.search(question):
         return "comparison"
@@ -85,14 +85,14 @@ def kind_of(question: str) -> Kind:
     return "list" if _LIST.search(question) else "fact"
 
 
-def wanted_by(question: str) -> Wanted | None:
+def answer_type(question: str) -> AnswerType | None:
     """Whether the question asks for a number, a time or a place; None where its words do not tell."""
-    return next((wanted for wanted, asks in _WANTS.items() if asks.search(question)), None)
+    return next((wanted for wanted, asks in _ASKS_FOR.items() if asks.search(question)), None)
 
 
-def offers(sentence: str, wanted: Wanted | None) -> bool:
+def offers(sentence: str, wanted: AnswerType | None) -> bool:
     """Whether the sentence holds something of the wanted kind."""
-    return wanted is not None and _OFFERS[wanted].search(sentence) is not None
+    return wanted is not None and _HOLDS[wanted].search(sentence) is not None
 
 
 def needs_previous(sentence: str, headed: bool, *, marks: bool = False) -> bool:

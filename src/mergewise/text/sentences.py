@@ -38,6 +38,17 @@ _CLOSING = re.compile(r"[)\]}”’\"'.!?:;,]+")
 _INITIAL = re.compile(r"(?:^|[\s(\[“\"'.])[A-Z]\.\s*$")
 _CONTINUES = re.compile(r"[A-Z0-9(\[]")
 _NAME_PART = re.compile(r"[A-Z](?:\.|[a-z])")
+_STARTERS = frozenset(
+    "A An The This That These Those He She It They We You I In On At By For From With As If When While After Before "
+    "But And Or So However There Here His Her Its Their Our My Your".split()
+)
+_CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
+_WORD = re.compile(r"\s+")
+
+# All in characters: what `sentencex` is given at once, the end of that which it is given again with what follows, and the end of
+# a sentence that is looked at.
+_WINDOW, _AHEAD, _TAIL = 2000, 200, 24
+MAX_CHARS_PER_TOKEN = 12
 
 
 def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
@@ -111,25 +122,19 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     if len(block) < 3:
         return [(start, end)]
     spans: list[tuple[int, int]] = []
-    first = last = start  # of the sentence before
+    # of the sentence before
+    first = last = start
     at = start
     for piece in _pieces(block, language):
         core = piece.strip()
         if core:
             begins = at if piece[0] == core[0] else at + piece.index(core[0])
             ends = begins + len(core)
-            if (
-                spans
-                and (
-                    (
-                        first == start and _ITEM_MARK.match(text, start, last)
-                    )  # "1." is the mark of its item, not a sentence
-                    or _CLOSING.fullmatch(core)
-                    or (
-                        text[last - 1] == "."
-                        and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core)
-                    )
-                )
+            if spans and (
+                # "1." is the mark of its item, not a sentence
+                (first == start and _ITEM_MARK.match(text, start, last))
+                or _CLOSING.fullmatch(core)
+                or (text[last - 1] == "." and _was_split_wrongly(" " + text[max(first, begins - _TAIL) : begins], core))
             ):
                 begins = first
                 spans.pop()
@@ -141,15 +146,11 @@ def segment(text: str, start: int, end: int, language: str) -> list[tuple[int, i
     return spans
 
 
-_WINDOW = 2000
-_AHEAD = 200
-
-
 def _pieces(block: str, language: str) -> Iterator[str]:
-    """What `sentencex` makes of the block, given to it window by window.
+    """The sentences that `sentencex` finds in the block, window by window.
 
     Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
-    a window is looked at again with what follows it; where no other is in it, the window is doubled.
+    a window is given to it again with the text that follows; a window without any other piece is doubled.
     """
     at, window = 0, _WINDOW
     while len(block) - at > window:
@@ -170,21 +171,12 @@ def _after_brackets(text: str, start: int, end: int) -> Iterator[tuple[int, int]
     yield start, end
 
 
-_TAIL = 24
-
-
 def _was_split_wrongly(tail: str, after: str) -> bool:
-    """Whether `after` still belongs to the sentence before it, of which `tail` is the end, with a space put in front."""
+    """Whether `after` belongs to the sentence before it. `tail` is the end of that sentence behind a space."""
     if not _CONTINUES.match(after) or not _LEANS_ON.search(tail):
         return False
     # a single capital ends a sentence as often as it begins a name: "vitamin C. The" against "J. R. Tolkien"
     return not _INITIAL.search(tail) or (bool(_NAME_PART.match(after)) and after.split(maxsplit=1)[0] not in _STARTERS)
-
-
-_STARTERS = frozenset(
-    "A An The This That These Those He She It They We You I In On At By For From With As If When While After Before "
-    "But And Or So However There Here His Her Its Their Our My Your".split()
-)
 
 
 def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[str], int]) -> list[tuple[int, int]]:
@@ -201,17 +193,12 @@ def split_long(text: str, start: int, end: int, limit: int, measure: Callable[[s
         if size <= 1 or (size <= limit * MAX_CHARS_PER_TOKEN and measure(text[left:right]) <= limit):
             pieces.append((left, right))
             continue
-        middle = _cut(text, left, right)
+        middle = _middle_bound(text, left, right)
         pending += [(middle, right), (left, middle)]
     return pieces
 
 
-MAX_CHARS_PER_TOKEN = 12
-_CLAUSE = re.compile(r"[;:,、，；：)\]—–]\s+|[、，；：]|\n")
-_WORD = re.compile(r"\s+")
-
-
-def _cut(text: str, left: int, right: int) -> int:
+def _middle_bound(text: str, left: int, right: int) -> int:
     """The clause bound nearest to the middle, within the middle half; else the word bound; else the middle itself."""
     middle, quarter = (left + right) // 2, (right - left) // 4
     for pattern in (_CLAUSE, _WORD):

@@ -1,11 +1,17 @@
-"""Sets of spans of one text, as (start, end) pairs."""
+"""Spans of one text as (start, end) pairs; and its lines, numbered from 1 as editors do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import PurePath
 from typing import TypeAlias
 
 Part: TypeAlias = tuple[int, int]
+
+# Formats whose text is made from the file: a line of it is no line of the file.
+CONVERTED = frozenset(
+    ".csv .docx .eml .epub .htm .html .ipynb .json .jsonl .mbox .ndjson .nxml .odt .pdf .pptx .tsv .xhtml .xlsx .xml".split()
+)
 
 
 def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:
@@ -21,3 +27,21 @@ def union(parts: Iterable[Part], text: str | None = None) -> list[Part]:
         else:
             joined.append((start, end))
     return joined
+
+
+def has_lines(doc_id: str) -> bool:
+    """Whether lines of this document are lines of its source, by the suffix of its id."""
+    return PurePath(doc_id).suffix.lower() not in CONVERTED
+
+
+def line_at(text: str, offset: int) -> int:
+    """The number of the line that holds this offset."""
+    return text.count("\n", 0, offset) + 1
+
+
+def line_starts(text: str) -> list[int]:
+    """The offsets at which lines begin."""
+    starts = [0]
+    while found := text.find("\n", starts[-1]) + 1:
+        starts.append(found)
+    return starts

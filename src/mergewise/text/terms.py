@@ -30,7 +30,7 @@ def spelled_terms(text: str) -> dict[str, str]:
 
 
 class TermFinder:
-    """Says which of its terms a text holds: `terms & content_terms(text)`, but several times as fast.
+    """Finds its terms in texts: `terms & content_terms(text)`, but several times as fast.
 
     Only words that begin like one of the terms are stemmed, since a stem keeps all letters of its word but the last two.
     """
@@ -45,7 +45,7 @@ class TermFinder:
         return frozenset(term for _, term in self.positions(text))
 
     def positions(self, text: str) -> list[tuple[int, str]]:
-        """Where a word begins whose stem is one of the terms, and that term, in the order of the text."""
+        """The offsets of words whose stem is one of the terms, each with that term, in the order of the text."""
         lowered = text.lower()
         pattern = self._candidate if lowered.isascii() else _WORD
         return [

@@ -1,9 +1,9 @@
-"""Units: sentences, and what has to stay in one piece, with exact offsets; and which unit another one needs before it.
+"""Units: sentences and other pieces of text that stay whole, with exact offsets; and the unit that each needs before it.
 
 A unit is a sentence, a list item with all its lines, a row of a table, a stretch of code. Some say little alone: a row without
 its header, an item without the line that announces its list, code without the sentence above it, the rest of a long item without
-its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. What is short
-altogether is one unit: "Allowed characters:" with the three items below it.
+its beginning, an answer without its question. Such a unit has a `lead`, which a context shows with it. A unit and those that need
+it are one unit if they are short: "Allowed characters:" with the three items below it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import Literal, NamedTuple, TypeAlias
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import blocks, segment, strip_span
 
-SHORT = 320  # characters: an announcement and what it announces are one unit up to this length
-ITEM = 400  # an item is one unit up to this length
-CODE = 400  # code is cut between its lines above this length
+# Characters up to which an announcement and the units that it announces are one unit; up to which an item is one; and above
+# which code is cut between its lines.
+SHORT = 320
+ITEM = 400
+CODE = 400
 
 Kind: TypeAlias = Literal["text", "item", "row", "code", "edge"]
 
@@ -39,7 +41,7 @@ _ANNOUNCES = (":", "：", "...", "…")
 _END = re.compile(r"[.!?:;。！？](?:[)\]”\"'*_`]*)$")
 
 
-class Unit(NamedTuple):
+class TextUnit(NamedTuple):
     """`text[start:end]`; `lead` is the number of the unit that it needs before it, among those of the same stretch."""
 
     start: int
@@ -47,10 +49,10 @@ class Unit(NamedTuple):
     lead: int | None = None
 
 
-def split_units(text: str, language: str = "en") -> list[Unit]:
+def split_units(text: str, language: str = "en") -> list[TextUnit]:
     """The units of a stretch of text without headings, in order: only white space lies between them."""
     walk = _Walk(text, language)
-    return _joined(walk.units(), walk.open)
+    return _join_short(walk.units(), walk.open)
 
 
 def announces(unit: str) -> bool:
@@ -67,7 +69,7 @@ class _Block(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Item:
+class _OpenItem:
     """A list item that is open: its indent and its first unit."""
 
     indent: int
@@ -80,16 +82,21 @@ class _Walk:
 
     text: str
     language: str
-    plain: str = ""  # the text without mark-up
-    found: list[Unit] = field(default_factory=list)
-    open: set[int] = field(default_factory=set)  # units that say little without what follows
-    _announced_by: int | None = None  # a unit that ends with a colon, until what follows has come
-    _listing: bool = False  # whether a list is open
-    _list_of: int | None = None  # the unit that announced it
-    _items: list[_Item] = field(default_factory=list)
-    _code_of: tuple[int, int | None] | None = None  # the indent of what announced a literal block, and that unit
+    # the text without mark-up
+    plain: str = ""
+    found: list[TextUnit] = field(default_factory=list)
+    # units that say little without the next one
+    open: set[int] = field(default_factory=set)
+    # a unit that ends with a colon, until the next one has come
+    _announced_by: int | None = None
+    # whether a list is open, and the unit that announces it
+    _listing: bool = False
+    _list_of: int | None = None
+    _items: list[_OpenItem] = field(default_factory=list)
+    # the unit that announces a literal block, after its indent
+    _code_of: tuple[int, int | None] | None = None
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
         stretch = list(_blocks(self.text))
         at = 0
@@ -100,7 +107,7 @@ class _Walk:
         return self.found
 
     def _region(self, stretch: Sequence[_Block], at: int) -> int:
-        """How far a region goes that is one thing: a table, a literal block, an item with its further paragraphs."""
+        """The end of a region that is one thing: a table, a literal block, an item with its further paragraphs."""
         first, upto = stretch[at], at + 1
         if self._opens_literal(first):
             indent = self._code_of[0] if self._code_of else 0
@@ -126,7 +133,7 @@ class _Walk:
         if literal is not None:
             self._code(start, end, literal[1])
         elif first.kind == "code":
-            self._code(start, end, self._above(start))
+            self._code(start, end, self._above())
         elif any(block.kind == "row" for block in region):
             self._table(region)
         elif first.kind == "edge" or not says_something(self.plain[start:end]):
@@ -142,16 +149,16 @@ class _Walk:
         """A rule, an anchor, a comment: it says nothing, but may open a literal block."""
         directive = _DIRECTIVE.match(self.text, block.start, block.end)
         if self.text[block.start : block.end].endswith("::") or (directive and directive["name"] in _CODE_DIRECTIVES):
-            self._code_of = (block.indent, self._above(block.start))
-        self.found.append(Unit(block.start, block.end))
+            self._code_of = (block.indent, self._above())
+        self.found.append(TextUnit(block.start, block.end))
 
     def _code(self, start: int, end: int, announced_by: int | None) -> None:
         for a, b in _by_lines(self.text, start, end):
-            self.found.append(Unit(a, b, announced_by))
+            self.found.append(TextUnit(a, b, announced_by))
         self._announced_by = None
 
-    def _above(self, start: int) -> int | None:
-        """The unit that announces code which begins here: the one right above it, or that of the code above it."""
+    def _above(self) -> int | None:
+        """The unit that announces code which begins here: the last one that says something, or the lead of code above."""
         for number in range(len(self.found) - 1, -1, -1):
             unit = self.found[number]
             if self.text.startswith(("```", "~~~"), unit.start):
@@ -165,13 +172,13 @@ class _Walk:
         rows = _rows(self.text, region)
         header = len(self.found)
         self.open.add(header)
-        self.found.append(Unit(*rows[0], self._announcement(region[0].start)))
-        self.found += [Unit(start, end, header) for start, end in rows[1:]]
+        self.found.append(TextUnit(*rows[0], self._announcement()))
+        self.found += [TextUnit(start, end, header) for start, end in rows[1:]]
         self._announced_by = None
 
-    def _announcement(self, start: int) -> int | None:
+    def _announcement(self) -> int | None:
         """The unit that announces a list or table: it ends with a colon, or says that something follows."""
-        above = self._above(start) if self._announced_by is None else self._announced_by
+        above = self._above() if self._announced_by is None else self._announced_by
         if above is None or above == self._announced_by:
             return above
         unit = self.found[above]
@@ -182,18 +189,18 @@ class _Walk:
         while self._items and self._items[-1].indent >= first.indent:
             self._items.pop()
         if not self._listing or (self._announced_by is not None and not self._items):
-            self._list_of = self._announcement(first.start)
+            self._list_of = self._announcement()
         self._listing = True
         self._announced_by = None
         lead = self._items[-1].unit if self._items else self._list_of
         number = len(self.found)
         start, end = first.start, region[-1].end
         if end - start <= ITEM:
-            self.found.append(Unit(start, end, lead))
+            self.found.append(TextUnit(start, end, lead))
         else:
             parts = [part for block in region for part in self._sentences(block)]
-            self.found += [Unit(a, b, number if i else lead) for i, (a, b) in enumerate(parts)]
-        self._items.append(_Item(first.indent, number))
+            self.found += [TextUnit(a, b, number if i else lead) for i, (a, b) in enumerate(parts)]
+        self._items.append(_OpenItem(first.indent, number))
         self._note_announcement(first.indent, end, number)
 
     def _paragraph(self, block: _Block) -> None:
@@ -210,7 +217,7 @@ class _Walk:
         if lead is None and self.found and self._answers(block):
             lead = number - 1
         for i, (start, end) in enumerate(sentences):
-            self.found.append(Unit(start, end, (number if term else None) if i else lead))
+            self.found.append(TextUnit(start, end, (number if term else None) if i else lead))
         self._note_announcement(block.indent, block.end, len(self.found) - 1, whole=len(sentences) == 1)
 
     def _close_list(self) -> None:
@@ -234,8 +241,8 @@ class _Walk:
         said = self.plain[start:end].rstrip().rstrip("*_`")
         directive = _DIRECTIVE.match(self.text, start, end)
         if directive and directive["name"] in _CODE_DIRECTIVES:
-            above = max(number for number in (self._above(start), -1) if number is not None)
-            self._code_of = (indent, above if 0 <= above < unit else None)
+            above = self._above()
+            self._code_of = (indent, above if above is not None and above < unit else None)
         elif directive or self.text.endswith("::", start, end):
             self._announced_by = unit
             self._code_of = None if directive else (indent, unit)
@@ -329,10 +336,11 @@ def _is_definition(text: str, start: int, end: int) -> bool:
     return deeper or below.startswith((": ", ":\t"))
 
 
-def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
+def _join_short(units: Sequence[TextUnit], open_units: Collection[int]) -> list[TextUnit]:
     """The units; an open one, and all that follows it and needs it, are one unit where they are short altogether."""
-    joined: list[Unit] = []
-    now: dict[int, int] = {}  # the number of each unit among those that are joined
+    joined: list[TextUnit] = []
+    # the number of each unit among the joined ones
+    now: dict[int, int] = {}
     at = 0
     while at < len(units):
         upto = at + 1
@@ -343,6 +351,6 @@ def _joined(units: Sequence[Unit], open_units: Collection[int]) -> list[Unit]:
             upto += 1
         lead = units[at].lead
         now |= dict.fromkeys(range(at, upto), len(joined))
-        joined.append(Unit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
+        joined.append(TextUnit(units[at].start, units[upto - 1].end, None if lead is None else now[lead]))
         at = upto
     return joined

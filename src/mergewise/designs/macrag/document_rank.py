@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from mergewise.assemble.budget import Models
 from mergewise.concurrency import run
 from mergewise.errors import UsageError
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in
 from mergewise.types import Usage
 
@@ -32,7 +32,7 @@ def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple
         raise UsageError("documents=llm needs a chat model", "name one: --chat openai:MODEL")
     ids = list(excerpts)
     code = code_for([question, *excerpts.values()])
-    shown = [quoted(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
+    shown = [quotation(f"document [{number}]", excerpts[doc].strip(), code) for number, doc in enumerate(ids, 1)]
     messages = turn(INSTRUCTIONS + warning(code, "excerpts"), [f"Question: {question}", *shown])
     reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
     named = [ids[number - 1] for number in _ranking(reply.text) if 1 <= number <= len(ids)]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from mergewise.assemble.pointing import Form, number_tokens, numbered, numbers_of, value_in
 from mergewise.designs.mergerag.pieces import Sentence, text_of
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.text.alignment import Aligner, SourceSentence, words
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Message, Span
@@ -60,7 +60,7 @@ def copy(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *,
 def _messages(form: str, question: str, chunks: Mapping[str, str], directional: bool) -> list[Message]:
     code = code_for([question, *chunks.values()])
     task = f"{_DIRECTED if directional else _SYMMETRIC} {form} Do not answer the question."
-    shown = [quoted(f"chunk {name}", text, code) for name, text in chunks.items()]
+    shown = [quotation(f"chunk {name}", text, code) for name, text in chunks.items()]
     return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
 
 

@@ -19,7 +19,15 @@ from mergewise.protocols import FloatArray
 from mergewise.text.keys import place_of
 from mergewise.text.markup import readable
 from mergewise.text.names import Mention, Words, words_of
-from mergewise.text.question import Kind, Wanted, kind_of, needs_previous, offers, told_by, wanted_by
+from mergewise.text.question import (
+    AnswerType,
+    QuestionType,
+    answer_type,
+    needs_previous,
+    offers,
+    question_type,
+    telling_words,
+)
 from mergewise.text.terms import STOP_WORDS, TermFinder, content_terms
 from mergewise.text.units import announces
 from mergewise.types import Evidence, LeafSentences
@@ -69,14 +77,19 @@ class Asked:
     text: str
     terms: frozenset[str]
     words: Words
-    kind: Kind
-    wanted: Wanted | None
+    kind: QuestionType
+    wanted: AnswerType | None
     vector: FloatArray | None
 
     @classmethod
     def of(cls, question: str, vector: FloatArray | None) -> Asked:
         return cls(
-            question, content_terms(question), words_of(question), kind_of(question), wanted_by(question), vector
+            question,
+            content_terms(question),
+            words_of(question),
+            question_type(question),
+            answer_type(question),
+            vector,
         )
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
@@ -84,7 +97,7 @@ class Asked:
         named = {i for mention in names for i in range(mention.first, mention.last)}
         words = [word for i, word in enumerate(self.words.folded) if i not in named]
         asked = [word for word in words if len(word) > 3 and word not in STOP_WORDS]
-        return frozenset(word[:PREFIX] for word in (*asked, *told_by(asked)))
+        return frozenset(word[:PREFIX] for word in (*asked, *telling_words(asked)))
 
 
 @dataclass(frozen=True, slots=True)

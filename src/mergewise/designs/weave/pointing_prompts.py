@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mergewise.assemble.pointing import Form, number_tokens, numbers_of, value_in
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.types import Message
 
 LONGEST_SEARCH = 300  # characters of what is searched for next; more is no search, and is cut off
@@ -46,7 +46,7 @@ def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message
     shown = "\n".join(lines)
     code = code_for([question, shown])
     task = f"{_TASK} {_LAST if last else _FIRST}\n\n{warning(code, 'sentences')}"
-    return turn(task, [f"Question: {question}", quoted("sentences", shown, code)])
+    return turn(task, [f"Question: {question}", quotation("sentences", shown, code)])
 
 
 def form(count: int, *, last: bool) -> Form[Choice]:

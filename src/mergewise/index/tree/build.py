@@ -19,7 +19,7 @@ from mergewise.text.keys import short_name
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
-from mergewise.text.units import Unit, split_units
+from mergewise.text.units import TextUnit, split_units
 from mergewise.types import Document, Heading, Lead, Leaf, Section, Sentence
 
 _SIZE = Range(1, 1_000_000)
@@ -129,7 +129,7 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     starts: dict[int, int | None] = {}  # of units, with their leads
     for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
         heading = any(h.start == start for h in outline)
-        stretch = [Unit(0, end - start)] if heading else split_units(text[start:end])
+        stretch = [TextUnit(0, end - start)] if heading else split_units(text[start:end])
         for unit in stretch:
             starts[start + unit.start] = None if unit.lead is None else start + stretch[unit.lead].start
     if not starts:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mergewise.index.writing.task import WritingRequest
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, turn, warning
 from mergewise.types import Message
 
 _TAG = re.compile(r"\[(?=\s*paragraph\b)", re.IGNORECASE)
@@ -24,8 +24,8 @@ def request_messages(request: WritingRequest, rules: str, wish: str, items: str,
         wish += f" This is attempt {request.attempt}."
     if request.rejected:
         wish += f" {items} of earlier answers could not be used: {', '.join(request.rejected)}."
-    titled = [quoted("title", _without_tags(title), code)] if title.strip() else []
-    return turn(rules, [warning(code, "text"), *titled, quoted(quotation, paragraphs, code), wish])
+    titled = [quotation("title", _without_tags(title), code)] if title.strip() else []
+    return turn(rules, [warning(code, "text"), *titled, quotation(quotation, paragraphs, code), wish])
 
 
 def _without_tags(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from mergewise.generate.prompts import NOTHING, shown
 from mergewise.generate.sources import Source
-from mergewise.prompting.quoting import quoted, turn, warning
+from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.types import Message
 
 BACKGROUND_TOKENS = 160
@@ -46,20 +46,20 @@ def answer(question: str, sources: Sequence[Source], code: str) -> list[Message]
 
 
 def answer_from_background(question: str, background: str, code: str) -> list[Message]:
-    return _asking(question, [quoted("background", background, code)], code)
+    return _asking(question, [quotation("background", background, code)], code)
 
 
 def answer_from_all(question: str, texts: Sequence[Source | str], code: str) -> list[Message]:
     """From passages and backgrounds, in this order."""
     return _asking(
         question,
-        [quoted("background", text, code) if isinstance(text, str) else shown(text, code) for text in texts],
+        [quotation("background", text, code) if isinstance(text, str) else shown(text, code) for text in texts],
         code,
     )
 
 
 def answer_from_summary(question: str, summary: str, code: str) -> list[Message]:
-    return _asking(question, [quoted("summary", summary, code)], code)
+    return _asking(question, [quotation("summary", summary, code)], code)
 
 
 def summary(question: str, sources: Sequence[Source], code: str) -> list[Message]:

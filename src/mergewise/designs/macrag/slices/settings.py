@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
 from mergewise.errors import UsageError
-from mergewise.ranges import Range, check_fields, shown
+from mergewise.ranges import Range, check_fields, short_repr
 
 Unit: TypeAlias = Literal["tokens", "characters"]
 
@@ -49,4 +49,4 @@ class SliceSettings:
             if not 0 <= overlap < size:
                 raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
         if "slice" not in self.vectors or not set(self.vectors) <= set(VECTORS):
-            raise UsageError(f"vectors cannot be {shown(self.vectors)}", "slice, and also chunk and summary")
+            raise UsageError(f"vectors cannot be {short_repr(self.vectors)}", "slice, and also chunk and summary")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, Makers
 from mergewise.types import Message
@@ -31,7 +31,7 @@ def prompt(text: str, again: str = "") -> list[Message]:
     """What is asked for one text. `again` says what was wrong with the answer before."""
     code = code_for([text])
     return turn(
-        INSTRUCTIONS + warning(code, "text"), [quoted("passage", text.strip(), code), *([again] if again else [])]
+        INSTRUCTIONS + warning(code, "text"), [quotation("passage", text.strip(), code), *([again] if again else [])]
     )
 
 

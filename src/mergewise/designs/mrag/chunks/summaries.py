@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
-from mergewise.prompting.quoting import code_for, quoted, turn, warning
+from mergewise.prompting.quoting import code_for, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, Makers
 from mergewise.text.sentences import split_long
@@ -37,7 +37,7 @@ the people, things and events that it deals with. Answer with these sentences al
 def prompt(text: str) -> list[Message]:
     """What is asked for one text."""
     code = code_for([text])
-    return turn(INSTRUCTIONS + warning(code, "text"), [quoted("text", text.strip(), code)])
+    return turn(INSTRUCTIONS + warning(code, "text"), [quotation("text", text.strip(), code)])
 
 
 def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> Estimate:
