@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 
 from mergewise.index.writing.task import WritingRequest
-from mergewise.prompting.quoting import code_for, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.types import Message
 
 _TAG = re.compile(r"\[(?=\s*paragraph\b)", re.IGNORECASE)
 
 
-def request_messages(request: WritingRequest, rules: str, wish: str, items: str, quotation: str) -> list[Message]:
-    """The prompt of a request: the `rules`, which are the same in every call, the segments under the name `quotation`, and the
+def request_messages(request: WritingRequest, rules: str, wish: str, items: str, name: str) -> list[Message]:
+    """The prompt of a request: the `rules`, which are the same in every call, the segments under this `name`, and the
     `wish`, which says what of them `items` are to be written about."""
     paragraphs = "\n\n".join(f"[Paragraph {n}]\n{_without_tags(request.source.of(n))}" for n in request.shown)
     title = request.source.title
@@ -25,7 +25,7 @@ def request_messages(request: WritingRequest, rules: str, wish: str, items: str,
     if request.rejected:
         wish += f" {items} of earlier answers could not be used: {', '.join(request.rejected)}."
     titled = [quotation("title", _without_tags(title), code)] if title.strip() else []
-    return turn(rules, [warning(code, "text"), *titled, quotation(quotation, paragraphs, code), wish])
+    return turn(rules, [warning(code, "text"), *titled, quotation(name, paragraphs, code), wish])
 
 
 def _without_tags(text: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from math import ceil
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
-from mergewise.prompting.quoting import code_for, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, Makers
 from mergewise.types import Message

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
-from mergewise.prompting.quoting import code_for, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, Makers
 from mergewise.text.sentences import split_long
