@@ -6,28 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from mergewise.assemble.budget import Models
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.strategy import evidence_in
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.generate.mode import Request, Show
 from mergewise.history import Turn, standing_alone
-from mergewise.models.scores import RememberingReranker
-from mergewise.models.tokens import count_tokens
-from mergewise.models.utilities import utilities_of
-from mergewise.protocols import (
-    CausalModel,
-    ChatModel,
-    Embedder,
-    NLLScorer,
-    Reranker,
-    StoreReader,
-    TokenCounter,
-    UtilityPredictor,
-)
+from mergewise.models.record import Models
+from mergewise.protocols import StoreReader
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, shown, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
@@ -63,44 +51,34 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a question is answered with: one state of an index, and models.
-
-    `judge`, if given, says how useful texts are instead of the reranker, and searches are left as they are.
-    """
+class IndexState:
+    """What a question is answered from: one state of an index, how it is searched, and the models at hand."""
 
     store: StoreReader
-    tokens: TokenCounter
     settings: SearchSettings
-    embedder: Embedder | None
-    chat: ChatModel | None
-    reranker: Reranker | None
-    scorer: NLLScorer | None
-    causal: CausalModel[Any] | None = None
-    judge: Reranker | None = None
+    models: Models
 
-    @property
-    def predictor(self) -> UtilityPredictor:
-        return utilities_of(self.reranker if self.judge is None else self.judge, self.embedder)
+    def for_question(self) -> IndexState:
+        """The same with the models of one question."""
+        return replace(self, models=self.models.for_question())
+
+    def reader(self, where: str | None) -> HybridReader:
+        return HybridReader(self.store, self.models.embedder, VIEWS, where, self.settings, self.models.reranker)
 
 
-def context(question: str, search: Search, means: Means) -> Context:
+def context(question: str, search: Search, state: IndexState) -> Context:
     """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
-    asked, spent = _standing_alone(question, search, means)
-    return _after(_assembled(asked, search, means), question, spent)
+    state = state.for_question()
+    asked, spent = _standing_alone(question, search, state.models)
+    return _after(_assembled(asked, search, state, state.reader(search.where)), question, spent)
 
 
 def answer(
-    question: str,
-    search: Search,
-    means: Means,
-    mode: str,
-    max_tokens: int,
-    show: Show | None,
+    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
 ) -> Answer:
     """The answer in a mode of `MODES`."""
     began = perf_counter()
-    request = prepared(question, search, means, mode, max_tokens, show)
+    request = prepared(question, search, state, mode, max_tokens, show)
     given = replace(modes.answer(mode, request), question=question)
     cited, calls, took = len(given.citations), given.usage.calls, _ms_since(began)
     log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
@@ -108,29 +86,20 @@ def answer(
 
 
 def prepared(
-    question: str, search: Search, means: Means, mode: str, max_tokens: int, show: Show | None = None
+    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
 ) -> Request:
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
-    asked, spent = _standing_alone(question, search, means)
+    state = state.for_question()
+    asked, spent = _standing_alone(question, search, state.models)
     if MODES[mode].reads_context:
-        found = _assembled(asked, search, means)
+        reader = state.reader(search.where)
+        found = _assembled(asked, search, state, reader)
         if MODES[mode].reads_evidence and found.evidence is None:
-            reader = HybridReader(means.store, means.embedder, VIEWS, search.where, means.settings)
             found = replace(found, evidence=evidence_in(found, reader))
     else:
         found = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
-    return Request(
-        _after(found, question, spent),
-        means.store.document,
-        means.tokens,
-        means.embedder,
-        means.chat,
-        means.causal,
-        max_tokens=max_tokens,
-        show=show,
-        predictor=means.predictor,
-    )
+    return Request(_after(found, question, spent), state.store.document, state.models, max_tokens, show)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
@@ -159,12 +128,12 @@ def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
         return error
 
 
-def _standing_alone(question: str, search: Search, means: Means) -> tuple[str, Usage]:
+def _standing_alone(question: str, search: Search, models: Models) -> tuple[str, Usage]:
     if not isinstance(question, str):
         raise UsageError(f"the question is {shown(question)}", "give a text")
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
-    asked, spent = standing_alone(question, search.history, means.chat, means.tokens)
+    asked, spent = standing_alone(question, search.history, models)
     log.debug("asked %r, searching for %r", question, asked)
     return asked, spent
 
@@ -177,18 +146,9 @@ def _after(context: Context, question: str, spent: Usage) -> Context:
     )
 
 
-def _assembled(question: str, search: Search, means: Means) -> Context:
+def _assembled(question: str, search: Search, state: IndexState, reader: HybridReader) -> Context:
     began = perf_counter()
-    reranker = None if means.reranker is None else RememberingReranker(means.reranker)
-    reader = HybridReader(means.store, means.embedder, VIEWS, search.where, means.settings, reranker)
-    models = Models(
-        means.tokens,
-        means.chat,
-        reranker,
-        means.scorer,
-        means.tokens is count_tokens,
-        means.predictor,
-    )
+    models = state.models
     budget, parameters = search.budget, search.parameters
     if budget == "auto":
         budget, parameters = AUTO_BUDGET, strategies.stopping(search.strategy, AUTO_STOP, parameters)
@@ -197,7 +157,7 @@ def _assembled(question: str, search: Search, means: Means) -> Context:
     def assemble(question: str) -> Context:
         return strategies.assemble(search.strategy, question, reader, room, models, parameters)
 
-    found = in_rounds(question, search.rounds, assemble, models, means.store.document)
+    found = in_rounds(question, search.rounds, assemble, models, state.store.document)
     if search.then is not None:
         found = strategies.merge_context(search.then, found, budget, models)
     held, took = len(found.passages), _ms_since(began)

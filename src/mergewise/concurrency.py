@@ -18,6 +18,7 @@ from threading import Lock, Thread
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+Other = TypeVar("Other")
 
 THREADS = 32  # that await models and stores for coroutines
 
@@ -120,6 +121,12 @@ async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def both(first: Coroutine[Any, Any, Result], second: Coroutine[Any, Any, Other]) -> tuple[Result, Other]:
+    """`together` for two coroutines of different results."""
+    results: list[Any] = await together(first, second)
+    return results[0], results[1]
 
 
 class _Pool:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
+from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quoted, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.ranges import listed
@@ -48,9 +49,7 @@ _HOW = re.compile(r"\bhow\s+(?:long|many|much|often|far|old|big|large|tall|high|
 _MOST_TERMS = 5  # of its own that a question with a pronoun may have and still lean on the one before
 
 
-def standing_alone(
-    question: str, history: Sequence[Turn], chat: ChatModel | None, count_tokens: TokenCounter
-) -> tuple[str, Usage]:
+def standing_alone(question: str, history: Sequence[Turn], models: Models) -> tuple[str, Usage]:
     """The question as it can be searched for, and what finding it cost.
 
     Raises UsageError for a history that is no conversation.
@@ -58,12 +57,12 @@ def standing_alone(
     said = messages_of(history)
     if not said or not question.strip():
         return question, Usage()
-    if chat is None:
+    if models.chat is None:
         return by_rules(question, said), Usage()
     try:
-        rewritten, spent = _by_model(question, said, chat, count_tokens)
+        rewritten, spent = _by_model(question, said, models.chat, models.count_tokens)
     except ModelError as error:
-        log.warning("the follow-up question was not rewritten: %s failed", chat.spec)
+        log.warning("the follow-up question was not rewritten: %s failed", models.chat.spec)
         log.debug("%s", error)
         return by_rules(question, said), Usage()
     return by_rules(question, said) if rewritten is None else rewritten, spent

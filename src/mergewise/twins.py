@@ -173,7 +173,7 @@ def _named(twin: Any, method: Callable[..., object], name: str, doc: str, gives:
     twin.__qualname__ = method.__qualname__.removesuffix(method.__name__) + name
     twin.__doc__ = doc.format(name=method.__name__)
     signature = inspect.signature(method)
-    hidden = [] if gives is None else ["show", "hops"]
+    hidden = [] if gives is None else ["show"]
     kept = [parameter for parameter in signature.parameters.values() if parameter.name not in hidden]
     twin.__signature__ = signature.replace(parameters=kept, return_annotation=gives or signature.return_annotation)
     return twin

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import ScriptedReader, memory_store
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
 from mergewise.store.memory import MemoryStore

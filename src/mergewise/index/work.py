@@ -54,7 +54,7 @@ class Work:
         return _WatchedParts(embedder, tell) if isinstance(embedder, PartEmbedder) else _Watched(embedder, tell)
 
     def written(self, characters: int, views: int) -> Callable[[float], None]:
-        """What the makers of so many views tell, each by and by, of a batch whose rows a chat model writes."""
+        """What the builders of so many views report, each by and by, of a batch whose rows a chat model writes."""
 
         def tell(share: float) -> None:
             self._batch = min(characters, self._batch + share * characters / max(1, views))

@@ -11,7 +11,10 @@ from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.prompts import knows_nothing, says_nothing
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
+from mergewise.generate.mode import CHAT
+from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
+from mergewise.models.tokens import count_tokens
 from mergewise.types import Ensemble, Message, Reply, Stream, Usage
 from tests.designs.aed.test_ensemble import (
     BIRTH,
@@ -132,9 +135,9 @@ def test_passages_that_do_not_fit_are_left_out() -> None:
 
 def test_they_want_a_chat_model() -> None:
     for name in ("short", "naive", "recomp"):
-        assert MODES[name].needs == "chat"
+        assert MODES[name].needs is CHAT
         with pytest.raises(UsageError, match="needs a chat model"):
-            mode_for(name, None)
+            mode_for(name, Models(count_tokens))
 
 
 # -- one prompt of the most useful (ensemble=false)

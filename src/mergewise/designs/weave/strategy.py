@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.designs.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.designs.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
@@ -23,6 +23,7 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.types import Context, Evidence, Step
 

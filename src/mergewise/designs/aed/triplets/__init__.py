@@ -19,5 +19,5 @@ VIEW = View(
     problems=problems,
     reader=TripletReader,
     with_chat={"made": "model"},
-    writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
+    writing=Writing(lambda settings: bool(settings.made == "model"), build, estimate, unfinished),
 )
