@@ -11,7 +11,7 @@ from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.prompts import knows_nothing, says_nothing
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
-from mergewise.generate.mode import CHAT
+from mergewise.generate.mode import CHAT, Request
 from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
@@ -106,6 +106,10 @@ def test_summaries_that_say_something() -> None:
         assert not says_nothing(said), said
 
 
+def with_models(request: Request, **models: object) -> Request:
+    return replace(request, models=replace(request.models, **models))  # type: ignore[arg-type]
+
+
 def test_many_questions_are_the_same_as_one_by_one() -> None:
     contexts = [replace(context(None), question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
     contexts[1] = replace(contexts[1], passages=(), text="")
@@ -113,8 +117,8 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         batched = speaker(told)
         requests = [replace(request(batched), context=one) for one in contexts]
         together = answer_all(mode, requests)
-        assert together == [answer(mode, replace(one, causal=speaker(told))) for one in requests]
-        by_chat = [replace(one, causal=None, chat=Chat()) for one in requests]
+        assert together == [answer(mode, with_models(one, causal=speaker(told))) for one in requests]
+        by_chat = [with_models(one, causal=None, chat=Chat()) for one in requests]
         assert [one.text for one in answer_all(mode, by_chat)] == [one.text for one in together]
     assert answer_all("short", [replace(request(speaker(told)), context=EMPTY)])[0].text == "Rome"
 
