@@ -22,7 +22,7 @@ from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
 from mergewise.store.memory import MemoryStore
 from mergewise.store.views import Registry
-from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section
+from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, Span
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
 
@@ -139,6 +139,9 @@ class ScriptedReader:
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         self.calls.append("sentences")
         return self.reader.sentences(ids)
+
+    def leaves_under(self, spans: Sequence[Span]) -> list[int]:
+        return self.reader.leaves_under(spans)
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         return self.reader.definitions(names)

@@ -37,7 +37,7 @@ from mergewise.store.closed import ClosedStore
 from mergewise.store.lance import ALTERED, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Estimate, Progress, views_of
-from mergewise.twins import asynchronous, each, streamed, streamed_awaited
+from mergewise.twins import as_async, as_async_stream, as_stream, each
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def open(
     models = Models(
         count_tokens=tokens,
         embedder=None if isinstance(given, str) else given,
-        chat=_cached(own_chat, cache),
+        chat=_with_cache(own_chat, cache),
         reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
         causal=causal_of(own_chat) if own_causal is None else own_causal,
@@ -152,7 +152,7 @@ def estimate(
     missing = {name: store.missing(name) if name in standing else ids for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / _WRITTEN
-    models = Models(count_tokens, chat=_cached(model, kept if kept.exists() else None))
+    models = Models(count_tokens, chat=_with_cache(model, kept if kept.exists() else None))
     with reader_within(limits) as read:
         inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, Counter(), [directory], read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
@@ -196,7 +196,7 @@ def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] 
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
 
 
-def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
+def _with_cache(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
     return chat if chat is None or directory is None else CachedChat(chat, directory)
 
 
@@ -416,7 +416,7 @@ class Index:
 
     def _builders(self) -> Models:
         """What views are built with: what the chat model writes is kept beside the index."""
-        return Models(count_tokens, self.embedder, _cached(self.chat, self.store.directory / _WRITTEN))
+        return Models(count_tokens, self.embedder, _with_cache(self.chat, self.store.directory / _WRITTEN))
 
     # -- questions
 
@@ -509,16 +509,16 @@ class Index:
         chosen, state = self._mode(mode, strategy), self._state_for(asked)
         search = asking.Search(strategy, budget, where, parameters, rounds, then)
         if MODES[chosen].answer_all is not None:
-            prepare = partial(asking.prepared, search=search, state=state, mode=chosen, max_tokens=max_tokens)
+            prepare = partial(asking.prepare_request, search=search, state=state, mode=chosen, max_tokens=max_tokens)
             return asking.answer_together(each(prepare, asked, concurrency), chosen)
         answer = partial(asking.answer, search=search, state=state, mode=chosen, max_tokens=max_tokens)
         return each(answer, asked, concurrency)
 
-    acontext = asynchronous(context)
-    aask = asynchronous(ask)
-    aask_many = asynchronous(ask_many)
-    ask_stream = streamed(ask)
-    aask_stream = streamed_awaited(ask)
+    acontext = as_async(context)
+    aask = as_async(ask)
+    aask_many = as_async(ask_many)
+    ask_stream = as_stream(ask)
+    aask_stream = as_async_stream(ask)
 
     def _state_for(self, questions: Sequence[str]) -> IndexState:
         """The state with an embedder that has embedded these questions already, where that is possible in one call."""

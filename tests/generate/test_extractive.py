@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 from mergewise.designs.strategies import assemble
-from mergewise.designs.weave.strategy import evidence_in
+from mergewise.designs.weave.quotable import evidence_in
 from mergewise.generate import extractive
 from mergewise.generate.extractive import CLOSEST, NOT_FOUND, QUOTE, SENTENCES, answer, probability, quotes_of
 from mergewise.generate.mode import Request

@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from mergewise.asking import IndexState, Search, answer_together, prepared
+from mergewise.asking import IndexState, Search, answer_together, prepare_request
 from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
@@ -52,7 +52,7 @@ class Asking:
 
 
 @dataclass(slots=True)
-class Answered:
+class MethodAnswers:
     """The answers of one method at one budget: what there is of them, and why a question has none."""
 
     task: Task
@@ -119,7 +119,7 @@ class Answering:
         self._backgrounds = backgrounds
         self._index_identity = cache(self._read_index_identity)
 
-    def answered(self, method: Method, budget: int) -> Answered:
+    def answered(self, method: Method, budget: int) -> MethodAnswers:
         """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
         preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
         mode = modes.mode_for(method.mode, self.index.models, preferred)
@@ -128,10 +128,10 @@ class Answering:
             if view not in self.index.manifest.views:
                 raise UsageError(f"this index has no {view} view", f"index with --views leaf,{view}")
         run = self._run(method, mode, budget)
-        return Answered(self.task, method, budget, Kept(self.asking.directory, run), mode)
+        return MethodAnswers(self.task, method, budget, Kept(self.asking.directory, run), mode)
 
     def complete(
-        self, asked: Sequence[Answered], questions: Sequence[Question], progress: Progress | None = None
+        self, asked: Sequence[MethodAnswers], questions: Sequence[Question], progress: Progress | None = None
     ) -> None:
         """Answer what is missing. Methods of one mode are answered in the same batches.
 
@@ -149,7 +149,7 @@ class Answering:
                 if progress is not None:
                     progress(done, total, f"{self.task.name} {batch[-1][0].method.name}")
 
-    def _answer(self, mode: str, batch: Sequence[tuple[Answered, Question]]) -> None:
+    def _answer(self, mode: str, batch: Sequence[tuple[MethodAnswers, Question]]) -> None:
         requests, found = [], []
         for one, question in batch:
             started = perf_counter()
@@ -163,12 +163,12 @@ class Answering:
                 one.failures[question.id] = answer
                 continue
             one.failures.pop(question.id, None)
-            one.kept.add(question, _given(question, answer, seconds + share, share, len(batch)))
+            one.kept.add(question, _kept_answer(question, answer, seconds + share, share, len(batch)))
 
-    def _request(self, one: Answered, question: Question) -> Request | Exception:
+    def _request(self, one: MethodAnswers, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
         try:
-            request = prepared(question.text, search, self._state(one.method), one.mode, self.asking.max_tokens)
+            request = prepare_request(question.text, search, self._state(one.method), one.mode, self.asking.max_tokens)
         except Exception as error:
             return error
         return replace(request, backgrounds=self._backgrounds)
@@ -246,7 +246,7 @@ def _one(mode: str, requests: Mapping[str, Request], place: str) -> Answer:
     return modes.answer(mode, requests[place])
 
 
-def _given(question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int) -> Given:
+def _kept_answer(question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int) -> Given:
     context = answer.context
     score = score_context(question, context.text, context.tokens, count_tokens)
     return Given(

@@ -17,7 +17,7 @@ from mergewise.designs.mrag.grounding.grounding import ground
 from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
 from mergewise.designs.mrag.pieces import joined, piece_of, without_repeats
-from mergewise.designs.weave.strategy import evidence_in
+from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import UsageError
 from mergewise.generate import extractive
 from mergewise.generate.citations import cite

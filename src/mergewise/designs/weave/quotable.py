@@ -1,0 +1,71 @@
+"""The sentences of a context that another strategy made, as evidence: so that the mode `extractive` can quote each of them.
+
+Nothing is searched for. The leaves under the context's spans are read, and a leaf's score in the search, which `evidence` weighs,
+is that of the best passage that holds some of it. Names lead from sentence to sentence within the context alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.hops import Follower, by_section, named_definitions
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.strategy import LEADS, previous_leaves
+from mergewise.protocols import IndexReader
+from mergewise.types import Context, Evidence, LeafSentences
+
+PARAMETERS = Weave()
+
+
+def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
+    """All sentences of the context as evidence for its question, by the vectors in the index, the most relevant first.
+
+    Of a passage that a model wrote, these are the sentences of the documents that it was written from.
+    """
+    spans = [span for passage in context.passages for span in passage.spans]
+    leaves = reader.sentences(reader.leaves_under(spans))
+    asked = Asked.of(context.question, reader.question_vector(context.question))
+    candidates = Candidates(asked, _scores(context, leaves.values()))
+    candidates.add(leaves.values())
+    _link(candidates, reader)
+    for _ in range(LEADS):
+        everything = range(len(candidates))
+        needed = [*candidates.missing(everything), *previous_leaves(candidates, len(candidates))]
+        further = reader.sentences(needed) if needed else {}
+        if not further:
+            break
+        candidates.add(further.values())
+        candidates.judge()
+    return candidates.evidence(
+        i for i, sentence in enumerate(candidates.sentences) if any(span.contains(sentence.span) for span in spans)
+    )
+
+
+def _scores(context: Context, leaves: Iterable[LeafSentences]) -> Mapping[int, float]:
+    """The score of each leaf: of the best passage that holds some of it, as a share of 1."""
+    return {
+        leaf.id: min(max(passage.score, 0.0), 1.0)
+        for passage in sorted(context.passages, key=lambda passage: passage.score)
+        for leaf in leaves
+        if any(span.overlaps(leaf.span) for span in passage.spans)
+    }
+
+
+def _link(candidates: Candidates, reader: IndexReader) -> None:
+    """Judge the candidates, with the names in the question and the names that lead from one of them to another."""
+    names, known = named_definitions(candidates.asked, reader)
+    candidates.named = {
+        candidates.leaves[definition.first_leaf]: name.name
+        for name in names
+        for definition in known[name.name]
+        if definition.first_leaf in candidates.leaves
+    }
+    candidates.judge()
+    follower = Follower(candidates, reader, names, PARAMETERS.beam)
+    for _ in range(PARAMETERS.hops):
+        links = by_section(candidates, follower.follow())
+        if links == candidates.links:
+            break
+        candidates.links = links
+        candidates.judge()
