@@ -142,8 +142,6 @@ def strategies() -> Iterator[str]:
         for name in names:
             yield wrapped(f"`{name}`: {STRATEGIES[name].summary}{_own(name, kind)}.")
         yield settings_table(kind())
-        for old, new in STRATEGIES[names[0]].renamed.items():
-            yield f"`{old}` is the old name of `{new}`, still accepted, with a warning.\n"
 
 
 def _by_parameters() -> dict[type, list[str]]:
@@ -165,7 +163,7 @@ def _own(name: str, kind: type) -> str:
 
 def modes() -> Iterator[str]:
     yield "## Modes of answering\n"
-    rows = ((f"`{name}`", mode.summary, "" if mode.needs == "none" else mode.needs) for name, mode in MODES.items())
+    rows = ((f"`{name}`", mode.summary, mode.needs.name) for name, mode in MODES.items())
     yield table(("mode", "what the answer is made from", "model it needs"), rows)
 
 

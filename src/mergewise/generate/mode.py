@@ -37,8 +37,9 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Need(Generic[Needed]):
-    """A model that a mode cannot do without: `of` finds it, None where there is none; `what` and `hint` then say so."""
+    """A kind of model that a mode cannot do without: `of` finds it, None where there is none; `what` and `hint` then say so."""
 
+    name: str
     of: Callable[[Models], Needed | None]
     what: str
     hint: str
@@ -56,10 +57,11 @@ def _causal(models: Models) -> CausalModel[Any] | None:
     return models.causal
 
 
-NO_MODEL = Need(_all_models, "no model", "")
+NO_MODEL = Need("", _all_models, "no model", "")
 """The mode does without a model, and gets all that there are."""
-CHAT = Need(_chat, "a chat model", "name one: --chat openai:MODEL")
+CHAT = Need("chat", _chat, "a chat model", "name one: --chat openai:MODEL")
 CAUSAL = Need(
+    "causal",
     _causal,
     "a causal model, whose next-token probabilities can be read",
     "name one: --chat hf:PATH or --causal hf:PATH; with any chat model --mode aed-best takes the best stream alone",
