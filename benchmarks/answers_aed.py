@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -24,7 +24,6 @@ import mergewise
 from benchmarks.cells import Cells, averaged
 from benchmarks.corpus import bench_folder
 from mergewise.concurrency import run as awaited
-from mergewise.designs import VIEWS
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
@@ -40,7 +39,6 @@ from mergewise.models.cppl import cppl
 from mergewise.models.decoding import Decoded
 from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel, Reranker
-from mergewise.retrieve.hybrid import HybridReader
 
 SETS = "hotpotqa-long,2wiki,squad"
 BUDGET = 4096  # no method comes near
@@ -70,13 +68,15 @@ class Campaign:
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class CampaignModels:
     chat: ChatModel
     reranker: Reranker | None
     utility: Reranker | None
 
 
-def campaign(name: str, models: Models, options: argparse.Namespace, together: int, apart: str = "") -> Campaign:
+def campaign(
+    name: str, models: CampaignModels, options: argparse.Namespace, together: int, apart: str = ""
+) -> Campaign:
     task = load_task(bench_folder() / name)
     index = mergewise.open(options.cache / name, views=("leaf", "triplet"), chat=models.chat)
     index.add(task.documents)
@@ -96,7 +96,7 @@ def groups_of(answered: Mapping[str, Answered]) -> list[list[Answered]]:
     return list(groups.values())
 
 
-def run(models: Models, options: argparse.Namespace) -> None:
+def run(models: CampaignModels, options: argparse.Namespace) -> None:
     for name in options.sets.split(","):
         asked = campaign(name, models, options, options.together)
         for number, batch in enumerate(asked.batches(options.together), 1):
@@ -114,7 +114,7 @@ def run(models: Models, options: argparse.Namespace) -> None:
     tables(models, options)
 
 
-def tables(models: Models, options: argparse.Namespace) -> None:
+def tables(models: CampaignModels, options: argparse.Namespace) -> None:
     for name in options.sets.split(","):
         asked = campaign(name, models, options, options.together)
         known = asked.known()
@@ -172,7 +172,7 @@ def _range(bounds: tuple[float, float]) -> str:
 # -- costs
 
 
-def costs(models: Models, options: argparse.Namespace) -> None:
+def costs(models: CampaignModels, options: argparse.Namespace) -> None:
     """Tables 7 and 8: each method by itself, one question at a time."""
     print(
         "| set | method | seconds | of these for the answer | read | written |\n| --- | --- | --- | --- | --- | --- |"
@@ -195,7 +195,7 @@ def costs(models: Models, options: argparse.Namespace) -> None:
 # -- Figure 1
 
 
-def sources(models: Models, options: argparse.Namespace) -> None:
+def sources(models: CampaignModels, options: argparse.Namespace) -> None:
     """The share of questions whose gold answer is likeliest (least CPPL) from a passage, from triplets, from the model itself."""
     print("| set | questions | passage | triplets | memory |\n| --- | --- | --- | --- | --- |")
     for name in options.sets.split(","):
@@ -215,8 +215,7 @@ def sources(models: Models, options: argparse.Namespace) -> None:
 def least_of_each(index: Index, question: Question) -> dict[str, float]:
     """The least CPPL of each source: of the passages, of their triplet sets, and of what the model writes itself."""
     assert index.causal is not None and index.chat is not None
-    means = index.means()
-    reader = HybridReader(means.store, means.embedder, VIEWS, None, means.settings)
+    reader = replace(index, _models=replace(index.models, reranker=None)).state().reader(None)
     passages = retrieve(question.text, reader, PASSAGES, LONGEST)
     units = [*passages, *map_triplets(passages, reader)]
     kinds = ["passage" if unit.kind == "passage" else "triplets" for unit in units]
@@ -255,7 +254,7 @@ def main() -> None:
     chat = load_chat(options.chat)
     if chat is None:
         parser.error("--chat names a model: hf:PATH")
-    models = Models(chat, load_reranker(options.reranker), load_reranker(options.utility))
+    models = CampaignModels(chat, load_reranker(options.reranker), load_reranker(options.utility))
     COMMANDS[options.what](models, options)
 
 

@@ -45,11 +45,12 @@ from mergewise.engine import Index
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Task, load_task
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store import lance_change
 from mergewise.store.tables import Table
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.types import DocumentRows, RowId, Rows
 
 # -- Table 2
@@ -199,15 +200,15 @@ KINDS = {
 }
 
 
-def build_coarse(rows: Sequence[DocumentRows], settings: FixedSettings, makers: Makers) -> list[ViewRows]:
-    bounds = [fixed_bounds(row.document.text, settings.size, makers.count_tokens) for row in rows]
-    return rows_from(COARSE, rows, bounds, [BY_SIZE] * len(rows), makers)
+def build_coarse(rows: Sequence[DocumentRows], settings: FixedSettings, models: Models) -> list[ViewRows]:
+    bounds = [fixed_bounds(row.document.text, settings.size, models.count_tokens) for row in rows]
+    return rows_from(COARSE, rows, bounds, [BY_SIZE] * len(rows), models)
 
 
-def build_shaped(rows: Sequence[DocumentRows], settings: FixedSettings, makers: Makers) -> list[ViewRows]:
+def build_shaped(rows: Sequence[DocumentRows], settings: FixedSettings, models: Models) -> list[ViewRows]:
     """A key for each chunk of the view `fixed`, which comes before."""
     texts = [[_beginning(chunk.text, settings.size) for chunk in row["fixed"]] for row in rows]
-    vectors = makers.embedder.embed_documents([t for own in texts for t in own])  # type: ignore[union-attr]
+    vectors = models.embedder.embed_documents([t for own in texts for t in own])  # type: ignore[union-attr]
     ends = accumulate(map(len, texts), initial=0)
     return [
         {"shaped": Rows(tuple(ShapedKey(i, row.document.id, t) for i, t in enumerate(own)), {"vector": vectors[a:b]})}

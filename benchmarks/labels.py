@@ -24,7 +24,7 @@ from mergewise.protocols import UtilityPredictor
 from mergewise.train.candidates import KINDS
 from mergewise.train.distilling import gains
 from mergewise.train.judging import interval, judge
-from mergewise.train.labels import Labelled, LabelledQuestion, LabelStore
+from mergewise.train.labels import Label, LabelledQuestion, LabelStore
 
 SOURCES = {"passages": "a passage", "triplets": "triplets", "generated": "its own background"}
 
@@ -38,9 +38,9 @@ def by_set(questions: Iterable[LabelledQuestion]) -> dict[str, list[LabelledQues
     return dict(sorted(sets.items()))
 
 
-def holds(question: LabelledQuestion, candidate: Labelled) -> bool:
+def holds(question: LabelledQuestion, candidate: Label) -> bool:
     """Whether a gold answer stands in the candidate, as whole words."""
-    text = normalise(candidate.unit.read)
+    text = normalise(candidate.candidate.predictor_text)
     return any(normalise(answer) in text for answer in question.example.answers)
 
 
@@ -48,8 +48,8 @@ def best_sources(questions: Sequence[LabelledQuestion]) -> dict[str, int]:
     """Of how many questions the least CPPL is that of a candidate of this kind; ties go to the kind named first."""
     wins = dict.fromkeys(SOURCES, 0)
     for question in questions:
-        first = min(question.candidates, key=lambda one: (one.cppl, KINDS.index(one.unit.kind)))
-        wins[first.unit.kind] += 1
+        first = min(question.candidates, key=lambda one: (one.cppl, KINDS.index(one.candidate.kind)))
+        wins[first.candidate.kind] += 1
     return wins
 
 
@@ -69,13 +69,15 @@ def rankings(rerankers: Sequence[str]) -> dict[str, Ranking]:
     judges |= {spec: utilities_of(load_reranker(spec), None) for spec in rerankers}
 
     def by(judge: UtilityPredictor) -> Ranking:
-        return lambda question: judge.utilities(question.example.text, [one.unit.read for one in question.candidates])
+        return lambda question: judge.utilities(
+            question.example.text, [one.candidate.predictor_text for one in question.candidates]
+        )
 
     return {
-        "search": lambda question: [one.unit.score for one in question.candidates],
+        "search": lambda question: [one.candidate.score for one in question.candidates],
         **{name: by(judge) for name, judge in judges.items()},
         "holds the answer": lambda question: [
-            holds(question, one) + 1e-6 * one.unit.score for one in question.candidates
+            holds(question, one) + 1e-6 * one.candidate.score for one in question.candidates
         ],
     }
 

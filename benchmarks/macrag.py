@@ -31,6 +31,7 @@ from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tasks import Question, Task, load_task
 from mergewise.generate.mode import Request
 from mergewise.generate.prompts import NOT_FOUND, NOTHING
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Message
@@ -143,7 +144,7 @@ def read_tokens(asked: Asked, context: Callable[[Question], Context], mode: str)
     rows = []
     for question in asked.questions:
         chat = ScriptedChat(script(question), window=EVERYTHING)
-        request = Request(context(question), asked.index.store.reader().document, count_tokens, chat=chat)
+        request = Request(context(question), asked.index.store.reader().document, Models(count_tokens, chat=chat))
         usage = answer(mode, request).usage
         rows.append({"tokens": float(usage.input_tokens), "calls": float(usage.calls)})
     return averaged(rows)

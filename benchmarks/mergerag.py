@@ -16,11 +16,11 @@ from time import perf_counter
 
 from benchmarks.corpus import bench_folder
 from mergewise import concurrency
-from mergewise.assemble.budget import Models
 from mergewise.designs.mergerag.notes import MergeNote
 from mergewise.designs.strategies import merge_context
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.openai_chat import OpenAIChat
+from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.text.sentences import split_sentences
@@ -92,7 +92,7 @@ def main() -> None:
                 name = "mergerag-asym" if options.pairs == "asymmetric" else "mergerag-sym"
                 spec = f"{name}(fusion={fusion}, schedule={schedule}, at_once={options.at_once}, guard=false)"
                 started = perf_counter()
-                context = merge_context(spec, given, budget, Models(count_tokens, chat))
+                context = merge_context(spec, given, budget, Models(count_tokens, chat=chat))
                 seconds[fusion, schedule] = perf_counter() - started
                 concurrency.run(chat.aclose())
             used = context.usage

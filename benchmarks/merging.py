@@ -16,7 +16,7 @@ from time import perf_counter
 
 import mergewise
 from benchmarks.corpus import bench_folder
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mergerag.lm import WordModel, background_of, words_of
 from mergewise.designs.mergerag.merging import merge
@@ -24,6 +24,7 @@ from mergewise.designs.mergerag.pieces import Source, sources_of
 from mergewise.designs.mergerag.strategy import Chunks, pairing
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 

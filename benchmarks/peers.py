@@ -160,7 +160,7 @@ def build_mergewise(corpus: Sequence[Document], embedder: Embedder, known: dict[
     directory = tempfile.TemporaryDirectory(prefix="mergewise-bench-")
     watch = Watch()
     index = mergewise.open(Path(directory.name) / "index", embedder="minilm")
-    index._embedder = Prepared(embedder, known, watch)
+    index._models = replace(index._models, embedder=Prepared(embedder, known, watch))
     with watch("all"):
         index.add(corpus)
 

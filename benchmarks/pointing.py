@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from statistics import mean, median
@@ -178,7 +178,7 @@ def point(tasks: Iterable[tuple[Task, Index]], spec: str, cache: Path, half: Hal
     for task, index in tasks:
         chat = model_of(spec, task, cache, timeout)
         counting = Counting(chat)  # type: ignore[arg-type]
-        index.chat = counting  # type: ignore[assignment]
+        index._models = replace(index._models, chat=counting)  # type: ignore[arg-type]
         held = {name: Held() for name in strategies}
         for number, question in enumerate(chosen_questions(task, half, limit), 1):
             if isinstance(chat, Oracle):

@@ -40,9 +40,9 @@ from mergewise import Document
 from mergewise.designs import VIEWS
 from mergewise.designs.aed.triplets import Triplet, TripletReader, TripletSettings
 from mergewise.index import pipeline
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.store.views import Makers
 
 Found: TypeAlias = Mapping[str, Sequence[Triplet]]
 """Triplets by document."""
@@ -337,7 +337,7 @@ def corpus() -> dict[str, Document]:
 
 def by_rules(documents: Sequence[Document]) -> Found:
     views = {"leaf": VIEWS["leaf"].dump(), "triplet": VIEWS["triplet"].dump(TripletSettings())}
-    built = pipeline.rows_of([(document, "") for document in documents], VIEWS, views, Makers(count_tokens))
+    built = pipeline.rows_of([(document, "") for document in documents], VIEWS, views, Models(count_tokens))
     return {rows.document.id: [t for row in rows["triplet"] for t in row.triplets] for rows in built}
 
 

@@ -28,7 +28,6 @@ from benchmarks.curves import report
 from benchmarks.fitting import Array, logistic
 from benchmarks.pointing import point
 from benchmarks.scale import measure_queries
-from mergewise.assemble.budget import Models
 from mergewise.designs import STRATEGIES, VIEWS, weave
 from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates
 from mergewise.designs.weave.parameters import Weave
@@ -37,6 +36,7 @@ from mergewise.engine import Index
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import Half, chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, Task, load_task
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.types import LeafSentences

@@ -159,7 +159,7 @@ def _own(name: str, kind: type) -> str:
 
 def modes() -> Iterator[str]:
     yield "## Modes of answering\n"
-    rows = ((f"`{name}`", mode.summary, "" if mode.needs == "none" else mode.needs) for name, mode in MODES.items())
+    rows = ((f"`{name}`", mode.summary, mode.needs.name) for name, mode in MODES.items())
     yield table(("mode", "what the answer is made from", "model it needs"), rows)
 
 

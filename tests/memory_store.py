@@ -212,6 +212,11 @@ class MemoryStore:
                 ) from None
         return frozenset(number for (number,) in rows_)
 
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        counts = Counter(self._rows_of(self._first)[NUMBER].to_pylist())
+        standing = {doc_id: self._documents[doc_id] for doc_id in doc_ids if doc_id in self._documents}
+        return {doc_id: range(first, first + counts[number]) for doc_id, (number, first, _) in standing.items()}
+
     def row_counts(self) -> dict[str, int]:
         tables = [table.name for view in self._views for table in self._specs(view)]
         return {"documents": len(self._documents), **{name: len(self._rows_of(name)) for name in tables}}

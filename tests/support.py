@@ -14,13 +14,14 @@ from mergewise.designs import VIEWS
 from mergewise.index.pipeline import rows_of as made
 from mergewise.index.tree import TreeSettings
 from mergewise.models.minilm import MAX_TOKENS, cut, load_session
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
 from mergewise.protocols import Embedder, FloatArray, Store
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.store.lance import LanceStore
 from mergewise.store.manifest import Manifest, ViewState
-from mergewise.store.views import Makers, Registry
-from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section
+from mergewise.store.views import Registry
+from mergewise.types import Definition, Document, DocumentRows, Hit, Leaf, LeafSentences, Section, Span
 from tests.memory_store import MemoryStore
 
 SMALL = TreeSettings(leaf_tokens=18, max_leaf_tokens=36, section_tokens=90, min_section_tokens=0)
@@ -68,7 +69,7 @@ def rows_of(
 ) -> list[DocumentRows]:
     """The rows of the tree, and of further views by their settings."""
     stored = {name: VIEWS[name].dump(own) for name, own in {"leaf": settings, **views}.items()}
-    return made([(document, digest) for document in documents], VIEWS, stored, Makers(count_tokens, embedder))
+    return made([(document, digest) for document in documents], VIEWS, stored, Models(count_tokens, embedder))
 
 
 def memory_store(documents: Sequence[Document], embedder: Embedder | None = None, **views: Any) -> MemoryStore:
@@ -138,6 +139,9 @@ class ScriptedReader:
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         self.calls.append("sentences")
         return self.reader.sentences(ids)
+
+    def leaves_under(self, spans: Sequence[Span]) -> list[int]:
+        return self.reader.leaves_under(spans)
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         return self.reader.definitions(names)

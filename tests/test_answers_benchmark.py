@@ -24,8 +24,8 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> argparse.Namespa
     )  # fmt: skip
 
 
-def models(reader: ScriptedCausal) -> answers_aed.Models:
-    return answers_aed.Models(CausalChat(reader), None, None)
+def models(reader: ScriptedCausal) -> answers_aed.CampaignModels:
+    return answers_aed.CampaignModels(CausalChat(reader), None, None)
 
 
 def rows(out: str) -> dict[str, list[str]]:

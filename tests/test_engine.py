@@ -261,11 +261,6 @@ def test_a_second_round_finds_what_the_first_one_names(tmp_path: Path) -> None:
     for wrong in (0, -1, True, 1.5):
         with pytest.raises(mw.UsageError, match="rounds"):
             index.context(question, rounds=wrong)  # type: ignore[arg-type]
-    with pytest.warns(DeprecationWarning, match="rounds=") as told:
-        assert index.context(question, strategy="topk(k=1)", budget=100, hops=2) == twice
-    assert told[0].filename == __file__
-    with pytest.warns(DeprecationWarning, match="rounds="):
-        assert index.ask(question, strategy="topk(k=1)", budget=100, hops=2).context == twice
 
 
 def test_a_chat_model_may_be_an_object_and_its_answers_are_kept(tmp_path: Path) -> None:

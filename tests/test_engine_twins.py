@@ -119,7 +119,7 @@ def test_twins_have_the_parameters_of_the_method() -> None:
     assert inspect.iscoroutinefunction(mw.Index.aask)
     assert parameters(mw.Index.acontext) == parameters(mw.Index.context)
     assert parameters(mw.Index.aask_many) == parameters(mw.Index.ask_many)
-    assert set(parameters(mw.Index.ask)) - set(parameters(mw.Index.ask_stream)) == {"show", "hops"}
+    assert set(parameters(mw.Index.ask)) - set(parameters(mw.Index.ask_stream)) == {"show"}
     for name in ("acontext", "aask", "aask_many", "ask_stream", "aask_stream"):
         method = getattr(mw.Index, name)
         assert method.__name__ == name and method.__qualname__ == f"Index.{name}" and method.__doc__

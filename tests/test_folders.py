@@ -23,9 +23,9 @@ from mergewise.index.moves import rename_document
 from mergewise.index.plan import plan, plan_sync
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input, inputs_of
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.store import documents as document_table
-from mergewise.store.views import Makers
 from mergewise.types import DocumentChange, Duplicate, Origin
 from tests.support import SMALL, HashEmbedder, new_store, rows_of
 
@@ -297,7 +297,7 @@ class Refusing:
 def test_a_file_that_moved_keeps_its_rows(kind: str, docs: Path, tmp_path: Path) -> None:
     settings = {"leaf": SMALL, "slice": VIEWS["slice"].settings()}
     store = new_store(kind, tmp_path / "index", VIEWS, EMBEDDER, settings)
-    report = pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Makers(count_tokens, EMBEDDER))
+    report = pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER))
     assert report.added == 3
     before = rebased(store, "docs/cats.md", "docs/deep/er/cats.md")
     (docs / "deep" / "er").mkdir(parents=True)
@@ -305,7 +305,7 @@ def test_a_file_that_moved_keeps_its_rows(kind: str, docs: Path, tmp_path: Path)
     (docs / "sub" / "dogs.md").rename(docs / "sub" / "hounds.md")
     planned = plan_sync([docs], inputs_of([docs], tmp_path), store.reader(), tmp_path)
     assert len(planned.moves) == 2 and not planned.tasks and not planned.gone
-    done = pipeline.carry_out(planned, store, VIEWS, Makers(count_tokens, Refusing()), IndexingProgress())
+    done = pipeline.carry_out(planned, store, VIEWS, Models(count_tokens, Refusing()), IndexingProgress())
     assert (done.moved, done.added, done.removed, done.failed) == (2, 0, 0, ())
     assert {change.was for change in done.changes} == {"docs/cats.md", "docs/sub/dogs.md"}
     assert rebased(store, "docs/deep/er/cats.md", "docs/deep/er/cats.md") == before
@@ -337,7 +337,7 @@ def test_a_moved_file_that_cannot_be_read_leaves_the_old_one(index: mw.Index, do
     (docs / "birds.txt").rename(docs / "fowl.txt")
     planned = plan_sync([docs], inputs_of([docs], docs.parent), index.store.reader(), docs.parent)
     (docs / "fowl.txt").unlink()
-    done = pipeline.carry_out(planned, index.store, VIEWS, Makers(count_tokens), IndexingProgress())
+    done = pipeline.carry_out(planned, index.store, VIEWS, Models(count_tokens), IndexingProgress())
     assert [failure.source for failure in done.failed] == ["docs/fowl.txt"]
     assert (done.moved, done.removed) == (0, 0) and ids(index) == ALL
 
@@ -421,7 +421,7 @@ def test_files_that_no_reader_knows_are_counted(index: mw.Index, docs: Path, tmp
 
 
 def test_repair_keeps_the_origin(index: mw.Index) -> None:
-    pipeline.rebuild(index.store, VIEWS, Makers(count_tokens), ["docs/cats.md"])
+    pipeline.rebuild(index.store, VIEWS, Models(count_tokens), ["docs/cats.md"])
     (known,) = index.store.reader().known_documents(["docs/cats.md"])
     assert known.origin is not None and known.origin.source == "docs/cats.md"
 
@@ -432,12 +432,12 @@ def test_progress_moves_while_a_batch_is_embedded(docs: Path, tmp_path: Path, mo
     store = new_store("memory", tmp_path, VIEWS, EMBEDDER)
     seen: list[tuple[int, int]] = []
     tell = lambda done, total, name: seen.append((done, total))  # noqa: E731
-    pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Makers(count_tokens, EMBEDDER), tell)
+    pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER), tell)
     characters = sum(info.characters for info in store.documents())
     assert seen[-1] == (characters, characters) and [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert len({done for done, _ in seen}) > 10
     plain = new_store("memory", tmp_path, VIEWS, EMBEDDER)
-    pipeline.add(inputs_of([docs], tmp_path), plain, VIEWS, Makers(count_tokens, EMBEDDER))
+    pipeline.add(inputs_of([docs], tmp_path), plain, VIEWS, Models(count_tokens, EMBEDDER))
     for name in ("docs/long.md", "docs/cats.md"):
         assert rebased(store, name, name) == rebased(plain, name, name)
 

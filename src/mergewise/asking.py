@@ -6,28 +6,16 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from mergewise.assemble.budget import Models
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
 from mergewise.designs import MODES, VIEWS, modes, strategies
-from mergewise.designs.weave.strategy import evidence_in
+from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import MergewiseError, UsageError
 from mergewise.generate.mode import Request, Show
-from mergewise.history import Turn, standing_alone
-from mergewise.models.scores import RememberingReranker
-from mergewise.models.tokens import count_tokens
-from mergewise.models.utilities import utilities_of
-from mergewise.protocols import (
-    CausalModel,
-    ChatModel,
-    Embedder,
-    NLLScorer,
-    Reranker,
-    StoreReader,
-    TokenCounter,
-    UtilityPredictor,
-)
+from mergewise.history import Turn, standalone_question
+from mergewise.models.record import Models
+from mergewise.protocols import StoreReader
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
@@ -38,7 +26,8 @@ log = logging.getLogger("mergewise")
 Budget: TypeAlias = int | Literal["auto"]
 """Most tokens that a context may hold; "auto" lets weave decide."""
 
-_TOGETHER = 16  # questions that a mode answers in one go: more make a batch no faster, and an error costs them all
+# Questions that a mode answers in one go: more make a batch no faster, and an error costs them all.
+_TOGETHER = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,93 +52,75 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
-    """What a question is answered with: one state of an index, and models.
-
-    `judge`, if given, says how useful texts are instead of the reranker, and searches are left as they are.
-    """
+class IndexState:
+    """What a question is answered from: one state of an index, how it is searched, and the models at hand."""
 
     store: StoreReader
-    tokens: TokenCounter
     settings: SearchSettings
-    embedder: Embedder | None
-    chat: ChatModel | None
-    reranker: Reranker | None
-    scorer: NLLScorer | None
-    causal: CausalModel[Any] | None = None
-    judge: Reranker | None = None
+    models: Models
 
-    @property
-    def predictor(self) -> UtilityPredictor:
-        return utilities_of(self.reranker if self.judge is None else self.judge, self.embedder)
+    def for_question(self) -> IndexState:
+        """The same with the models of one question."""
+        return replace(self, models=self.models.for_question())
+
+    def reader(self, where: str | None) -> HybridReader:
+        return HybridReader(self.store, self.models.embedder, VIEWS, where, self.settings, self.models.reranker)
 
 
-def context(question: str, search: Search, means: Means) -> Context:
+def context(question: str, search: Search, state: IndexState) -> Context:
     """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
-    asked, spent = _standing_alone(question, search, means)
-    return _after(_assembled(asked, search, means), question, spent)
+    state = state.for_question()
+    asked, spent = _searched_question(question, search, state.models)
+    return _with_follow_up(_assemble_context(asked, search, state, state.reader(search.where)), question, spent)
 
 
 def answer(
-    question: str,
-    search: Search,
-    means: Means,
-    mode: str,
-    max_tokens: int,
-    show: Show | None,
+    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
 ) -> Answer:
     """The answer in a mode of `MODES`."""
     began = perf_counter()
-    request = prepared(question, search, means, mode, max_tokens, show)
-    given = replace(modes.answer(mode, request), question=question)
-    cited, calls, took = len(given.citations), given.usage.calls, _ms_since(began)
+    request = prepare_request(question, search, state, mode, max_tokens, show)
+    answer = replace(modes.answer(mode, request), question=question)
+    cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
     log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
-    return given
+    return answer
 
 
-def prepared(
-    question: str, search: Search, means: Means, mode: str, max_tokens: int, show: Show | None = None
+def prepare_request(
+    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
 ) -> Request:
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
-    asked, spent = _standing_alone(question, search, means)
+    state = state.for_question()
+    asked, spent = _searched_question(question, search, state.models)
     if MODES[mode].reads_context:
-        found = _assembled(asked, search, means)
-        if MODES[mode].reads_evidence and found.evidence is None:
-            reader = HybridReader(means.store, means.embedder, VIEWS, search.where, means.settings)
-            found = replace(found, evidence=evidence_in(found, reader))
+        reader = state.reader(search.where)
+        context = _assemble_context(asked, search, state, reader)
+        if MODES[mode].reads_evidence and context.evidence is None:
+            context = replace(context, evidence=evidence_in(context, reader))
     else:
-        found = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
-    return Request(
-        _after(found, question, spent),
-        means.store.document,
-        means.tokens,
-        means.embedder,
-        means.chat,
-        means.causal,
-        max_tokens=max_tokens,
-        show=show,
-        predictor=means.predictor,
-    )
+        context = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
+    return Request(_with_follow_up(context, question, spent), state.store.document, state.models, max_tokens, show)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
-    """The answers of questions that are prepared, many at once; where a question fails, its error."""
-    made: list[Answer | Exception] = []
+    """The answers to requests, many at once; where a question fails, its error."""
+    answers: list[Answer | Exception] = []
     for first in range(0, len(requests), _TOGETHER):
-        made += _together(requests[first : first + _TOGETHER], mode)
-    return made
+        answers += _answer_batch(requests[first : first + _TOGETHER], mode)
+    return answers
 
 
-def _together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
-    asked = [request for request in requests if not isinstance(request, Exception)]
-    given: list[Answer | Exception] = []
+def _answer_batch(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
+    ready = [request for request in requests if not isinstance(request, Exception)]
+    answers: list[Answer | Exception] = []
     try:
-        given += modes.answer_all(mode, asked)
-    except MergewiseError:  # one of them is to blame: each tells for itself
-        given = [_answer_or_error(mode, request) for request in asked]
-    answers = iter(given)
-    return [request if isinstance(request, Exception) else next(answers) for request in requests]
+        answers += modes.answer_all(mode, ready)
+    except MergewiseError:
+        # one of them is to blame: each tells for itself
+        answers = [_answer_or_error(mode, request) for request in ready]
+    left = iter(answers)
+    return [request if isinstance(request, Exception) else next(left) for request in requests]
 
 
 def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
@@ -159,36 +130,27 @@ def _answer_or_error(mode: str, request: Request) -> Answer | Exception:
         return error
 
 
-def _standing_alone(question: str, search: Search, means: Means) -> tuple[str, Usage]:
+def _searched_question(question: str, search: Search, models: Models) -> tuple[str, Usage]:
     if not isinstance(question, str):
         raise UsageError(f"the question is {short_repr(question)}", "give a text")
     if not question.strip():
         raise UsageError("the question is empty", "ask something")
-    asked, spent = standing_alone(question, search.history, means.chat, means.tokens)
+    asked, spent = standalone_question(question, search.history, models)
     log.debug("asked %r, searching for %r", question, asked)
     return asked, spent
 
 
-def _after(context: Context, question: str, spent: Usage) -> Context:
+def _with_follow_up(context: Context, question: str, spent: Usage) -> Context:
     """The context with what became of a follow-up question, and what this cost."""
-    told = () if context.question == question else (Step("follow-up", f"searched for: {context.question}"),)
-    return (
-        replace(context, usage=context.usage + spent, trace=(*told, *context.trace)) if told or spent.calls else context
-    )
+    steps = () if context.question == question else (Step("follow-up", f"searched for: {context.question}"),)
+    if not steps and not spent.calls:
+        return context
+    return replace(context, usage=context.usage + spent, trace=(*steps, *context.trace))
 
 
-def _assembled(question: str, search: Search, means: Means) -> Context:
+def _assemble_context(question: str, search: Search, state: IndexState, reader: HybridReader) -> Context:
     began = perf_counter()
-    reranker = None if means.reranker is None else RememberingReranker(means.reranker)
-    reader = HybridReader(means.store, means.embedder, VIEWS, search.where, means.settings, reranker)
-    models = Models(
-        means.tokens,
-        means.chat,
-        reranker,
-        means.scorer,
-        means.tokens is count_tokens,
-        means.predictor,
-    )
+    models = state.models
     budget, parameters = search.budget, search.parameters
     if budget == "auto":
         budget, parameters = AUTO_BUDGET, strategies.stopping(search.strategy, AUTO_STOP, parameters)
@@ -197,12 +159,12 @@ def _assembled(question: str, search: Search, means: Means) -> Context:
     def assemble(question: str) -> Context:
         return strategies.assemble(search.strategy, question, reader, room, models, parameters)
 
-    found = in_rounds(question, search.rounds, assemble, models, means.store.document)
+    context = in_rounds(question, search.rounds, assemble, models, state.store.document)
     if search.then is not None:
-        found = strategies.merge_context(search.then, found, budget, models)
-    held, took = len(found.passages), _ms_since(began)
-    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, found.tokens, budget, took)
-    return found
+        context = strategies.merge_context(search.then, context, budget, models)
+    held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
+    log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, tokens, budget, took)
+    return context
 
 
 def _ms_since(began: float) -> float:

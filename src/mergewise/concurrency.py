@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
 Resource = TypeVar("Resource")
+Other = TypeVar("Other")
 
 # Threads that await models and stores for coroutines.
 THREADS = 32
@@ -134,6 +135,12 @@ async def together(*coroutines: Coroutine[Any, Any, Result]) -> list[Result]:
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     return [task.result() for task in tasks]
+
+
+async def both(first: Coroutine[Any, Any, Result], second: Coroutine[Any, Any, Other]) -> tuple[Result, Other]:
+    """`together` for two coroutines of different results."""
+    results: list[Any] = await together(first, second)
+    return results[0], results[1]
 
 
 _POOL = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,18 +27,19 @@ from mergewise.models import (
 )
 from mergewise.models.cache import CachedChat, streaming
 from mergewise.models.embedders import QuestionVectors, check_embedder, given_embedder
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import as_list, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
-from mergewise.store.views import Estimate, Makers, Progress, views_of
-from mergewise.twins import asynchronous, each, streamed, streamed_awaited
+from mergewise.store.views import Estimate, Progress, views_of
+from mergewise.twins import as_async, as_async_stream, as_stream, each
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
 
 if TYPE_CHECKING:
-    from mergewise.asking import Budget, Means
+    from mergewise.asking import Budget, IndexState
     from mergewise.generate.mode import Show
     from mergewise.history import Turn
     from mergewise.inputs import Source
@@ -70,8 +70,6 @@ def open(
     tokens: TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
     create: bool = True,
-    search: SearchSettings | None = None,
-    slices: object = None,
 ) -> Index:
     """The index in the directory `path`, created if absent.
 
@@ -88,18 +86,10 @@ def open(
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
     the view gets it now, in batches, with `progress`; after a kill the next call goes on.
 
-    `search` and `slices` are older names of `search_settings` and `settings["slice"]`.
-
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
     not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
     directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for an hour.
     """
-    if search is not None:
-        search_settings = search
-        _warn_of("search", "search_settings")
-    if slices is not None:
-        settings = {**(settings or {}), "slice": slices}
-        _warn_of("slices", "settings={'slice': ...}")
     wanted = _wanted_views(views, settings or {})
     directory = _directory(path)
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
@@ -112,23 +102,20 @@ def open(
         store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted), VIEWS)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
-    models = (
-        load_chat(chat) if isinstance(chat, str) else streaming(chat),
-        load_reranker(reranker) if isinstance(reranker, str) else reranker,
-        load_scorer(scorer) if isinstance(scorer, str) else scorer,
+    own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
+    own_causal = load_causal(causal) if isinstance(causal, str) else causal
+    models = Models(
+        count_tokens=tokens,
+        embedder=None if isinstance(given, str) else given,
+        chat=_with_cache(own_chat, cache),
+        reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
+        scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
+        causal=causal_of(own_chat) if own_causal is None else own_causal,
+        stored_tokens=tokens is count_tokens,
     )
-    read = load_causal(causal) if isinstance(causal, str) else causal
-    index = Index(
-        store=store,
-        tokens=tokens,
-        search_settings=search_settings,
-        chat=_cached(models[0], cache),
-        reranker=models[1],
-        scorer=models[2],
-        causal=causal_of(models[0]) if read is None else read,
-        _embedder=None if isinstance(given, str) else given,
-        _loaded=tuple(m for m, asked in zip(models, (chat, reranker, scorer), strict=True) if isinstance(asked, str)),
-    )
+    named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
+    loaded = tuple(model for model, spec in named if isinstance(spec, str))
+    index = Index(store, search_settings, models, loaded)
     log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
     return index
@@ -164,10 +151,10 @@ def estimate(
     missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / _WRITTEN
-    makers = Makers(count_tokens, None, _cached(model, kept if kept.exists() else None))
+    models = Models(count_tokens, chat=_with_cache(model, kept if kept.exists() else None))
     with reader_within(limits) as read:
         inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, Counter(), [directory], read)
-        return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, makers)
+        return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
 
 
 def _directory(path: str | os.PathLike[str]) -> Path:
@@ -208,12 +195,8 @@ def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] 
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
 
 
-def _cached(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
+def _with_cache(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
     return chat if chat is None or directory is None else CachedChat(chat, directory)
-
-
-def _warn_of(old: str, new: str) -> None:
-    warnings.warn(f"{old} is called {new} now; the old name goes with the next version", DeprecationWarning, 3)
 
 
 @dataclass
@@ -225,13 +208,9 @@ class Index:
     """
 
     store: LanceStore
-    tokens: TokenCounter
     search_settings: SearchSettings
-    chat: ChatModel | None = None
-    reranker: Reranker | None = None
-    scorer: NLLScorer | None = None
-    causal: CausalModel[Any] | None = None
-    _embedder: Embedder | None = None
+    # the embedder is None until it is needed
+    _models: Models
     _loaded: tuple[object, ...] = ()
 
     def __repr__(self) -> str:
@@ -260,20 +239,13 @@ class Index:
             return
         directory, loaded = self.store.directory, self._loaded
         self.store = cast(LanceStore, ClosedStore(directory))
-        self.chat = self.reranker = self.scorer = self.causal = self._embedder = None
-        self._loaded = ()
+        self._models, self._loaded = Models(self.tokens), ()
         for model in loaded:
             release(model)
         log.info("closed %s", directory)
 
     def __len__(self) -> int:
         return len(self.store.reader().numbers())
-
-    @property
-    def search(self) -> SearchSettings:
-        """The older name of `search_settings`."""
-        _warn_of("Index.search", "search_settings")
-        return self.search_settings
 
     @property
     def manifest(self) -> Manifest:
@@ -286,10 +258,10 @@ class Index:
 
         Raises UsageError where it was given as an object and must be given again, MissingExtra and ModelError as `open` does.
         """
-        if self._embedder is None and self.manifest.dimension:
+        if self._models.embedder is None and self.manifest.dimension:
             spec = self.manifest.embedder
             try:
-                self._embedder = load_embedder(spec)
+                self._models = replace(self._models, embedder=load_embedder(spec))
             except UsageError:
                 if knows_embedder(spec):
                     raise
@@ -297,7 +269,34 @@ class Index:
                     f"{self.store.directory} was built with an embedder of your own, {spec!r}",
                     "give it again: mergewise.open(path, embedder=...)",
                 ) from None
-        return self._embedder
+        return self._models.embedder
+
+    @property
+    def models(self) -> Models:
+        """All models of the index, the embedder among them. Raises what `embedder` raises."""
+        embedder = self.embedder
+        return replace(self._models, embedder=embedder)
+
+    @property
+    def tokens(self) -> TokenCounter:
+        """Counts tokens for budgets."""
+        return self._models.count_tokens
+
+    @property
+    def chat(self) -> ChatModel | None:
+        return self._models.chat
+
+    @property
+    def reranker(self) -> Reranker | None:
+        return self._models.reranker
+
+    @property
+    def scorer(self) -> NLLScorer | None:
+        return self._models.scorer
+
+    @property
+    def causal(self) -> CausalModel[Any] | None:
+        return self._models.causal
 
     # -- documents
 
@@ -333,7 +332,7 @@ class Index:
         left_out: Counter[str] = Counter()
         with reader_within(limits) as reader:
             inputs = inputs_of(sources, self._root, left_out, [self.store.directory], reader)
-            report = pipeline.add(inputs, self.store, VIEWS, self._makers(), progress)
+            report = pipeline.add(inputs, self.store, VIEWS, self._builders(), progress)
         return replace(report, left_out=tuple(left_out.most_common()))
 
     def sync(
@@ -366,7 +365,7 @@ class Index:
             work = IndexingProgress(progress)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
             report = (
-                planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._makers(), work)
+                planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._builders(), work)
             )
         return replace(report, left_out=tuple(left_out.most_common()))
 
@@ -412,10 +411,11 @@ class Index:
             if name not in self.manifest.whole:
                 from mergewise.index import pipeline
 
-                pipeline.add_view(self.store, VIEWS[name], self._makers(), progress)
+                pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
 
-    def _makers(self) -> Makers:
-        return Makers(count_tokens, self.embedder, _cached(self.chat, self.store.directory / _WRITTEN))
+    def _builders(self) -> Models:
+        """What views are built with: what the chat model writes is kept beside the index."""
+        return Models(count_tokens, self.embedder, _with_cache(self.chat, self.store.directory / _WRITTEN))
 
     # -- questions
 
@@ -430,7 +430,6 @@ class Index:
         rounds: int = 1,
         then: str | None = None,
         history: Sequence[Turn] = (),
-        hops: int | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
@@ -447,10 +446,9 @@ class Index:
         that the index lacks; ModelError where a model fails for good; and what `embedder` raises.
         """
         from mergewise import asking
-        from mergewise.rounds import rounds_or_hops
 
-        search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
-        return asking.context(question, search, self.means())
+        search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
+        return asking.context(question, search, self.state())
 
     def ask(
         self,
@@ -466,7 +464,6 @@ class Index:
         max_tokens: int = MAX_TOKENS,
         show: Show | None = None,
         history: Sequence[Turn] = (),
-        hops: int | None = None,
     ) -> Answer:
         """The answer, with citations.
 
@@ -480,11 +477,10 @@ class Index:
         or answers nothing, and what `context` raises.
         """
         from mergewise import asking
-        from mergewise.rounds import rounds_or_hops
 
-        search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, hops), then, history)
+        search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
         chosen = self._mode(mode, strategy)
-        return asking.answer(question, search, self.means(), chosen, max_tokens, show)
+        return asking.answer(question, search, self.state(), chosen, max_tokens, show)
 
     def ask_many(
         self,
@@ -503,60 +499,51 @@ class Index:
         """The answers to many questions, in their order, `concurrency` of them at the same time.
 
         Where a question fails, its error stands in the place of its answer, and the others go on. All questions are embedded
-        in one call. Raises UsageError for a `concurrency` or a mode that cannot be.
+        in one call. Raises UsageError for a `concurrency`, a mode, a budget or a number of rounds that cannot be.
         """
         from mergewise import asking
         from mergewise.designs import MODES
-        from mergewise.rounds import rounds_or_hops
 
         asked = as_list("the questions are", questions, "give a list of questions, or use ask")
-        chosen, ready = self._mode(mode, strategy), self._with_vectors_of(asked)
+        chosen, state = self._mode(mode, strategy), self._state_for(asked)
+        search = asking.Search(strategy, budget, where, parameters, rounds, then)
         if MODES[chosen].answer_all is not None:
-            search = asking.Search(strategy, budget, where, parameters, rounds_or_hops(rounds, None), then)
-            means = ready.means()
-            prepare = partial(asking.prepared, search=search, means=means, mode=chosen, max_tokens=max_tokens)
+            prepare = partial(asking.prepare_request, search=search, state=state, mode=chosen, max_tokens=max_tokens)
             return asking.answer_together(each(prepare, asked, concurrency), chosen)
-        ask = partial(
-            ready.ask,
-            strategy=strategy,
-            budget=budget,
-            where=where,
-            parameters=parameters,
-            mode=chosen,
-            rounds=rounds,
-            then=then,
-            max_tokens=max_tokens,
-        )
-        return each(ask, asked, concurrency)
+        answer = partial(asking.answer, search=search, state=state, mode=chosen, max_tokens=max_tokens)
+        return each(answer, asked, concurrency)
 
-    acontext = asynchronous(context)
-    aask = asynchronous(ask)
-    aask_many = asynchronous(ask_many)
-    ask_stream = streamed(ask)
-    aask_stream = streamed_awaited(ask)
+    acontext = as_async(context)
+    aask = as_async(ask)
+    aask_many = as_async(ask_many)
+    ask_stream = as_stream(ask)
+    aask_stream = as_async_stream(ask)
 
-    def _with_vectors_of(self, questions: Sequence[str]) -> Index:
-        """This index, which has embedded these questions already, where that is possible in one call."""
-        embedder = self.embedder
+    def _state_for(self, questions: Sequence[str]) -> IndexState:
+        """The state with an embedder that has embedded these questions already, where that is possible in one call."""
+        state = self.state()
+        embedder = state.models.embedder
+        if embedder is None:
+            return state
         try:
             asked = [question for question in questions if isinstance(question, str) and question.strip()]
-            return self if embedder is None else replace(self, _embedder=QuestionVectors(embedder, asked))
+            return replace(state, models=replace(state.models, embedder=QuestionVectors(embedder, asked)))
         except MergewiseError:
-            return self  # one of them may be to blame: each will tell for itself
+            # one of them may be to blame: each will tell for itself
+            return state
 
     def _mode(self, mode: str | None, strategy: str) -> str:
         """The mode of an answer: the one that is named, or the one that the strategy prefers."""
         from mergewise.designs import modes, strategies
 
         preferred = strategies.preferred_mode(strategy) if mode is None else ""
-        return modes.mode_for(text_or_none("the mode is", mode), self.chat, self.causal, preferred)
+        return modes.mode_for(text_or_none("the mode is", mode), self._models, preferred)
 
-    def means(self) -> Means:
-        """What questions are answered with now: the state of the index that stands, and the models, as `ask` takes them."""
-        from mergewise.asking import Means
+    def state(self) -> IndexState:
+        """What questions are answered from now: the state of the index that stands, and the models, as `ask` takes them."""
+        from mergewise.asking import IndexState
 
-        models = (self.embedder, self.chat, self.reranker, self.scorer, self.causal)
-        return Means(self.store.reader(), self.tokens, self.search_settings, *models)
+        return IndexState(self.store.reader(), self.search_settings, self.models)
 
     # -- care
 
@@ -577,7 +564,9 @@ class Index:
             lost = self.store.repair()
             altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
             damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
-            pipeline.rebuild(self.store, VIEWS, self._makers(), [doc_id for doc_id in damaged if doc_id not in altered])
+            pipeline.rebuild(
+                self.store, VIEWS, self._builders(), [doc_id for doc_id in damaged if doc_id not in altered]
+            )
             self.add_views(dict.fromkeys(self.manifest.views))
         except CorruptIndex as error:
             return [Problem(str(error))]

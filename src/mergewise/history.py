@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
+from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.ranges import as_list
@@ -48,25 +49,23 @@ _HOW = re.compile(r"\bhow\s+(?:long|many|much|often|far|old|big|large|tall|high|
 _MOST_TERMS = 5  # of its own that a question with a pronoun may have and still lean on the one before
 
 
-def standing_alone(
-    question: str, history: Sequence[Turn], chat: ChatModel | None, count_tokens: TokenCounter
-) -> tuple[str, Usage]:
+def standalone_question(question: str, history: Sequence[Turn], models: Models) -> tuple[str, Usage]:
     """The question as it can be searched for, and what finding it cost.
 
     Raises UsageError for a history that is no conversation.
     """
-    said = messages_of(history)
-    if not said or not question.strip():
+    turns = messages_of(history)
+    if not turns or not question.strip():
         return question, Usage()
-    if chat is None:
-        return by_rules(question, said), Usage()
+    if models.chat is None:
+        return by_rules(question, turns), Usage()
     try:
-        rewritten, spent = _by_model(question, said, chat, count_tokens)
+        rewritten, spent = _by_model(question, turns, models.chat, models.count_tokens)
     except ModelError as error:
-        log.warning("the follow-up question was not rewritten: %s failed", chat.spec)
+        log.warning("the follow-up question was not rewritten: %s failed", models.chat.spec)
         log.debug("%s", error)
-        return by_rules(question, said), Usage()
-    return by_rules(question, said) if rewritten is None else rewritten, spent
+        return by_rules(question, turns), Usage()
+    return by_rules(question, turns) if rewritten is None else rewritten, spent
 
 
 def messages_of(history: Sequence[Turn]) -> list[Message]:
@@ -92,10 +91,10 @@ def messages_of(history: Sequence[Turn]) -> list[Message]:
     return [message for message in messages if message.text.strip()]
 
 
-def by_rules(question: str, said: Sequence[Message]) -> str:
+def by_rules(question: str, turns: Sequence[Message]) -> str:
     """The question with the words of the question before it, where it leans on that one."""
     whole = ""
-    for asked in [*(message.text for message in said if message.role == "user"), question]:
+    for asked in [*(message.text for message in turns if message.role == "user"), question]:
         whole = _with_words(asked, whole) if whole and leans(asked) else asked
     return whole
 
@@ -114,16 +113,16 @@ def _with_words(question: str, before: str) -> str:
 
 
 def _by_model(
-    question: str, said: Sequence[Message], chat: ChatModel, count_tokens: TokenCounter
+    question: str, turns: Sequence[Message], chat: ChatModel, count_tokens: TokenCounter
 ) -> tuple[str | None, Usage]:
     """The model's question, or None where it gave none that can be trusted; and what it cost."""
     limit = min(_TOKENS, chat.window // 4)
-    code = code_for([question, *(message.text for message in said)])
+    code = code_for([question, *(message.text for message in turns)])
     room = int(_MARGIN * chat.window) - limit - sum(count_tokens([m.text for m in _prompt(question, [], code)]))
-    shown = _newest([_shown(message, code) for message in said], room, count_tokens)
+    shown = _newest([_quoted_turn(message, code) for message in turns], room, count_tokens)
     reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
-    good = reply.complete and len(lines) == 1 and _is_about(lines[0], question, said)
+    good = reply.complete and len(lines) == 1 and _is_about(lines[0], question, turns)
     return lines[0] if good else None, reply.usage
 
 
@@ -132,7 +131,7 @@ def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:
     return turn(system, [*shown, f"Last question: {question}"])
 
 
-def _shown(message: Message, code: str) -> str:
+def _quoted_turn(message: Message, code: str) -> str:
     return quotation("question" if message.role == "user" else "answer", message.text, code)
 
 
@@ -147,10 +146,10 @@ def _newest(texts: Sequence[str], room: int, count_tokens: TokenCounter) -> list
     return kept
 
 
-def _is_about(rewritten: str, question: str, said: Sequence[Message]) -> bool:
+def _is_about(rewritten: str, question: str, turns: Sequence[Message]) -> bool:
     """Whether a question is one that the conversation can lead to: not much longer, and mostly made of its words."""
-    longest = max([len(message.text) for message in said if message.role == "user"], default=0)
+    longest = max([len(message.text) for message in turns if message.role == "user"], default=0)
     terms = content_terms(rewritten)
-    known = content_terms(" ".join([question, *(message.text for message in said)]))
+    known = content_terms(" ".join([question, *(message.text for message in turns)]))
     fits = len(rewritten) <= _LONGEST * (len(question) + longest)
     return fits and bool(terms) and len(terms & known) >= _KNOWN * len(terms)

@@ -1,4 +1,4 @@
-"""The other forms of a question: awaited, streamed, or many at once. Each is made from the ordinary method.
+"""The other forms of a question: awaited, as_stream, or many at once. Each is made from the ordinary method.
 
 A stream and an awaited question do their work in another thread. Whoever stops listening calls the work off: a chat model's
 call is then cancelled, and the thread ends.
@@ -25,7 +25,7 @@ from mergewise.types import Answer
 Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
-Answering: TypeAlias = Callable[[Callable[[str], None]], Answer]
+Answerer: TypeAlias = Callable[[Callable[[str], None]], Answer]
 """Answers a question, and calls the function with each piece of the answer on the way."""
 
 _STOP_SECONDS = 5.0  # for a thread whose work is called off; a model's own code cannot be interrupted
@@ -38,7 +38,7 @@ class AnswerStream(Iterator[str]):
     before its end calls the work off. Raises what `Index.ask` raises, from the piece where it happens.
     """
 
-    def __init__(self, work: Answering) -> None:
+    def __init__(self, work: Answerer) -> None:
         self._answers: list[Answer] = []
         self._pieces = _pieces(work, self._answers)
 
@@ -67,7 +67,7 @@ class AnswerStream(Iterator[str]):
 class AsyncAnswerStream(AsyncIterator[str]):
     """`AnswerStream` for coroutines: `async for piece in stream`, then `await stream.answer()`."""
 
-    def __init__(self, work: Answering) -> None:
+    def __init__(self, work: Answerer) -> None:
         self._answers: list[Answer] = []
         self._pieces = _pieces_awaited(work, self._answers)
 
@@ -93,7 +93,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
         await self.aclose()
 
 
-def asynchronous(
+def as_async(
     method: Callable[Concatenate[Owner, Given], Result],
 ) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
     """The method as a coroutine function, whose work is done in a thread."""
@@ -102,22 +102,22 @@ def asynchronous(
     async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
         return await in_thread(partial(method, self, *args, **kwargs))
 
-    awaited: Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]] = _named(
+    awaited: Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]] = _described_as(
         twin, method, "a" + method.__name__, "Awaits `{name}`. When the awaiting task is cancelled, so is the work."
     )
     return awaited
 
 
-def streamed(
+def as_stream(
     method: Callable[Concatenate[Owner, Given], Answer],
 ) -> Callable[Concatenate[Owner, Given], AnswerStream]:
     """The method, which takes `show`, as one that gives the pieces as an iterator."""
 
     @wraps(method)
     def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AnswerStream:
-        return AnswerStream(_shown(method, self, *args, **kwargs))
+        return AnswerStream(_answerer(method, self, *args, **kwargs))
 
-    stream: Callable[Concatenate[Owner, Given], AnswerStream] = _named(
+    stream: Callable[Concatenate[Owner, Given], AnswerStream] = _described_as(
         twin,
         method,
         method.__name__ + "_stream",
@@ -128,18 +128,18 @@ def streamed(
     return stream
 
 
-def streamed_awaited(
+def as_async_stream(
     method: Callable[Concatenate[Owner, Given], Answer],
 ) -> Callable[Concatenate[Owner, Given], AsyncAnswerStream]:
     """The method, which takes `show`, as one that gives the pieces as an asynchronous iterator."""
 
     @wraps(method)
     def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AsyncAnswerStream:
-        return AsyncAnswerStream(_shown(method, self, *args, **kwargs))
+        return AsyncAnswerStream(_answerer(method, self, *args, **kwargs))
 
     name = f"a{method.__name__}_stream"
     doc = "`{name}_stream` for coroutines: `async for piece in ...`, then `await stream.answer()`."
-    stream: Callable[Concatenate[Owner, Given], AsyncAnswerStream] = _named(
+    stream: Callable[Concatenate[Owner, Given], AsyncAnswerStream] = _described_as(
         twin, method, name, doc, "AsyncAnswerStream"
     )
     return stream
@@ -167,19 +167,19 @@ def _attempt(work: Callable[[str], Result], question: str) -> Result | Exception
         return error
 
 
-def _named(twin: Any, method: Callable[..., object], name: str, doc: str, gives: str | None = None) -> Any:
+def _described_as(twin: Any, method: Callable[..., object], name: str, doc: str, gives: str | None = None) -> Any:
     """The twin as help shows it: with the parameters of the method, but with a name, a text and a result of its own."""
     twin.__name__ = name
     twin.__qualname__ = method.__qualname__.removesuffix(method.__name__) + name
     twin.__doc__ = doc.format(name=method.__name__)
     signature = inspect.signature(method)
-    hidden = [] if gives is None else ["show", "hops"]
+    hidden = [] if gives is None else ["show"]
     kept = [parameter for parameter in signature.parameters.values() if parameter.name not in hidden]
     twin.__signature__ = signature.replace(parameters=kept, return_annotation=gives or signature.return_annotation)
     return twin
 
 
-def _shown(method: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answering:
+def _answerer(method: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answerer:
     if kwargs.get("show") is not None:
         raise UsageError("a stream gives the pieces itself", "leave out `show`")
     return lambda show: method(*args, **{**kwargs, "show": show})
@@ -191,7 +191,7 @@ def _only(answers: Sequence[Answer]) -> Answer:
     return answers[0]
 
 
-def _pieces(work: Answering, answers: list[Answer]) -> Generator[str, None, None]:
+def _pieces(work: Answerer, answers: list[Answer]) -> Generator[str, None, None]:
     arrived: SimpleQueue[str | None] = SimpleQueue()
     outcome: Future[Answer] = Future()
     called = CancellableWork()
@@ -219,7 +219,7 @@ def _pieces(work: Answering, answers: list[Answer]) -> Generator[str, None, None
         thread.join(_STOP_SECONDS)
 
 
-async def _pieces_awaited(work: Answering, answers: list[Answer]) -> AsyncGenerator[str, None]:
+async def _pieces_awaited(work: Answerer, answers: list[Answer]) -> AsyncGenerator[str, None]:
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | None] = asyncio.Queue()
     task = loop.create_task(in_thread(lambda: work(lambda piece: _put(loop, arrived, piece))))

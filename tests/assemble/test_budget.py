@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context
 

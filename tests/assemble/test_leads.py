@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document
 from tests.support import HashEmbedder, ScriptedReader, memory_store

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.streams import with_streams_of
 from mergewise.designs.strategies import assemble, merge_context
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
 from mergewise.types import Context, Ensemble, Passage, Span, Stream

@@ -11,6 +11,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.designs import MODES
+from mergewise.generate.mode import CHAT
 from mergewise.models.scripted import ScriptedChat
 from mergewise.prompting.quoting import code_for, quotation
 from mergewise.types import Answer, Document, Message
@@ -55,7 +56,7 @@ def obedient(messages: Sequence[Message]) -> str:
     )
 
 
-@pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if mode.needs == "chat"])
+@pytest.mark.parametrize("mode", [name for name, mode in MODES.items() if mode.needs is CHAT])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_obedient_model_is_held_to_its_sources(mode: str, streamed: bool, tmp_path: Path) -> None:
     chat = ScriptedChat(obedient, window=32_000)

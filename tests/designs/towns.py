@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mergewise.assemble.budget import Models
 from mergewise.designs import VIEWS, strategies
 from mergewise.designs.macrag.slices import SliceSettings
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader

@@ -175,7 +175,7 @@ def test_judges(index: Index) -> None:
             return [0.5] * len(texts)
 
     ours, theirs = Fixed("trained"), Fixed("given")
-    index.reranker = theirs  # type: ignore[assignment]
+    index._models = replace(index._models, reranker=theirs)  # type: ignore[arg-type]
     answering = Answering(index, TASK, Asking(24, reranker=theirs, utility=ours))  # type: ignore[arg-type]
     runs = {name: answering._run(METHODS[name], "aed", 9) for name in ("rag-5", "reranker-5", "aed-2")}
     assert {name: (run["reranker"], run["judge"]) for name, run in runs.items()} == {

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble
-from mergewise.designs.weave.strategy import evidence_in
+from mergewise.designs.weave.quotable import evidence_in
 from mergewise.generate import extractive
 from mergewise.generate.extractive import CLOSEST, NOT_FOUND, QUOTE, SENTENCES, answer, probability, quotes_of
 from mergewise.generate.mode import Request
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Answer, Document, Evidence, Page, Span
 
@@ -39,7 +39,7 @@ def ask(
     context = assemble(strategy, question, reader, 300, Models(count_tokens))
     if context.evidence is None:
         context = replace(context, evidence=evidence_in(context, reader))
-    return answer(Request(context, store.document, count_tokens, embedder))
+    return answer(Request(context, store.document, Models(count_tokens, embedder)))
 
 
 @pytest.mark.parametrize("strategy", ["weave", "topk", "auto-merge"])
@@ -96,7 +96,7 @@ def test_nothing_relevant_is_said_plainly() -> None:
 def test_an_empty_context_finds_nothing() -> None:
     store = memory_store([DOCUMENT])
     context = assemble("topk", "q", ScriptedReader(store, {}), 300, Models(count_tokens))
-    assert not answer(Request(context, store.document, count_tokens)).found
+    assert not answer(Request(context, store.document, Models(count_tokens))).found
 
 
 def evidence(span: tuple[int, int], relevance: float, terms: float, cosine: float | None = 0.5) -> Evidence:
@@ -108,7 +108,7 @@ def with_evidence(*given: Evidence) -> Answer:
     store = memory_store([DOCUMENT])
     reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["m"])[0]["leaf"]})
     context = assemble("topk", "What is the default timeout?", reader, 300, Models(count_tokens))
-    return answer(Request(replace(context, evidence=given), store.document, count_tokens))
+    return answer(Request(replace(context, evidence=given), store.document, Models(count_tokens)))
 
 
 TIMEOUT = (TEXT.index("The default"), TEXT.index(" It applies"))

@@ -17,12 +17,14 @@ from mergewise.designs import MODES
 from mergewise.designs.macrag.generation import verdict
 from mergewise.designs.modes import answer, mode_for
 from mergewise.errors import ModelError, UsageError
-from mergewise.generate.mode import Mode, Request
+from mergewise.generate.mode import CAUSAL, Mode, Request
 from mergewise.generate.notes import sentences_of_extract
 from mergewise.generate.prompts import NOT_FOUND
+from mergewise.models.record import Models
 from mergewise.models.scripted import ChatRequest, ChatServer, ScriptedChat, Turn
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
+from mergewise.protocols import CausalModel
 from mergewise.types import Answer, Context, Document, Message, Passage, Span, Usage
 
 pytest.importorskip("openai")
@@ -224,36 +226,35 @@ def test_sentences_can_be_quoted_with_a_chat_model_at_hand(ask: Ask) -> None:
 
 
 def test_the_default_mode_and_the_model_that_a_mode_needs() -> None:
-    chat = ScriptedChat(["x"])
-    assert (mode_for(None, None), mode_for(None, chat), mode_for("fil", chat)) == ("extractive", "r&b", "fil")
-    assert mode_for("extractive", None) == mode_for("extractive", chat) == "extractive"
+    none, chat = Models(count_tokens), Models(count_tokens, chat=ScriptedChat(["x"]))
+    assert (mode_for(None, none), mode_for(None, chat), mode_for("fil", chat)) == ("extractive", "r&b", "fil")
+    assert mode_for("extractive", none) == mode_for("extractive", chat) == "extractive"
     for name in MODES.keys() - {"extractive"}:
-        with pytest.raises(UsageError, match=f"needs a {MODES[name].needs} model") as error:
-            mode_for(name, None)
+        with pytest.raises(UsageError, match=r"needs a (chat|causal) model") as error:
+            mode_for(name, none)
         assert "--chat" in error.value.hint
     with pytest.raises(UsageError, match="unknown mode 'r&x'"):
-        mode_for("r&x", None)
+        mode_for("r&x", none)
 
 
 def test_any_function_can_be_a_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that decodes by a causal model, and does not wait for anything."""
     model = ScriptedCausal("ab.", lambda text: {"b": 9.0} if text.endswith("a") else {".": 9.0})
 
-    def decode(request: Request) -> Answer:
-        assert request.causal is not None
-        state = request.causal.start([request.causal.encode("a")])
+    def decode(request: Request, causal: CausalModel[Any]) -> Answer:
+        state = causal.start([causal.encode("a")])
         said: list[int] = []
-        while "." not in request.causal.decode(said):
+        while "." not in causal.decode(said):
             said.append(int(state.log_probs.mean(0).argmax()))
-            state = request.causal.extend(state, [said[-1]])
-        return Answer(request.context.question, request.causal.decode(said), (), request.context)
+            state = causal.extend(state, [said[-1]])
+        return Answer(request.context.question, causal.decode(said), (), request.context)
 
-    monkeypatch.setitem(MODES, "aed", Mode(decode, "tokens of several streams", needs="causal"))
+    monkeypatch.setitem(MODES, "aed", Mode(decode, "tokens of several streams", CAUSAL))
     with pytest.raises(UsageError, match="'aed' needs a causal model"):
-        mode_for("aed", ScriptedChat(["x"]))
+        mode_for("aed", Models(count_tokens, chat=ScriptedChat(["x"])))
     context = Context("q", "topk", 9, "a", 1, (Passage("a", 1.0, (Span("d", 0, 1),)),))
-    name = mode_for("aed", None, model)
-    found = answer(name, Request(context, lambda doc_id: None, count_tokens, causal=model))
+    name = mode_for("aed", Models(count_tokens, causal=model))
+    found = answer(name, Request(context, lambda doc_id: None, Models(count_tokens, causal=model)))
     assert (found.text, found.mode) == ("b.", "aed")
 
 
@@ -338,7 +339,7 @@ def test_a_passage_too_long_to_judge_is_kept_unasked() -> None:
 
     chat = ScriptedChat(helps, window=600)
     context = Context("What do cats do?", "topk", 999, "\n\n".join(texts), 700, passages)
-    found = answer("fil", Request(context, lambda doc_id: None, count_tokens, chat=chat, max_tokens=64))
+    found = answer("fil", Request(context, lambda doc_id: None, Models(count_tokens, chat=chat), max_tokens=64))
     assert [kind(asked) for asked in chat.asked] == ["think", "judge", "judge", "answer"]
     assert [(step.action, step.inputs) for step in found.trace] == [("filter", (spans[2],)), ("leave out", (spans[0],))]
 
@@ -458,13 +459,13 @@ def test_a_document_cannot_end_its_own_quotation(ask: Ask) -> None:
 
 
 def answer_of(context: Context, chat: ScriptedChat, document: Document) -> Answer:
-    return answer("r&b", Request(context, lambda doc_id: document, count_tokens, chat=chat))
+    return answer("r&b", Request(context, lambda doc_id: document, Models(count_tokens, chat=chat)))
 
 
 def test_nothing_found_asks_nobody() -> None:
     chat = ScriptedChat(["x"])
     context = Context("q", "topk", 9, "", 0, (), usage=Usage(2, 20, 3))
-    found = answer("full-e&f", Request(context, lambda doc_id: None, count_tokens, chat=chat))
+    found = answer("full-e&f", Request(context, lambda doc_id: None, Models(count_tokens, chat=chat)))
     assert (found.found, found.text, found.mode, chat.asked) == (False, NOT_FOUND, "full-e&f", [])
     assert found.usage == context.usage
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from mergewise.models.record import Models
 from mergewise.page.marks import Marks, Reason, Stretch, kinds_in
 from mergewise.types import Context, Span, Step
 from tests.page.support import CATS, KIBBLE, at, context, hopping, passage
@@ -116,7 +117,7 @@ def test_fused_sentences_are_told_from_hits_and_a_merge_that_was_not_needed_coun
 
 def test_real_strategies_leave_no_stretch_without_a_known_reason() -> None:
     """All that a strategy of ours takes is explained: what the steps are called here is what they are called there."""
-    from mergewise.assemble.budget import Models
+
     from mergewise.designs import STRATEGIES, VIEWS
     from mergewise.designs.strategies import assemble
     from mergewise.models.tokens import count_tokens

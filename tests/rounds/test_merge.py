@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from tests.memory_store import MemoryStore
 from tests.support import ScriptedReader, memory_store
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
 from mergewise.types import Context, Document, Passage, Span, Usage

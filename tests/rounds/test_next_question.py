@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.next_question import by_name, next_question
@@ -47,7 +48,9 @@ def test_names(evidence: str, expected: str | None) -> None:
 
 def ask(said: str, *asked: str, window: int = 8192) -> tuple[str | None, Usage, ScriptedChat]:
     chat = ScriptedChat([said], window=window)
-    found, usage = next_question(QUESTION, [QUESTION, *asked], context(EVIDENCE), chat, count_tokens, lookup)
+    found, usage = next_question(
+        QUESTION, [QUESTION, *asked], context(EVIDENCE), Models(count_tokens, chat=chat), lookup
+    )
     return found, usage, chat
 
 
@@ -76,5 +79,5 @@ def test_passages_over_the_window_are_left_out() -> None:
 
 
 def test_without_a_model_it_costs_nothing() -> None:
-    found = next_question(QUESTION, [QUESTION], context(EVIDENCE), None, count_tokens, lookup)
+    found = next_question(QUESTION, [QUESTION], context(EVIDENCE), Models(count_tokens), lookup)
     assert found == ("Steven Spielberg director born", Usage())

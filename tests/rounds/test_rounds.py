@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mergewise.assemble.budget import Models
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
-from mergewise.rounds import in_rounds, rounds_or_hops
+from mergewise.rounds import in_rounds
 from mergewise.types import Context, Document, Passage, Span, Usage
 
 TEXTS = {
@@ -37,7 +37,7 @@ def document(doc_id: str) -> Document | None:
 def test_each_round_asks_for_what_is_missing_until_nothing_is(rounds: int, searched: int) -> None:
     chat = ScriptedChat([*list(TEXTS)[1:], "NONE"])
     questions: list[str] = []
-    context = in_rounds("Who made it?", rounds, searching(questions), Models(count_tokens, chat), document)
+    context = in_rounds("Who made it?", rounds, searching(questions), Models(count_tokens, chat=chat), document)
     assert questions == list(TEXTS)[:searched]
     assert {span.doc_id for p in context.passages for span in p.spans} == {
         doc for doc, _ in list(TEXTS.values())[:searched]
@@ -47,9 +47,3 @@ def test_each_round_asks_for_what_is_missing_until_nothing_is(rounds: int, searc
         questions[1:],
     )
     assert len(chat.asked) == context.usage.calls == (3 if rounds == 9 else searched - 1)
-
-
-def test_hops_is_the_old_name_of_rounds() -> None:
-    assert rounds_or_hops(3, None) == 3
-    with pytest.warns(DeprecationWarning, match="rounds="):
-        assert rounds_or_hops(1, 2) == 2

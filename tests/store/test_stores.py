@@ -7,11 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.errors import UsageError
 from mergewise.protocols import Store
-from mergewise.types import AddReport, Document, Heading, Page
+from mergewise.types import AddReport, Document, Heading, Page, Span
 
 EMBEDDER = HashEmbedder()
 CATS = Document(
@@ -80,6 +82,47 @@ def test_nodes_come_back_as_they_were_made(store: Store) -> None:
         sentences = reader.sentences(ids)
         assert [sentences[leaf.id].sentences for leaf in moved] == [leaf.sentences for leaf in moved]
         store.optimize()  # from then on rows come out of mapped files
+
+
+def test_the_leaves_of_a_document_are_known_by_its_id(store: Store) -> None:
+    store.write(rows_of([DOGS, CATS, PAGED], EMBEDDER))
+    store.write(rows_of([replace(DOGS, text="Dogs bark.")], EMBEDDER, digest="2"))
+    for _ in range(2):
+        ids = [CATS.id, DOGS.id, PAGED.id]
+        ranges = store.reader().leaf_ranges([*ids, "none"])
+        assert list(ranges) == ids
+        for stored in store.reader().stored(ids):
+            assert [leaf.id for leaf in stored["leaf"]] == list(ranges[stored.document.id])
+        store.optimize()
+    store.remove([CATS.id])
+    assert list(store.reader().leaf_ranges(ids)) == ids[1:] and store.reader().leaf_ranges([]) == {}
+
+
+@pytest.mark.parametrize("kind", ["memory", "lance"])
+def test_the_leaves_under_spans_are_those_that_share_text_with_one(kind: str, tmp_path: Path) -> None:
+    store = new_store(kind, tmp_path / "index")
+    towns = "".join(f"## Town {n}\n\nTown {n} has a tower. It is {n} metres high, and old.\n\n" for n in range(12))
+    store.write(rows_of([CATS, Document("towns", towns), DOGS]))
+    leaves = [leaf for stored in store.reader().stored(["towns", "cats"]) for leaf in stored["leaf"]]
+    store.optimize()
+    reader = reader_of(store)
+
+    @settings(deadline=None)
+    @given(st.data())
+    def holds(data: st.DataObject) -> None:
+        spans = []
+        for _ in range(data.draw(st.integers(0, 4))):
+            doc_id, length = data.draw(st.sampled_from([("towns", len(towns)), ("cats", len(CATS.text)), ("none", 9)]))
+            start = data.draw(st.integers(0, length - 1))
+            spans.append(Span(doc_id, start, data.draw(st.integers(start + 1, length))))
+        sharing = {leaf.id for leaf in leaves if any(leaf.span.overlaps(span) for span in spans)}
+        found = reader.leaves_under(spans)
+        assert len(found) == len(set(found)) and set(found) == sharing
+        for doc_id in ("towns", "cats"):
+            own = [leaf for leaf, row in reader.leaves(found).items() if row.doc_id == doc_id]
+            assert own == sorted(own)
+
+    holds()
 
 
 def test_both_searches_find_best_first(store: Store) -> None:

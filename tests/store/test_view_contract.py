@@ -20,11 +20,12 @@ from mergewise.designs.mrag.markers import MarkerSettings
 from mergewise.errors import StoreError, UsageError
 from mergewise.index import pipeline
 from mergewise.index.tree.tables import KEY
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import RowReader, Store
 from mergewise.store.lance import LanceStore
 from mergewise.store.tables import Table
-from mergewise.store.views import Makers, View, ViewRows
+from mergewise.store.views import View, ViewRows
 from mergewise.types import AddReport, Document, DocumentRows, LeafId, RowId, Rows, Span
 
 # -- a view of one's own: a row a document, found by its title and its longest sentence
@@ -49,7 +50,7 @@ class HeadlineSettings:
 HEADLINE = Table("headline", Headline, (KEY,), vectors=("vector",), text="key", mapped=True)
 
 
-def build(documents: Sequence[DocumentRows], settings: HeadlineSettings, makers: Makers) -> list[ViewRows]:
+def build(documents: Sequence[DocumentRows], settings: HeadlineSettings, models: Models) -> list[ViewRows]:
     built: list[ViewRows] = []
     for rows in documents:
         said = [(s, number) for number, leaf in enumerate(rows["leaf"]) for s in leaf.sentences]
@@ -58,7 +59,7 @@ def build(documents: Sequence[DocumentRows], settings: HeadlineSettings, makers:
         row = Headline(0, rows.document.id, leaf, rows.document.title, (), text, ((best.start, best.end),))
         rows_ = (row,) if len(text) >= settings.least else ()
         vectors = (
-            {} if makers.embedder is None else {"vector": makers.embedder.embed_documents([r.text for r in rows_])}
+            {} if models.embedder is None else {"vector": models.embedder.embed_documents([r.text for r in rows_])}
         )
         built.append({"headline": Rows(rows_, vectors)})
     return built
@@ -84,7 +85,7 @@ OWN = View("headline", HeadlineSettings, lambda settings: (HEADLINE,), build, pr
 # -- the contract
 
 EMBEDDER = HashEmbedder()
-MAKERS = Makers(count_tokens, EMBEDDER)
+MAKERS = Models(count_tokens, EMBEDDER)
 SLICES = SliceSettings(chunk=160, overlap=40, slice=80, slice_overlap=40, vectors=("slice", "chunk", "summary"))
 TALE = Document(
     "tale", "A dog of Brook barked at noon, as ever. " + "A dog of Brook barked. " * 12, "Tale", {"year": 1990}
@@ -255,10 +256,10 @@ def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> 
     store.write(rows_of(DOCUMENTS, EMBEDDER))
     store.begin_view(case.view.name, case.view.dump(case.settings))
 
-    def failing(documents: Sequence[DocumentRows], settings: Any, makers: Makers) -> Sequence[ViewRows]:
+    def failing(documents: Sequence[DocumentRows], settings: Any, models: Models) -> Sequence[ViewRows]:
         if any(rows.document.id == "it's" for rows in documents):
             raise KeyboardInterrupt
-        return case.view.build(documents, settings, makers)
+        return case.view.build(documents, settings, models)
 
     with pytest.raises(KeyboardInterrupt):
         pipeline.add_view(store, replace(VIEWS[case.view.name], build=failing), MAKERS)
@@ -349,7 +350,7 @@ def test_a_document_without_rows_in_the_view_is_served_all_the_same(
     store = new_store(kind, tmp_path, VIEWS, None, {"leaf": SMALL})
     store.write(rows_of(DOCUMENTS))
     store.begin_view("headline", {"least": 10_000})
-    pipeline.add_view(store, OWN, Makers(count_tokens))
+    pipeline.add_view(store, OWN, Models(count_tokens))
     assert store.missing("headline") == [] and store.check() == []
     assert store.reader().row_counts()["headline"] == 0
 

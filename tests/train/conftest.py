@@ -6,8 +6,8 @@ import pytest
 from tests.train.towns import MANY, many_index, reader
 
 from mergewise.models import minilm
+from mergewise.train.candidates import source_of
 from mergewise.train.labels import LabelSettings, LabelStore, label
-from mergewise.train.sources import source_of
 
 
 @pytest.fixture(scope="session")

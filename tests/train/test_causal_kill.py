@@ -22,7 +22,7 @@ TRAINER = """
 import sys
 from pathlib import Path
 from mergewise.train.labels import LabelStore
-from mergewise.train.settings import TrainSettings
+from mergewise.train.trainer import TrainSettings
 from mergewise.train.utility import train_utility
 
 labels, base, out = sys.argv[1:]

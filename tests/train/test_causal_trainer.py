@@ -17,7 +17,7 @@ from mergewise.models.minilm import MiniLM
 from mergewise.models.utilities import RerankerUtilities
 from mergewise.train.distilling import divergence, gains, loss, teacher
 from mergewise.train.labels import LabelStore
-from mergewise.train.settings import TrainSettings
+from mergewise.train.trainer import TrainSettings
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")
@@ -25,7 +25,7 @@ pytest.importorskip("onnx", reason="the extra `train` is not installed")
 
 from mergewise.train import trainer  # noqa: E402
 from mergewise.train.bases import load_base  # noqa: E402
-from mergewise.train.scoring import judged, utilities  # noqa: E402
+from mergewise.train.scoring import question_utilities, utilities  # noqa: E402
 from mergewise.train.trainer import train  # noqa: E402
 from mergewise.train.utility import train_utility  # noqa: E402
 
@@ -50,7 +50,7 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
     predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
     assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
     asked = trainer.split(many_labels.read(KINDS), SETTINGS).held_out[0]
-    texts = [candidate.unit.read for candidate in asked.candidates]
+    texts = [candidate.candidate.predictor_text for candidate in asked.candidates]
     found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
     assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])
     assert max(found) > 0  # over no context, by the level
@@ -128,7 +128,9 @@ def test_the_first_loss_is_equation_9(many_labels: LabelStore, base: str, tmp_pa
     network.tokenizer.save_pretrained(folder)
     trained = train(questions, f"cross-encoder:{folder}", settings, tmp_path / "state")
     expected = []
-    for one, values in zip(questions, judged(load_base(f"cross-encoder:{folder}", 0), questions, 48), strict=True):
+    for one, values in zip(
+        questions, question_utilities(load_base(f"cross-encoder:{folder}", 0), questions, 48), strict=True
+    ):
         cppl = [candidate.cppl for candidate in one.candidates]
         best = sorted(sorted(range(len(cppl)), key=lambda i: cppl[i])[:3])
         expected.append(divergence([cppl[i] for i in best], [values[i] for i in best]))
@@ -141,7 +143,7 @@ def test_the_level_moves_utilities_and_nothing_else(many_labels: LabelStore, bas
     settings = replace(SHORT, epochs=1)
     free = train(questions, base, replace(settings, level="free"), tmp_path / "free")
     gain = train(questions, base, settings, tmp_path / "gain")
-    moved, still = (np.concatenate(judged(one.base, one.split.learnt, 48)) for one in (gain, free))
+    moved, still = (np.concatenate(question_utilities(one.base, one.split.learnt, 48)) for one in (gain, free))
     np.testing.assert_allclose(moved - still, gain.shift, atol=1e-5)
     wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in gain.split.learnt]
     assert moved.mean() == pytest.approx(np.concatenate(wanted).mean(), abs=1e-4)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.train.distilling import CERTAIN, chosen, divergence, gains, student, teacher, teaches
+from mergewise.train.distilling import CERTAIN, divergence, gains, step_candidates, student, teacher, teaches
 
 PERPLEXITIES = st.lists(st.floats(1, 1e9), min_size=1, max_size=41)
 PAIRS = st.lists(st.tuples(st.floats(1, 1e6), st.floats(-30, 30)), min_size=1, max_size=41)
@@ -60,18 +60,18 @@ def test_the_filter() -> None:
 
 @given(PERPLEXITIES, st.integers(1, 40), st.integers(0, 40), st.integers(0, 5))
 def test_a_step_shows_the_best_and_some_drawn(cppl: list[float], best: int, drawn: int, seed: int) -> None:
-    found = chosen(cppl, best, drawn, np.random.default_rng(seed))
+    found = step_candidates(cppl, best, drawn, np.random.default_rng(seed))
     assert found == sorted(set(found)) and len(found) == min(len(cppl), best + drawn)
     left_out = [cppl[i] for i in range(len(cppl)) if i not in found]
     assert not drawn or not left_out or sorted(cppl)[0] in [cppl[i] for i in found]
     if not drawn and left_out:
         assert max(cppl[i] for i in found) <= min(left_out)
-    assert found == chosen(cppl, best, drawn, np.random.default_rng(seed))
+    assert found == step_candidates(cppl, best, drawn, np.random.default_rng(seed))
 
 
 def test_of_41_candidates_32_are_shown_and_gainrag_draws_15() -> None:
     cppl = list(np.random.default_rng(0).permutation(41) + 1.0)
-    assert sorted(cppl[i] for i in chosen(cppl, 32, 0, np.random.default_rng(0))) == list(range(1, 33))
-    drawings = [chosen(cppl, 1, 15, np.random.default_rng(seed)) for seed in range(40)]
+    assert sorted(cppl[i] for i in step_candidates(cppl, 32, 0, np.random.default_rng(0))) == list(range(1, 33))
+    drawings = [step_candidates(cppl, 1, 15, np.random.default_rng(seed)) for seed in range(40)]
     assert all(len(one) == 16 and cppl.index(1.0) in one for one in drawings)
     assert len({tuple(one) for one in drawings}) == 40 and set().union(*drawings) == set(range(41))

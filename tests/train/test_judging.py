@@ -10,19 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.errors import UsageError
-from mergewise.train.candidates import Example, Unit
+from mergewise.train.candidates import Example, TrainCandidate
 from mergewise.train.curve import svg
 from mergewise.train.distilling import divergence
 from mergewise.train.judging import interval, judge, ranks, spearman
-from mergewise.train.labels import Labelled, LabelledQuestion
-from mergewise.train.settings import PRESETS, TrainSettings
-from mergewise.train.trainer import History, pace, split
+from mergewise.train.labels import Label, LabelledQuestion
+from mergewise.train.trainer import PRESETS, History, TrainSettings, pace, split
 
 VALUES = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)
 
 
 def question(*cppl: float, text: str = "Who?", alone: float = 3.0, name: str = "a") -> LabelledQuestion:
-    units = tuple(Labelled(Unit("passages", "", (), f"text {i}", 0.5), value) for i, value in enumerate(cppl))
+    units = tuple(Label(TrainCandidate("passages", "", (), f"text {i}", 0.5), value) for i, value in enumerate(cppl))
     return LabelledQuestion(Example(name, text, ("x",), name), units, alone)
 
 

@@ -15,9 +15,8 @@ import mergewise as mw
 from mergewise.designs.aed import units
 from mergewise.errors import UsageError
 from mergewise.models.cppl import cppl
-from mergewise.train.candidates import Example, Unit, asked_of, passages_of, triplets_of
-from mergewise.train.labels import LabelSettings, LabelStore, Source, label
-from mergewise.train.sources import source_of
+from mergewise.train.candidates import Example, TrainCandidate, asked_of, passages_of, source_of, triplets_of
+from mergewise.train.labels import LabelSettings, LabelSource, LabelStore, label
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +25,14 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
 
 
 @pytest.fixture
-def source(index: mw.Index) -> Source:
+def source(index: mw.Index) -> LabelSource:
     return source_of(index, EXAMPLES)
 
 
 SETTINGS = LabelSettings(passages=3, triplets=3)
 
 
-def test_every_candidate_has_its_perplexity(tmp_path: Path, source: Source) -> None:
+def test_every_candidate_has_its_perplexity(tmp_path: Path, source: LabelSource) -> None:
     told: list[tuple[int, int, str]] = []
     model, store = reader(), LabelStore(tmp_path)
     assert label(store, [source], model, SETTINGS, lambda *args: told.append(args)) == len(EXAMPLES)
@@ -44,20 +43,22 @@ def test_every_candidate_has_its_perplexity(tmp_path: Path, source: Source) -> N
         assert one.alone == pytest.approx(cppl(model, question, [question], one.example.answers, alpha=0.5)[0])
     assert found.keys() == set(EXAMPLES)
     for example, candidates in found.items():
-        kinds = [one.unit.kind for one in candidates]
+        kinds = [one.candidate.kind for one in candidates]
         assert set(kinds) == {"passages", "triplets"} | ({"generated"} if example.id != "Corley" else set())
         question = model.prompt(asked_of(example.text, None))
         for one in candidates:
-            context = model.prompt(asked_of(example.text, one.unit))
+            context = model.prompt(asked_of(example.text, one.candidate))
             assert one.cppl == pytest.approx(cppl(model, question, [context], example.answers)[0])
         best = min(candidates, key=lambda one: one.cppl)
-        assert best.unit.span is not None and best.unit.span.doc_id == example.id
-        assert best.unit.read.startswith(example.id) and best.cppl < 1.1 < max(one.cppl for one in candidates)
-    (generated,) = [one.unit for one in found[EXAMPLES[0]] if one.unit.kind == "generated"]
-    assert generated == Unit("generated", "", (), "x", 0.0)
+        assert best.candidate.span is not None and best.candidate.span.doc_id == example.id
+        assert best.candidate.predictor_text.startswith(example.id) and best.cppl < 1.1 < max(
+            one.cppl for one in candidates
+        )
+    (generated,) = [one.candidate for one in found[EXAMPLES[0]] if one.candidate.kind == "generated"]
+    assert generated == TrainCandidate("generated", "", (), "x", 0.0)
 
 
-def test_a_kill_loses_what_was_being_measured(tmp_path: Path, source: Source) -> None:
+def test_a_kill_loses_what_was_being_measured(tmp_path: Path, source: LabelSource) -> None:
     whole, broken = LabelStore(tmp_path / "whole"), LabelStore(tmp_path / "broken")
     label(whole, [source], reader(), SETTINGS)
 
@@ -74,7 +75,7 @@ def test_a_kill_loses_what_was_being_measured(tmp_path: Path, source: Source) ->
     assert label(broken, [source], idle, SETTINGS) == 0 and idle.tokens_run == 0
 
 
-def test_half_a_file_is_no_label(tmp_path: Path, source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_file_is_no_label(tmp_path: Path, source: LabelSource, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LabelStore(tmp_path)
     written = pq.write_table
 
@@ -91,7 +92,7 @@ def test_half_a_file_is_no_label(tmp_path: Path, source: Source, monkeypatch: py
     assert label(store, [source], reader(), SETTINGS) == len(EXAMPLES)
 
 
-def test_kinds_can_be_added_later(tmp_path: Path, source: Source) -> None:
+def test_kinds_can_be_added_later(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), LabelSettings(passages=3, triplets=0, generated=False))
     times = {path: path.stat().st_mtime_ns for path in (tmp_path / "passages").glob("*.parquet")}
@@ -110,7 +111,7 @@ def test_kinds_can_be_added_later(tmp_path: Path, source: Source) -> None:
     ],
 )
 def test_labels_of_other_parameters_are_refused(
-    tmp_path: Path, source: Source, changed: LabelSettings, told: str
+    tmp_path: Path, source: LabelSource, changed: LabelSettings, told: str
 ) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), SETTINGS)
@@ -118,22 +119,24 @@ def test_labels_of_other_parameters_are_refused(
         label(store, [source], reader(), changed)
 
 
-def test_labels_of_another_index_or_reader_are_refused(tmp_path: Path, source: Source) -> None:
+def test_labels_of_another_index_or_reader_are_refused(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), SETTINGS)
-    grown = Source(source.examples, source.reader, {"passages": {**source.facts["passages"], "documents": 7}})
+    grown = LabelSource(source.examples, source.reader, {"passages": {**source.facts["passages"], "documents": 7}})
     with pytest.raises(UsageError, match="documents of towns 6, not 7"):
         label(store, [grown], reader(), LabelSettings(passages=3, triplets=0))
     other = reader()
     other.spec = "other"
     with pytest.raises(UsageError, match="chat scripted, not other"):
         label(store, [source], other, SETTINGS)
-    more = Source([Example("x", "Who founded Arden?", ("Brix",), "second")], source.reader, source.facts)
+    more = LabelSource([Example("x", "Who founded Arden?", ("Brix",), "second")], source.reader, source.facts)
     assert label(store, [source, more], reader(), SETTINGS) == 1  # another set joins
 
 
-def test_sets_take_turns(tmp_path: Path, source: Source) -> None:
-    second = Source([Example(e.id, e.text, e.answers, "second") for e in EXAMPLES[:2]], source.reader, source.facts)
+def test_sets_take_turns(tmp_path: Path, source: LabelSource) -> None:
+    second = LabelSource(
+        [Example(e.id, e.text, e.answers, "second") for e in EXAMPLES[:2]], source.reader, source.facts
+    )
     told: list[str] = []
     settings = LabelSettings(passages=1, triplets=0, generated=False)
     label(LabelStore(tmp_path), [source, second], reader(), settings, lambda done, total, item: told.append(item))
@@ -141,7 +144,7 @@ def test_sets_take_turns(tmp_path: Path, source: Source) -> None:
     assert told == [example.text for example in order]
 
 
-def test_what_does_not_fit_is_left_out(tmp_path: Path, source: Source, index: mw.Index) -> None:
+def test_what_does_not_fit_is_left_out(tmp_path: Path, source: LabelSource, index: mw.Index) -> None:
     model = reader()
     long = mw.open(tmp_path / "long", embedder="none")
     streets = " and ".join(f"street {n}" for n in range(60))
@@ -152,12 +155,14 @@ def test_what_does_not_fit_is_left_out(tmp_path: Path, source: Source, index: mw
     store = LabelStore(tmp_path / "labels")
     label(store, [source_of(long, EXAMPLES[:1])], small, LabelSettings(triplets=0, generated=False))
     (one,) = store.read(["passages"])
-    assert [labelled.unit.text for labelled in one.candidates] == ["Arden: founded by Brix."]
+    assert [labelled.candidate.text for labelled in one.candidates] == ["Arden: founded by Brix."]
 
 
 @pytest.mark.parametrize("answers", [[], ["", " "]])
-def test_questions_without_answers_cannot_be_labelled(tmp_path: Path, source: Source, answers: Sequence[str]) -> None:
-    asked = Source([Example("1", "Who?", tuple(answers))], source.reader, source.facts)
+def test_questions_without_answers_cannot_be_labelled(
+    tmp_path: Path, source: LabelSource, answers: Sequence[str]
+) -> None:
+    asked = LabelSource([Example("1", "Who?", tuple(answers))], source.reader, source.facts)
     with pytest.raises(UsageError, match="no question has an answer"):
         label(LabelStore(tmp_path), [asked], reader(), SETTINGS)
 
@@ -169,7 +174,7 @@ def test_an_index_without_triplets_is_told(tmp_path: Path) -> None:
         label(LabelStore(tmp_path / "labels"), [source_of(index, EXAMPLES[:1])], reader(), SETTINGS)
 
 
-def test_a_damaged_file_is_named(tmp_path: Path, source: Source) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
     path = next((tmp_path / "passages").glob("*.parquet"))
@@ -181,7 +186,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, source: Source) -> None:
         label(store, [source], reader(), LabelSettings(passages=1, triplets=0, generated=False))
 
 
-def test_the_rows_can_be_read_by_others(tmp_path: Path, source: Source) -> None:
+def test_the_rows_can_be_read_by_others(tmp_path: Path, source: LabelSource) -> None:
     store = LabelStore(tmp_path)
     label(store, [source], reader(), SETTINGS)
     table = pq.read_table(tmp_path / "passages")
@@ -191,10 +196,12 @@ def test_the_rows_can_be_read_by_others(tmp_path: Path, source: Source) -> None:
     assert json.loads((tmp_path / "passages/_manifest.json").read_text())["chat"] == "scripted"
 
 
-def test_a_unit_is_what_the_strategy_judges(index: mw.Index, source: Source) -> None:
+def test_a_unit_is_what_the_strategy_judges(index: mw.Index, source: LabelSource) -> None:
     """The predictor is trained on the very texts that it will be asked about."""
     asked = EXAMPLES[0].text
     retrieved = units.retrieve(asked, source.reader, 3)
-    assert [one.read for one in passages_of(asked, source.reader, 3, 256)] == [unit.text for unit in retrieved]
+    assert [one.predictor_text for one in passages_of(asked, source.reader, 3, 256)] == [
+        unit.text for unit in retrieved
+    ]
     sets = [unit.text for unit in units.map_triplets(retrieved, source.reader)]
-    assert sets and [one.read for one in triplets_of(asked, source.reader, 3, 256)] == sets
+    assert sets and [one.predictor_text for one in triplets_of(asked, source.reader, 3, 256)] == sets

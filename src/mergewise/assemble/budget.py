@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, Fragment, SectionKey, uncovered
 from mergewise.assemble.render import Order, heading_cost_line, passages_of, render
-from mergewise.protocols import ChatModel, NLLScorer, Reranker, TokenCounter, UtilityPredictor
+from mergewise.models.record import Models
+from mergewise.protocols import TokenCounter
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Context, Span, Step
 
 _AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
 _PATIENCE = 8  # after so many candidates in a row that do not fit, the rest is not tried
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """What a strategy may use besides the index; None where the user named no such model."""
-
-    count_tokens: TokenCounter
-    chat: ChatModel | None = None
-    reranker: Reranker | None = None
-    scorer: NLLScorer | None = None
-    stored_tokens: bool = False  # whether `count_tokens` is the counter by which the counts in the index were made
-    predictor: UtilityPredictor | None = None  # None: utilities are the scores of the search
 
 
 def pack(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from mergewise.assemble.budget import Models
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.types import Context
 

@@ -34,10 +34,10 @@ def _registered_names() -> Mapping[str, str]:
     from mergewise.evaluate.methods import GROUPS, METHODS
 
     def modes(needs: str) -> Iterable[str]:
-        return (name for name, mode in MODES.items() if mode.needs == needs)
+        return (name for name, mode in MODES.items() if mode.needs.name == needs)
 
     return {
-        "modes": f"without a model {_list(modes('none'))}; with a chat model r&b (the default with one), "
+        "modes": f"without a model {_list(modes(''))}; with a chat model r&b (the default with one), "
         f"{_list(name for name in modes('chat') if name != 'r&b')}; with a causal model {_list(modes('causal'))}",
         "causal_modes": _list(modes("causal")),
         "strategies": _list(STRATEGIES),

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.evaluate.run import Half
     from mergewise.evaluate.tasks import Task
-    from mergewise.train.candidates import Example
-    from mergewise.train.labels import LabelSettings, Source
-    from mergewise.train.settings import TrainSettings
-    from mergewise.train.utility import Report
+    from mergewise.train.candidates import Example, LabelSource
+    from mergewise.train.labels import LabelSettings
+    from mergewise.train.trainer import TrainSettings
+    from mergewise.train.utility import TrainingReport
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
@@ -133,14 +133,14 @@ def utility(
 
 
 def _train_settings(preset: str, overrides: Mapping[str, Any]) -> TrainSettings:
-    from mergewise.train.settings import PRESETS
+    from mergewise.train.trainer import PRESETS
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
     return replace(PRESETS[preset], **overrides)
 
 
-def _say_training(report: Report, out: Path) -> None:
+def _say_training(report: TrainingReport, out: Path) -> None:
     counts = report.questions
     say(f"trained on {counts['learnt']} questions, {counts['held_out']} held out, {counts['dropped']} dropped")
     for name, means in report.held_out.items():
@@ -150,7 +150,7 @@ def _say_training(report: Report, out: Path) -> None:
     say(f"use it: --reranker cross-encoder:{out}")
 
 
-def _label(sources: Sequence[Source], chat: str, folder: Path, settings: LabelSettings) -> None:
+def _label(sources: Sequence[LabelSource], chat: str, folder: Path, settings: LabelSettings) -> None:
     from mergewise.models import load_causal
     from mergewise.train.labels import LabelStore, label
 
@@ -171,11 +171,11 @@ def _sources(
     half: Half,
     limit: int | None,
     excluded: frozenset[str],
-) -> Iterator[Source]:
+) -> Iterator[LabelSource]:
     import mergewise
     from mergewise.evaluate.indexing import indexed_tasks
     from mergewise.evaluate.tables import load_table
-    from mergewise.train.sources import source_of
+    from mergewise.train.candidates import source_of
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(mergewise.open, embedder=embedder)

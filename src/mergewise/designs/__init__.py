@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mergewise.assemble.strategy import Strategy
 from mergewise.designs import aed, auto_merge, macrag, mergerag, mrag, weave
@@ -54,7 +54,7 @@ def installed_designs() -> tuple[Design, ...]:
     return tuple(designs)
 
 
-def _shared_modes() -> dict[str, Mode]:
+def _shared_modes() -> dict[str, Mode[Any]]:
     from mergewise.generate.modes import MODES
 
     return MODES
@@ -78,7 +78,7 @@ def _strategies() -> dict[str, Strategy]:
     return dict(sorted(_together(*(design.strategies for design in (*DESIGNS, *installed_designs()))).items()))
 
 
-def _modes() -> dict[str, Mode]:
+def _modes() -> dict[str, Mode[Any]]:
     brought = (design.modes for design in (*DESIGNS, *installed_designs()))
     return dict(sorted(_together(_shared_modes(), *brought).items()))
 
@@ -86,4 +86,4 @@ def _modes() -> dict[str, Mode]:
 VIEWS: Lazy[View] = Lazy(_views)
 """By the names that `--views` takes. A view is built from the document and the rows of those before it."""
 STRATEGIES: Lazy[Strategy] = Lazy(_strategies)
-MODES: Lazy[Mode] = Lazy(_modes)
+MODES: Lazy[Mode[Any]] = Lazy(_modes)

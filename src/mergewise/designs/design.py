@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mergewise.assemble.strategy import Strategy
 from mergewise.generate.mode import Mode
@@ -49,4 +49,4 @@ class Design:
 
     views: Mapping[str, View] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
-    modes: Mapping[str, Mode] = field(default_factory=dict)
+    modes: Mapping[str, Mode[Any]] = field(default_factory=dict)

@@ -9,43 +9,26 @@ from typing import Any
 from mergewise.concurrency import run
 from mergewise.designs import MODES
 from mergewise.errors import UsageError
-from mergewise.generate.mode import Mode, Needs, Request
+from mergewise.generate.mode import Mode, Request
 from mergewise.generate.prompts import NOT_FOUND
-from mergewise.protocols import CausalModel, ChatModel
+from mergewise.models.record import Models
 from mergewise.types import Answer
 
-_MODELS: dict[Needs, tuple[str, str]] = {
-    "chat": ("a chat model", "name one: --chat openai:MODEL"),
-    "causal": (
-        "a causal model, whose next-token probabilities can be read",
-        "name one: --chat hf:PATH or --causal hf:PATH; with any chat model --mode aed-best takes the best stream alone",
-    ),
-}
 
-
-def mode_for(
-    name: str | None, chat: ChatModel | None, causal: CausalModel[Any] | None = None, preferred: str = ""
-) -> str:
+def mode_for(name: str | None, models: Models, preferred: str = "") -> str:
     """The name of the mode to answer in: `name`, or by default the `preferred` one, if its model is at hand, or the one that it
     names for other models; else "r&b" with a chat model and "extractive" without one.
 
     Raises UsageError for a name that no mode has, and where the model that the mode needs is not at hand.
     """
     if name is None:
-        while preferred and not _has_model(MODES[preferred], chat, causal):
+        while preferred and MODES[preferred].needs.of(models) is None:
             preferred = MODES[preferred].otherwise
-        return preferred or ("extractive" if chat is None else "r&b")
+        return preferred or ("extractive" if models.chat is None else "r&b")
     if name not in MODES:
         raise UsageError(f"unknown mode {name!r}", f"one of: {', '.join(MODES)}")
-    needs = MODES[name].needs
-    if not _has_model(MODES[name], chat, causal):
-        model, hint = _MODELS[needs]
-        raise UsageError(f"mode {name!r} needs {model}", hint)
+    _needed_model(name, models)
     return name
-
-
-def _has_model(mode: Mode, chat: ChatModel | None, causal: CausalModel[Any] | None) -> bool:
-    return {"none": True, "chat": chat is not None, "causal": causal is not None}[mode.needs]
 
 
 def answer(name: str, request: Request) -> Answer:
@@ -53,24 +36,32 @@ def answer(name: str, request: Request) -> Answer:
     mode = MODES[name]
     if _lacks_passages(mode, request):
         return _nothing(name, request)
-    made = mode.answer(request)
-    return replace(run(made) if isinstance(made, Coroutine) else made, mode=name)
+    answered = mode.answer(request, _needed_model(name, request.models))
+    return replace(run(answered) if isinstance(answered, Coroutine) else answered, mode=name)
 
 
 def answer_all(name: str, requests: Sequence[Request]) -> list[Answer]:
-    """`answer` for many questions, in one go where the mode can do that."""
+    """`answer` for many questions with the same models, in one go where the mode can do that."""
     mode = MODES[name]
     if mode.answer_all is None:
         return [answer(name, request) for request in requests]
     asked = [request for request in requests if not _lacks_passages(mode, request)]
-    made = iter(mode.answer_all(asked) if asked else [])
+    answers = iter(mode.answer_all(asked, _needed_model(name, asked[0].models)) if asked else [])
     return [
-        _nothing(name, request) if _lacks_passages(mode, request) else replace(next(made), mode=name)
+        _nothing(name, request) if _lacks_passages(mode, request) else replace(next(answers), mode=name)
         for request in requests
     ]
 
 
-def _lacks_passages(mode: Mode, request: Request) -> bool:
+def _needed_model(name: str, models: Models) -> Any:
+    needs = MODES[name].needs
+    model = needs.of(models)
+    if model is None:
+        raise UsageError(f"mode {name!r} needs {needs.what}", needs.hint)
+    return model
+
+
+def _lacks_passages(mode: Mode[Any], request: Request) -> bool:
     return mode.reads_context and not mode.alone and not request.context.passages
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.strategy import Strategy
 from mergewise.assemble.streams import with_streams_of
 from mergewise.designs import STRATEGIES
 from mergewise.designs.specs import assignments, split_spec, with_parameters
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import short_repr, text
 from mergewise.types import Context

@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from mergewise.asking import Means, Search, answer_together, prepared
+from mergewise.asking import IndexState, Search, answer_together, prepare_request
 from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
@@ -29,7 +29,9 @@ from mergewise.evaluate.rows import AnswerMeans, EvaluationRow
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.models.utilities import utilities_of
 from mergewise.protocols import Reranker
 from mergewise.twins import each
 from mergewise.types import Answer
@@ -51,7 +53,7 @@ class Asking:
 
 
 @dataclass(slots=True)
-class Answered:
+class MethodAnswers:
     """The answers of one method at one budget: what there is of them, and why a question has none."""
 
     task: Task
@@ -116,21 +118,21 @@ class Answering:
         self.task = task
         self.asking = asking
         self._backgrounds = backgrounds
-        self._state = cache(self._state_of_index)
+        self._index_identity = cache(self._read_index_identity)
 
-    def answered(self, method: Method, budget: int) -> Answered:
+    def answered(self, method: Method, budget: int) -> MethodAnswers:
         """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
         preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
-        mode = modes.mode_for(method.mode, self.index.chat, self.index.causal, preferred)
+        mode = modes.mode_for(method.mode, self.index.models, preferred)
         strategy, _ = strategies.resolve(method.strategy)
         for view in (*strategy.views, *method.views):
             if view not in self.index.manifest.views:
                 raise UsageError(f"this index has no {view} view", f"index with --views leaf,{view}")
         run = self._run(method, mode, budget)
-        return Answered(self.task, method, budget, AnswerFile(self.asking.directory, run), mode)
+        return MethodAnswers(self.task, method, budget, AnswerFile(self.asking.directory, run), mode)
 
     def complete(
-        self, asked: Sequence[Answered], questions: Sequence[Question], progress: Progress | None = None
+        self, asked: Sequence[MethodAnswers], questions: Sequence[Question], progress: Progress | None = None
     ) -> None:
         """Answer what is missing. Methods of one mode are answered in the same batches.
 
@@ -148,7 +150,7 @@ class Answering:
                 if progress is not None:
                     progress(done, total, f"{self.task.name} {batch[-1][0].method.name}")
 
-    def _answer(self, mode: str, batch: Sequence[tuple[Answered, Question]]) -> None:
+    def _answer(self, mode: str, batch: Sequence[tuple[MethodAnswers, Question]]) -> None:
         requests, found = [], []
         for one, question in batch:
             started = perf_counter()
@@ -157,19 +159,17 @@ class Answering:
         ready = perf_counter()
         answers = self._answers(mode, requests)
         share = (perf_counter() - ready) / len(batch)
-        for (one, question), request, answer, seconds in zip(batch, requests, answers, found, strict=True):
+        for (one, question), answer, seconds in zip(batch, answers, found, strict=True):
             if isinstance(answer, Exception):
                 one.failures[question.id] = answer
                 continue
-            assert isinstance(request, Request)
             one.failures.pop(question.id, None)
             one.kept.add(question, _kept_answer(question, answer, seconds + share, share, len(batch)))
 
-    def _request(self, one: Answered, question: Question) -> Request | Exception:
+    def _request(self, one: MethodAnswers, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
-        means = self._means(one.method)
         try:
-            request = prepared(question.text, search, means, one.mode, self.asking.max_tokens)
+            request = prepare_request(question.text, search, self._state(one.method), one.mode, self.asking.max_tokens)
         except Exception as error:
             return error
         return replace(request, backgrounds=self._backgrounds)
@@ -183,18 +183,22 @@ class Answering:
             request if isinstance(request, Exception) else given[str(place)] for place, request in enumerate(requests)
         ]
 
-    def _means(self, method: Method) -> Means:
-        means = self.index.means()
+    def _state(self, method: Method) -> IndexState:
+        state = self.index.state()
+        return replace(state, models=self._models(method, state.models))
+
+    def _models(self, method: Method, models: Models) -> Models:
+        """The models of the method: where it names its judge, searches are left as they are."""
         if method.judge == "given":
-            return means
+            return models
         judge = {"none": None, "reranker": self.asking.reranker, "utility": self.asking.utility}[method.judge]
-        own = means.reranker if method.judge != "none" else None
-        return replace(means, reranker=None, judge=judge or own)
+        own = models.reranker if method.judge != "none" else None
+        return replace(models, reranker=None, predictor=utilities_of(judge or own, models.embedder))
 
     def _run(self, method: Method, mode: str, budget: int) -> Mapping[str, Any]:
         """All that an answer depends on but its question."""
-        means = self._means(method)
-        causal, chat = self.index.causal, self.index.chat
+        models = self._models(method, self.index.models)
+        causal, chat = models.causal, models.chat
         return {
             "dataset": self.task.name,
             "strategy": method.strategy,
@@ -203,13 +207,13 @@ class Answering:
             "max_tokens": self.asking.max_tokens,
             "chat": None if chat is None else chat.identity,
             "causal": None if causal is None else causal.spec,
-            "reranker": None if means.reranker is None else means.reranker.spec,
-            "judge": means.predictor.spec,
+            "reranker": None if models.reranker is None else models.reranker.spec,
+            "judge": models.utilities.spec,
             "search": asdict(self.index.search_settings),
-            **self._state(),
+            **self._index_identity(),
         }
 
-    def _state_of_index(self) -> Mapping[str, Any]:
+    def _read_index_identity(self) -> Mapping[str, Any]:
         digest = blake2b(digest_size=8)
         for known in sorted(self.index.store.reader().known_documents(), key=lambda known: known.id):
             digest.update(f"{known.id}\0{known.digest}\0".encode("utf-8", "replace"))

@@ -71,7 +71,7 @@ def answer(request: Request) -> Answer:
     citations: list[Citation] = []
     for number, spans in islice(_quotations(quotes, sure_from, document), SENTENCES):
         cited = [locator.citation(number, _text(span, document), span) for span in spans]
-        lines.append(f"“{' … '.join(_shown(citation.text) for citation in cited)}” [{number}]")
+        lines.append(f"“{' … '.join(_plain(citation.text) for citation in cited)}” [{number}]")
         citations += cited
     return Answer(context.question, "\n".join(lines), tuple(citations), context, context.usage, sure=sure)
 
@@ -85,9 +85,9 @@ def _quotations(
     for quote in quotes:
         if quote.probability < NEAR_BEST * best or any(quote.evidence.span.overlaps(span) for span in quoted):
             continue
-        spans = _needed(quote.evidence, document)
+        spans = _needed_spans(quote.evidence, document)
         if quote.probability < sure_from:
-            spans = _grown(spans, [other.evidence.span for other in quotes], quoted, document)
+            spans = _with_neighbours(spans, [other.evidence.span for other in quotes], quoted, document)
         yield quote.number, spans
         quoted += spans
 
@@ -99,7 +99,7 @@ def quotes_of(context: Context) -> list[Quote]:
     quotes = [
         Quote(evidence, number, probability(features(evidence, terms, wanted)))
         for evidence in context.evidence or ()
-        if (number := _passage(evidence.span, context)) is not None
+        if (number := _passage_number(evidence.span, context)) is not None
     ]
     return sorted(quotes, key=lambda quote: -quote.probability)
 
@@ -130,7 +130,7 @@ def _thresholds(context: Context) -> tuple[float, float]:
     return LEAST, SURE
 
 
-def _passage(span: Span, context: Context) -> int | None:
+def _passage_number(span: Span, context: Context) -> int | None:
     """The number of the passage that holds this span, or else of one that was written from it."""
     holding = (
         (not passage.verbatim, number)
@@ -140,19 +140,21 @@ def _passage(span: Span, context: Context) -> int | None:
     return min(holding, default=(False, None))[1]
 
 
-def _needed(evidence: Evidence, document: DocumentLookup) -> list[Span]:
+def _needed_spans(evidence: Evidence, document: DocumentLookup) -> list[Span]:
     """The sentence with what it needs; what touches is one span."""
     if sum(map(len, evidence.needed)) > LONGEST_QUOTE:
         return [evidence.span]
-    return _joined(evidence.needed, document)
+    return _united(evidence.needed, document)
 
 
-def _grown(spans: list[Span], others: Sequence[Span], quoted: Sequence[Span], document: DocumentLookup) -> list[Span]:
+def _with_neighbours(
+    spans: list[Span], others: Sequence[Span], quoted: Sequence[Span], document: DocumentLookup
+) -> list[Span]:
     """The spans with sentences of the context that stand right beside them, after before before, up to QUOTE characters."""
     free = [span for span in others if not any(span.overlaps(taken) for taken in (*spans, *quoted))]
     while True:
         for span in sorted(free, key=lambda span: span.start < spans[-1].start):
-            wider = _joined([*spans, span], document)
+            wider = _united([*spans, span], document)
             if len(wider) == len(spans) and sum(map(len, wider)) <= QUOTE:
                 spans = wider
                 free.remove(span)
@@ -161,7 +163,7 @@ def _grown(spans: list[Span], others: Sequence[Span], quoted: Sequence[Span], do
             return spans
 
 
-def _joined(spans: Sequence[Span], document: DocumentLookup) -> list[Span]:
+def _united(spans: Sequence[Span], document: DocumentLookup) -> list[Span]:
     """Spans of one document in its order, those made one between which only white space stands."""
     doc_id = spans[0].doc_id
     source = document(doc_id)
@@ -176,7 +178,7 @@ def _text(span: Span, document: DocumentLookup) -> str:
     return "" if source is None else source.text[span.start : span.end]
 
 
-def _shown(text: str) -> str:
+def _plain(text: str) -> str:
     """A quotation without mark-up: on one line, but for lists, tables and code, which keep their lines."""
     if _KEPT_LINES.search(text):
         return "\n".join(_GAPS.sub(" ", line.rstrip()) for line in readable(text).split("\n") if line.strip())

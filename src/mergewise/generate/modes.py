@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from mergewise.generate import closed_book, extractive
-from mergewise.generate.mode import Mode
+from typing import Any
 
-MODES = {
-    "closed-book": Mode(closed_book.answer, "what the model knows", needs="chat", reads_context=False),
-    "extractive": Mode(extractive.answer, "sentences of the passages, quoted", reads_evidence=True),
+from mergewise.generate import extractive, prompts
+from mergewise.generate.mode import CHAT, NO_MODEL, Mode, Request
+from mergewise.generate.writer import Writer
+from mergewise.models.record import Models
+from mergewise.protocols import ChatModel
+from mergewise.types import Answer
+
+
+async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
+    """The question alone, answered from what the chat model knows."""
+    return await Writer(request, chat).finish(prompts.own_knowledge(request.context.question), [])
+
+
+def answer_by_quotations(request: Request, models: Models) -> Answer:
+    return extractive.answer(request)
+
+
+MODES: dict[str, Mode[Any]] = {
+    "closed-book": Mode(answer_closed_book, "what the model knows", CHAT, reads_context=False),
+    "extractive": Mode(answer_by_quotations, "sentences of the passages, quoted", NO_MODEL, reads_evidence=True),
 }

@@ -14,6 +14,7 @@ from mergewise.generate.mode import Request
 from mergewise.generate.notes import Notes
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
+from mergewise.protocols import ChatModel
 from mergewise.types import Answer, Message, Reply, Step, Usage
 
 # The share of the window that is kept free, since tokens are seldom counted by the tokenizer of the model itself.
@@ -21,15 +22,14 @@ _MARGIN = 0.05
 
 
 class Writer:
-    """The calls of one answer. `code` stands in the lines around quotations, `document` reads each document once."""
+    """The calls of one answer by a chat model. `code` stands in the lines around quotations, `document` reads each one once."""
 
-    def __init__(self, request: Request) -> None:
-        assert request.chat is not None  # what `mode_for` made sure of
-        self.chat = request.chat
+    def __init__(self, request: Request, chat: ChatModel) -> None:
+        self.chat = chat
         self.context = request.context
         self.question = request.context.question
         self.document = cache(request.document)
-        self.count = request.count_tokens
+        self.count = request.models.count_tokens
         self.code = code_for([self.question, self.context.text])
         self.window = int(self.chat.window * (1 - _MARGIN))
         # what is written takes a quarter of a small window at most

@@ -9,8 +9,9 @@ from mergewise.errors import ReadError
 from mergewise.index.pipeline import rows_of
 from mergewise.index.plan import batches, plan
 from mergewise.inputs import Input
+from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
-from mergewise.store.views import Estimate, Makers, Registry, View
+from mergewise.store.views import Estimate, Registry, View
 from mergewise.types import DocumentRows
 
 AT_ONCE = 64
@@ -23,7 +24,7 @@ def forecast(
     registry: Registry,
     settings: Mapping[str, Mapping[str, Any]],
     missing: Mapping[str, Sequence[str]],
-    makers: Makers,
+    models: Models,
 ) -> Estimate:
     """The cost of adding these inputs to what the reader shows, under the `settings` of all views that the index then has.
 
@@ -34,15 +35,15 @@ def forecast(
     if not asking:
         return total
     tasks = plan(inputs, reader).tasks
-    for batch in batches(_read_rows(tasks, registry, settings, makers), AT_ONCE):
+    for batch in batches(_read_rows(tasks, registry, settings, models), AT_ONCE):
         for view in asking:
-            total += _cost(view, batch, settings, makers)
+            total += _cost(view, batch, settings, models)
     replaced = {task.id for task in tasks}
     for view in asking:
         assert view.writing is not None
         due = dict.fromkeys([*missing.get(view.name, ()), *_unfinished_documents(view, reader)])
         for ids in batches((doc_id for doc_id in due if doc_id not in replaced), AT_ONCE):
-            total += _cost(view, reader.document_rows(ids), settings, makers)
+            total += _cost(view, reader.document_rows(ids), settings, models)
     return total
 
 
@@ -50,13 +51,13 @@ def _unfinished_documents(view: View, reader: StoreReader) -> Sequence[str]:
     return () if view.writing is None or view.name not in reader.views else view.writing.unfinished(reader)
 
 
-def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any], makers: Makers) -> Estimate:
+def _cost(view: View, rows: Sequence[DocumentRows], settings: Mapping[str, Any], models: Models) -> Estimate:
     assert view.writing is not None
-    return view.writing.estimate(rows, view.load(settings[view.name]), makers)
+    return view.writing.estimate(rows, view.load(settings[view.name]), models)
 
 
 def _read_rows(
-    tasks: Sequence[Any], registry: Registry, settings: Mapping[str, Mapping[str, Any]], makers: Makers
+    tasks: Sequence[Any], registry: Registry, settings: Mapping[str, Mapping[str, Any]], models: Models
 ) -> Iterator[DocumentRows]:
     """The documents with the rows of the first view, without vectors."""
     first = next(iter(registry))
@@ -65,4 +66,4 @@ def _read_rows(
             document = task.given.document(task.id)
         except ReadError:
             continue
-        yield from rows_of([(document, task.digest)], registry, {first: settings[first]}, Makers(makers.count_tokens))
+        yield from rows_of([(document, task.digest)], registry, {first: settings[first]}, Models(models.count_tokens))

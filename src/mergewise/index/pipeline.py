@@ -1,6 +1,6 @@
 """The way of documents into an index: read, made into the rows of all views, written batch by batch.
 
-Whoever has a store and makers can run it; each batch is one change of the index, so that a kill costs a batch at most.
+Whoever has a store and models can run it; each batch is one change of the index, so that a kill costs a batch at most.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
 from mergewise.index.work import IndexingProgress
 from mergewise.inputs import Input
+from mergewise.models.record import Models
 from mergewise.protocols import Store
-from mergewise.store.views import Makers, Progress, Registry, View, views_of
+from mergewise.store.views import OnShare, Progress, Registry, View, views_of
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin
 
 log = logging.getLogger("mergewise")
@@ -32,45 +33,54 @@ def rows_of(
     documents: Sequence[tuple[Document, str]],
     registry: Registry,
     settings: Mapping[str, Mapping[str, Any]],
-    makers: Makers,
+    models: Models,
+    on_share: OnShare | None = None,
 ) -> list[DocumentRows]:
     """The rows of documents, given with their digests, in all views that have settings."""
     rows = [DocumentRows(document, digest) for document, digest in documents]
     for view in views_of(registry, list(settings)):
-        rows = _with_view(rows, view, settings[view.name], makers)
+        rows = _with_view(rows, view, settings[view.name], models, on_share)
     return rows
 
 
 def _with_view(
-    rows: Sequence[DocumentRows], view: View, settings: Mapping[str, Any], makers: Makers
+    rows: Sequence[DocumentRows],
+    view: View,
+    settings: Mapping[str, Any],
+    models: Models,
+    on_share: OnShare | None = None,
 ) -> list[DocumentRows]:
-    built = view.build(rows, view.load(settings), makers)
+    own = view.load(settings)
+    if on_share is not None and view.writing is not None and view.writing.asks(own):
+        built = view.writing.build(rows, own, models, on_share)
+    else:
+        built = view.build(rows, own, models)
     return [replace(row, tables={**row.tables, **tables}) for row, tables in zip(rows, built, strict=True)]
 
 
 def add(
-    inputs: Sequence[Input], store: Store, registry: Registry, makers: Makers, progress: Progress | None = None
+    inputs: Sequence[Input], store: Store, registry: Registry, models: Models, progress: Progress | None = None
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
     work = IndexingProgress(progress)
-    report = replace(carry_out(plan(inputs, store.reader(), work.look_at), store, registry, makers, work), changes=())
+    report = replace(carry_out(plan(inputs, store.reader(), work.look_at), store, registry, models, work), changes=())
     log.info("added: %s, %.1f s", report, perf_counter() - began)
     return report
 
 
 def carry_out(
-    planned: IndexingPlan, store: Store, registry: Registry, makers: Makers, work: IndexingProgress
+    planned: IndexingPlan, store: Store, registry: Registry, models: Models, work: IndexingProgress
 ) -> AddReport:
     """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes."""
-    writer = _BatchWriter(store, registry, makers, work)
+    writer = _BatchWriter(store, registry, models, work)
     work.begin(task.given.size for task in planned.tasks)
     for task in planned.tasks:
         writer.add(task)
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
     writer.flush(remove=planned.gone, origins=planned.found)
-    take_up(store, registry, makers, writer.written)
+    take_up(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed:
         store.optimize()
@@ -94,8 +104,8 @@ class _Read:
 class _BatchWriter:
     """Documents on their way into a store: read one by one, made into rows and written batch by batch."""
 
-    def __init__(self, store: Store, registry: Registry, makers: Makers, work: IndexingProgress) -> None:
-        self.store, self.registry, self.makers, self.work = store, registry, makers, work
+    def __init__(self, store: Store, registry: Registry, models: Models, work: IndexingProgress) -> None:
+        self.store, self.registry, self.models, self.work = store, registry, models, work
         self.report = AddReport()
         self.written: set[str] = set()
         self._batch: list[_Read] = []
@@ -160,39 +170,39 @@ class _BatchWriter:
         if not self._batch:
             return []
         settings = self.store.settings
-        makers = _watched(self.work, self.makers, self.registry, settings, characters)
+        watched = _watched(self.work, self.models, self.registry, settings, characters)
         given = [(read.document, read.digest) for read in self._batch]
-        rows = rows_of(given, self.registry, settings, makers)
+        rows = rows_of(given, self.registry, settings, *watched)
         return [replace(row, origin=read.origin) for row, read in zip(rows, self._batch, strict=True)]
 
 
-def rebuild(store: Store, registry: Registry, makers: Makers, doc_ids: Sequence[str]) -> None:
+def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[str]) -> None:
     """Make the rows of these documents again, from the texts that the index holds."""
     reader = store.reader()
     for some in batches(reader.known_documents(doc_ids) if doc_ids else (), REBUILT_AT_ONCE):
         found = [(known, document) for known in some if (document := reader.document(known.id)) is not None]
-        rows = rows_of([(document, known.digest) for known, document in found], registry, store.settings, makers)
+        rows = rows_of([(document, known.digest) for known, document in found], registry, store.settings, models)
         placed = [replace(row, origin=known.origin) for row, (known, _) in zip(rows, found, strict=True)]
         store.write(placed, force=True)
     store.optimize()
 
 
-def take_up(store: Store, registry: Registry, makers: Makers, written: Collection[str] = ()) -> None:
+def take_up(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:
     """Make again the rows of documents for which a chat model did not write all it should. What it wrote, it kept.
 
     Those `written` just now are left alone.
     """
-    if makers.chat is None:
+    if models.chat is None:
         return
     for name, settings in store.settings.items():
         view = registry[name]
         if view.writing is not None and view.asks_chat(settings):
             unfinished = [doc_id for doc_id in view.writing.unfinished(store.reader()) if doc_id not in written]
             if unfinished:
-                rebuild(store, registry, makers, unfinished)
+                rebuild(store, registry, models, unfinished)
 
 
-def add_view(store: Store, view: View, makers: Makers, progress: Progress | None = None) -> None:
+def add_view(store: Store, view: View, models: Models, progress: Progress | None = None) -> None:
     """Give every document that stands the view, which the store has begun, in batches."""
     work = IndexingProgress(progress)
     sizes = {info.id: info.characters for info in store.reader().documents()} if progress is not None else {}
@@ -203,24 +213,24 @@ def add_view(store: Store, view: View, makers: Makers, progress: Progress | None
             work.look_at(batch[-1])
             characters = sum(len(row.document.text) for row in rows)
             settings = store.settings[view.name]
-            watched = _watched(work, makers, {view.name: view}, {view.name: settings}, characters)
-            store.write_view(view.name, _with_view(rows, view, settings, watched))
+            watched = _watched(work, models, {view.name: view}, {view.name: settings}, characters)
+            store.write_view(view.name, _with_view(rows, view, settings, *watched))
             work.count_written(characters)
     work.finish()
 
 
 def _watched(
     work: IndexingProgress,
-    makers: Makers,
+    models: Models,
     registry: Registry,
     settings: Mapping[str, Mapping[str, Any]],
     characters: int,
-) -> Makers:
-    """The makers, which tell how far they are with a batch. Where a chat model writes, all else takes no time."""
+) -> tuple[Models, OnShare | None]:
+    """The models, and who hears how far a batch is. Where a chat model writes, all else takes no time."""
     asking = sum(registry[name].asks_chat(own) for name, own in settings.items())
     if asking:
-        return replace(makers, told=work.writing_shares(characters, asking))
-    return replace(makers, embedder=work.watch(makers.embedder, characters, len(settings)))
+        return models, work.writing_shares(characters, asking)
+    return replace(models, embedder=work.watch(models.embedder, characters, len(settings))), None
 
 
 def _is_full(batch: Sequence[_Read]) -> bool:

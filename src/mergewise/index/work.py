@@ -59,7 +59,7 @@ class IndexingProgress:
         )
 
     def writing_shares(self, characters: int, views: int) -> Callable[[float], None]:
-        """What the makers of so many views tell, each by and by, of a batch whose rows a chat model writes."""
+        """What the builders of so many views report, each by and by, of a batch whose rows a chat model writes."""
 
         def tell(share: float) -> None:
             self._batch = min(characters, self._batch + share * characters / max(1, views))

@@ -21,6 +21,7 @@ from mergewise.types import (
     Origin,
     Problem,
     Section,
+    Span,
 )
 
 Ranking: TypeAlias = Sequence[tuple[int, float]]
@@ -65,6 +66,10 @@ class RowReader(TableReader, Protocol):
         """The numbers of the documents that the question is about; None without a condition."""
         ...
 
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        """The ids of the leaves of each of these documents. A missing document is missing in the result."""
+        ...
+
     def settings(self, view: str) -> Mapping[str, Any]:
         """The settings with which the index has this view."""
         ...
@@ -98,6 +103,10 @@ class IndexReader(Protocol):
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         """These leaves with their sentences and the sentences' vectors, in one call to the store."""
+        ...
+
+    def leaves_under(self, spans: Sequence[Span]) -> list[int]:
+        """The ids of the leaves that share text with one of the spans, each once, in the order of the documents' texts."""
         ...
 
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
@@ -151,6 +160,8 @@ class StoreReader(TableReader, Protocol):
     def numbers(self, where: str | None = None) -> frozenset[int]:
         """The numbers of the documents, or of those that meet a condition."""
         ...
+
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]: ...
 
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:

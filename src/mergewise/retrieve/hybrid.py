@@ -15,7 +15,7 @@ from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.retrieve.fusion import convex, reciprocal_rank, spread
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
-from mergewise.types import Definition, Hit, Leaf, LeafSentences, Section
+from mergewise.types import Definition, Hit, Leaf, LeafSentences, Section, Span
 
 log = logging.getLogger("mergewise")
 
@@ -88,6 +88,9 @@ class HybridReader:
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
         return self._tree.sentences(ids)
 
+    def leaves_under(self, spans: Sequence[Span]) -> list[int]:
+        return self._tree.leaves_under(spans)
+
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         return self._tree.definitions(names)
 
@@ -140,6 +143,9 @@ class HybridReader:
         return self._store.once(
             f"first numbers {self._where}", lambda: frozenset(self._store.numbers(self._where) - copies.keys())
         )
+
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        return self._store.leaf_ranges(doc_ids)
 
     def settings(self, view: str) -> Mapping[str, Any]:
         return self._store.views[view]

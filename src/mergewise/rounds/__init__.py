@@ -6,17 +6,16 @@ is Merge. (Hops are another thing: `weave` follows names from section to section
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-from mergewise.assemble.budget import Models
 from mergewise.generate.sources import DocumentLookup
+from mergewise.models.record import Models
 from mergewise.rounds.merge import merge
 from mergewise.rounds.next_question import next_question
 from mergewise.types import Context
 
-__all__ = ["in_rounds", "rounds_or_hops"]
+__all__ = ["in_rounds"]
 
 
 def in_rounds(
@@ -25,18 +24,10 @@ def in_rounds(
     """C_T of MacRAG A.9, where T is at most `rounds`. `assemble(q_t)` is Retrieve(q_t), the context of one question."""
     context, asked = assemble(question), [question]
     while len(asked) < rounds:
-        wanted, spent = next_question(question, asked, context, models.chat, models.count_tokens, document)
+        wanted, spent = next_question(question, asked, context, models, document)
         context = replace(context, usage=context.usage + spent)
         if wanted is None:
             break
         asked.append(wanted)
         context = merge(context, assemble(wanted), models)
     return context
-
-
-def rounds_or_hops(rounds: int, hops: int | None) -> int:
-    """The number of rounds, for functions that still take `hops`, its old name, for one version."""
-    if hops is None:
-        return rounds
-    warnings.warn("hops= is now rounds=", DeprecationWarning, stacklevel=3)
-    return hops

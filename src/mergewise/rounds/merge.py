@@ -15,11 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.render import SEPARATOR, render
 from mergewise.assemble.streams import with_streams_of
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.types import Context, Passage, Step
 
 SETS_SHARE = 0.4  # of the budget, which sets of triplets may fill

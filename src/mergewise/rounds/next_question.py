@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from mergewise.concurrency import run
 from mergewise.generate.prompts import NOTHING, shown
 from mergewise.generate.sources import DocumentLookup, Source, base_sources, fit
+from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.text.sentences import split_sentences
@@ -36,14 +37,13 @@ def next_question(
     question: str,
     asked: Sequence[str],
     context: Context,
-    chat: ChatModel | None,
-    count_tokens: TokenCounter,
+    models: Models,
     document: DocumentLookup,
 ) -> tuple[str | None, Usage]:
     """q_t, or None where nothing is left to ask, and what finding it cost. `asked` are q_1 to q_(t-1)."""
-    if chat is None:
+    if models.chat is None:
         return by_name(question, asked, context), Usage()
-    reply = _ask(chat, question, asked, context, count_tokens, document)
+    reply = _ask(models.chat, question, asked, context, models.count_tokens, document)
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
     wanted = lines[0] if lines else NOTHING
     done = wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked)

@@ -170,6 +170,10 @@ class LanceReader:
                 f"the condition {where!r} was not understood: {line(error)}", f"columns: {named}"
             ) from None
 
+    def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
+        rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])
+        return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
+
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
         table = self._table(d.DOCUMENTS)

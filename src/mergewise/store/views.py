@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 from mergewise.errors import UsageError
-from mergewise.protocols import ChatModel, Embedder, RowReader, StoreReader, TokenCounter
+from mergewise.models.record import Models
+from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
 from mergewise.types import DocumentRows, Rows, Usage
 
@@ -20,18 +21,8 @@ Progress: TypeAlias = Callable[[int, int, str], None]
 Work is counted in characters of text; in all it is 0 until it is known what has changed, and may change as files are read.
 """
 
-
-@dataclass(frozen=True, slots=True)
-class Makers:
-    """What a view may make its rows with. `chat` keeps its answers, so that no call is paid for twice, after a kill neither.
-
-    A view whose rows a chat model writes says by `told` which share of its work is through since it said so last.
-    """
-
-    count_tokens: TokenCounter
-    embedder: Embedder | None = None
-    chat: ChatModel | None = None
-    told: Callable[[float], None] | None = None
+OnShare: TypeAlias = Callable[[float], None]
+"""Called with the share of the work on one batch that is through since it was called last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +48,15 @@ class Estimate:
 class Writing:
     """What is known of a view whose rows a chat model may write.
 
-    `asks(settings)` tells whether it does. `estimate` says what it costs to write the rows of documents, given with those of the
-    first view. `unfinished` are the documents that have rows which stand in for what the model failed to write: they are made
-    again when documents are added the next time.
+    `asks(settings)` tells whether it does. `build` is that of the view, which also reports how far it is: for settings that ask
+    the chat model. That model keeps its answers, so that no call is paid for twice, after a kill neither. `estimate` says what
+    it costs to write the rows of documents, given with those of the first view. `unfinished` are the documents that have rows
+    which stand in for what the model failed to write: they are made again when documents are added the next time.
     """
 
     asks: Callable[[Any], bool]
-    estimate: Callable[[Sequence[DocumentRows], Any, Makers], Estimate]
+    build: Callable[[Sequence[DocumentRows], Any, Models, OnShare], Sequence[ViewRows]]
+    estimate: Callable[[Sequence[DocumentRows], Any, Models], Estimate]
     unfinished: Callable[[StoreReader], Sequence[str]] = lambda reader: ()
 
 
@@ -84,7 +77,7 @@ class View:
     """One granularity of an index: its tables, and how their rows are made, checked and read.
 
     `settings` is a frozen dataclass with a default for every field; a tuple in it is kept as a list. `tables(settings)` may
-    depend on them. `build(documents, settings, makers)` gives the rows of each document, in order, out of what is
+    depend on them. `build(documents, settings, models)` gives the rows of each document, in order, out of what is
     given of it: the document, and the rows of the views before this one, with ids that may be final. `problems(rows,
     settings, dimension)` tells what is wrong with one document's rows of this view. `reader(rows)` is what a question
     can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
@@ -96,7 +89,7 @@ class View:
     name: str
     settings: type
     tables: Callable[[Any], Sequence[Table]]
-    build: Callable[[Sequence[DocumentRows], Any, Makers], Sequence[ViewRows]]
+    build: Callable[[Sequence[DocumentRows], Any, Models], Sequence[ViewRows]]
     problems: Callable[[DocumentRows, Any, int], Iterator[str]]
     reader: Callable[[RowReader], Any]
     batch: int = 64

@@ -8,25 +8,30 @@ A passage is what the strategy `aed` takes for one, so that the predictor is tra
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from mergewise.designs import VIEWS
 from mergewise.designs.aed import units
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
+from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.keys import heading_path
 from mergewise.types import Message, Span
 
 if TYPE_CHECKING:
+    from mergewise.engine import Index
     from mergewise.protocols import IndexReader
 
 Kind: TypeAlias = Literal["passages", "triplets", "generated"]
 KINDS: tuple[Kind, ...] = ("passages", "triplets", "generated")
+TRIPLETS = "triplet"  # the name of the view
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class TrainCandidate:
     """A candidate u. `score` is that of the search, `span` where it stands; of a triplet set both are its passage's."""
 
     kind: Kind
@@ -37,7 +42,7 @@ class Unit:
     span: Span | None = None
 
     @property
-    def read(self) -> str:
+    def predictor_text(self) -> str:
         """What the utility predictor reads of it: the heading path and the text."""
         return "\n".join(filter(None, [heading_path(self.title, self.headings), self.text]))
 
@@ -52,43 +57,83 @@ class Example:
     set: str = ""
 
 
-def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[Unit]:
+@dataclass(frozen=True, slots=True)
+class LabelSource:
+    """Questions, and the index that is searched for them.
+
+    `facts` are what the labels of a kind depend on besides: an index that has changed has other facts.
+    """
+
+    examples: Sequence[Example]
+    reader: IndexReader
+    facts: Mapping[Kind, Mapping[str, Any]]
+
+
+def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
     """D_ret: the k best passages, best first."""
     return [_passage(found) for found in units.retrieve(question, reader, k, longest)]
 
 
-def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[Unit]:
+def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
     """T_ret: the triplet sets of these passages, of those that have some. UsageError for an index without the view."""
     retrieved = units.retrieve(question, reader, k, longest)
     return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
 
 
-def _passage(found: units.Unit) -> Unit:
+def _passage(found: units.Unit) -> TrainCandidate:
     *_, last = found.candidate.fragments
     text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
     start, end, _ = last.visible
-    return Unit("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
+    return TrainCandidate("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
 
 
-def _triplets(found: units.Unit) -> Unit:
+def _triplets(found: units.Unit) -> TrainCandidate:
     assert found.triplets is not None
     row = found.triplets
-    return Unit("triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end))
+    return TrainCandidate(
+        "triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end)
+    )
 
 
-def generated(background: str) -> Unit | None:
+def generated_candidate(background: str) -> TrainCandidate | None:
     """d_gen, or None where the model knows nothing."""
-    return None if prompts.knows_nothing(background) else Unit("generated", "", (), background.strip(), 0.0)
+    return None if prompts.knows_nothing(background) else TrainCandidate("generated", "", (), background.strip(), 0.0)
 
 
-def asked_of(question: str, unit: Unit | None) -> list[Message]:
-    """The prompt in which the reader is given this unit, or none.
+def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
+    """The prompt in which the reader is given this candidate, or none.
 
-    The code of the quotations depends on the question alone, so that the prompts of all its units begin alike.
+    The code of the quotations depends on the question alone, so that the prompts of all its candidates begin alike.
     """
     code = code_for([question])
-    if unit is None:
+    if candidate is None:
         return prompts.answer(question, [], code)
-    if unit.kind == "generated":
-        return prompts.answer_from_background(question, unit.text, code)
-    return prompts.answer(question, [Source(1, unit.title, unit.headings, unit.text, (), unit.score)], code)
+    if candidate.kind == "generated":
+        return prompts.answer_from_background(question, candidate.text, code)
+    return prompts.answer(
+        question, [Source(1, candidate.title, candidate.headings, candidate.text, (), candidate.score)], code
+    )
+
+
+def source_of(index: Index, examples: Sequence[Example]) -> LabelSource:
+    """These questions, to be searched for in this index."""
+    reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
+    return LabelSource(examples, reader, _facts(index, reader))
+
+
+def _facts(index: Index, reader: HybridReader) -> dict[Kind, Mapping[str, Any]]:
+    """What changes the passages that a search brings, and what changes their triplets."""
+    views = index.manifest.views
+    searched = {
+        "documents": len(index),
+        "characters": sum(document.characters for document in index.documents()),
+        "embedder": index.manifest.embedder,
+        "leaf": dict(views["leaf"].settings),
+        "search": asdict(index.search_settings),
+    }
+    facts: dict[Kind, Mapping[str, Any]] = {"passages": searched}
+    if reader.has(TRIPLETS):
+        extractions = reader.view(TRIPLETS).extractions()
+        found = sum(extraction.triplets for extraction in extractions)
+        facts["triplets"] = {**searched, TRIPLETS: dict(views[TRIPLETS].settings), "found": found}
+    return facts

@@ -22,10 +22,10 @@ def svg(history: History, title: str) -> str:
     learnt = [(number + 1.0, value) for number, value in enumerate(history.losses)]
     begun = [] if history.untrained is None else [(0.0, history.untrained)]
     held_out = [*begun, *(((number + 1) * epoch, value) for number, value in enumerate(history.held_out))]
-    return drawn({LEARNT: learnt, HELD_OUT: held_out}, {LEARNT: "loss of a step", HELD_OUT: "held out"}, title)
+    return plot({LEARNT: learnt, HELD_OUT: held_out}, {LEARNT: "loss of a step", HELD_OUT: "held out"}, title)
 
 
-def drawn(lines: dict[str, list[Point]], names: dict[str, str], title: str) -> str:
+def plot(lines: dict[str, list[Point]], names: dict[str, str], title: str) -> str:
     """The lines, by their colours, over axes from 0."""
     points = [point for line in lines.values() for point in line]
     widest = max((x for x, _ in points), default=1.0) or 1.0

@@ -64,7 +64,7 @@ def teaches(cppl: Sequence[float]) -> bool:
     return len(cppl) > 1 and max(cppl) >= CERTAIN
 
 
-def chosen(cppl: Sequence[float], best: int, drawn: int, draw: np.random.Generator) -> list[int]:
+def step_candidates(cppl: Sequence[float], best: int, drawn: int, draw: np.random.Generator) -> list[int]:
     """The candidates that a step shows: the `best` ones, and so many `drawn` among the others, in their order."""
     order = sorted(range(len(cppl)), key=lambda i: cppl[i])
     others = order[best:]

@@ -22,7 +22,7 @@ DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class RankingQuality:
     """A value a question: the KL, Spearman's rho (None where all candidates are alike), the use of the first and of the best."""
 
     kl: tuple[float, ...]
@@ -40,7 +40,7 @@ class Judged:
         }
 
 
-def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> Judged:
+def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> RankingQuality:
     """`utilities` are those of the candidates of each question."""
     kl, rho, first, best = [], [], [], []
     for question, values in zip(questions, utilities, strict=True):
@@ -50,7 +50,7 @@ def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[fl
         rho.append(spearman(values, -np.array(cppl)))
         first.append(float(use[int(np.argmax(values))]))
         best.append(float(use.max()))
-    return Judged(tuple(kl), tuple(rho), tuple(first), tuple(best))
+    return RankingQuality(tuple(kl), tuple(rho), tuple(first), tuple(best))
 
 
 def spearman(

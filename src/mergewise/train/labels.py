@@ -20,7 +20,17 @@ from mergewise.errors import UsageError
 from mergewise.models.cppl import ALPHA, cppl
 from mergewise.models.decoding import StreamPrompts, decode
 from mergewise.ranges import Range, check_fields
-from mergewise.train.candidates import KINDS, Example, Kind, Unit, asked_of, generated, passages_of, triplets_of
+from mergewise.train.candidates import (
+    KINDS,
+    Example,
+    Kind,
+    LabelSource,
+    TrainCandidate,
+    asked_of,
+    generated_candidate,
+    passages_of,
+    triplets_of,
+)
 from mergewise.types import Span
 
 if TYPE_CHECKING:
@@ -31,7 +41,7 @@ MANIFEST = "_manifest.json"  # the underline keeps it out of what readers of fol
 SUFFIX = ".parquet"
 TOGETHER = 8  # passages that the model writes in one batch
 
-Told = Callable[[int, int, str], None]
+OnProgress = Callable[[int, int, str], None]
 """Called with the questions done, all questions, and the one at hand."""
 
 
@@ -58,10 +68,10 @@ class LabelSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Labelled:
+class Label:
     """A candidate with its CPPL, at least 1: lower is better."""
 
-    unit: Unit
+    candidate: TrainCandidate
     cppl: float
 
 
@@ -70,18 +80,8 @@ class LabelledQuestion:
     """`alone` is the CPPL of no context: the perplexity of the answer, given nothing but the question."""
 
     example: Example
-    candidates: tuple[Labelled, ...]
+    candidates: tuple[Label, ...]
     alone: float
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """Questions, and the index that is searched for them. `facts` are what labels of a kind depend on besides: of an index that
-    has changed, they are others."""
-
-    examples: Sequence[Example]
-    reader: IndexReader
-    facts: Mapping[Kind, Mapping[str, Any]]
 
 
 class LabelStore:
@@ -108,7 +108,7 @@ class LabelStore:
     def has(self, kind: Kind, example: Example) -> bool:
         return self._path(kind, example).exists()
 
-    def write(self, kind: Kind, example: Example, labelled: Sequence[Labelled], alone: float | None = None) -> None:
+    def write(self, kind: Kind, example: Example, labelled: Sequence[Label], alone: float | None = None) -> None:
         """All labels of a kind for a question, none of them where it has none."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -137,7 +137,7 @@ class LabelStore:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
         example = Example(told["id"], told["text"], tuple(told["answers"]), told["set"])
         rows = [row for table in tables for row in table.to_pylist()]
-        return LabelledQuestion(example, tuple(map(_labelled, rows)), alone)
+        return LabelledQuestion(example, tuple(map(_label_from, rows)), alone)
 
     def _path(self, kind: Kind, example: Example) -> Path:
         return self.folder / kind / f"{key_of(example)}{SUFFIX}"
@@ -150,10 +150,10 @@ def key_of(example: Example) -> str:
 
 def label(
     store: LabelStore,
-    sources: Sequence[Source],
+    sources: Sequence[LabelSource],
     model: CausalModel[Any],
     settings: LabelSettings,
-    progress: Told | None = None,
+    progress: OnProgress | None = None,
 ) -> int:
     """Measure what has no label yet, and how many questions were measured. The questions of the sources take turns.
 
@@ -180,7 +180,7 @@ def label(
     return done
 
 
-def _in_turn(sources: Sequence[Source]) -> Iterator[tuple[Example, IndexReader]]:
+def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
     """The first question of each source, then the second of each ...; those without answers are left out."""
     kept = [[example for example in source.examples if any(map(str.strip, example.answers))] for source in sources]
     for number in range(max(map(len, kept), default=0)):
@@ -198,8 +198,10 @@ def _label_generated(
         return
     asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in missing]
     for example, said in zip(missing, decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS), strict=True):
-        unit = generated(said.text)
-        store.write("generated", example, measured(model, example, [] if unit is None else [unit], settings.alpha))
+        candidate = generated_candidate(said.text)
+        store.write(
+            "generated", example, labels_of(model, example, [] if candidate is None else [candidate], settings.alpha)
+        )
 
 
 def _label_retrieved(
@@ -207,23 +209,25 @@ def _label_retrieved(
 ) -> None:
     """D_ret and T_ret, found in the index and measured."""
     if not store.has("passages", example):
-        units = passages_of(example.text, reader, settings.passages, settings.longest)
+        candidates = passages_of(example.text, reader, settings.passages, settings.longest)
         question = model.prompt(asked_of(example.text, None))
         alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
-        store.write("passages", example, measured(model, example, units, settings.alpha), alone)
+        store.write("passages", example, labels_of(model, example, candidates, settings.alpha), alone)
     if settings.triplets and not store.has("triplets", example):
-        units = triplets_of(example.text, reader, settings.triplets, settings.longest)
-        store.write("triplets", example, measured(model, example, units, settings.alpha))
+        candidates = triplets_of(example.text, reader, settings.triplets, settings.longest)
+        store.write("triplets", example, labels_of(model, example, candidates, settings.alpha))
 
 
-def measured(model: CausalModel[Any], example: Example, units: Sequence[Unit], alpha: float) -> list[Labelled]:
-    """The units that fit into the model's window, with their CPPL. UsageError where not even the question fits."""
+def labels_of(
+    model: CausalModel[Any], example: Example, candidates: Sequence[TrainCandidate], alpha: float
+) -> list[Label]:
+    """The candidates that fit into the model's window, with their CPPL. UsageError where not even the question fits."""
     question = model.prompt(asked_of(example.text, None))
-    contexts = [model.prompt(asked_of(example.text, unit)) for unit in units]
+    contexts = [model.prompt(asked_of(example.text, candidate)) for candidate in candidates]
     room = model.window - max(len(model.encode(answer)) for answer in example.answers)
     fitting = [i for i, context in enumerate(contexts) if len(context) <= room]
     values = cppl(model, question, [contexts[i] for i in fitting], example.answers, alpha=alpha)
-    return [Labelled(units[i], float(value)) for i, value in zip(fitting, values, strict=True)]
+    return [Label(candidates[i], float(value)) for i, value in zip(fitting, values, strict=True)]
 
 
 # -- what stands on the disk
@@ -250,18 +254,23 @@ def _schema() -> Any:
     )
 
 
-def _row(example: Example, number: int, one: Labelled) -> dict[str, Any]:
-    unit, span = one.unit, one.unit.span
+def _row(example: Example, number: int, one: Label) -> dict[str, Any]:
+    candidate, span = one.candidate, one.candidate.span
     place = {} if span is None else {"doc": span.doc_id, "start": span.start, "end": span.end}
     asked = {"set": example.set, "id": example.id, "question": example.text, "number": number}
-    said = {"kind": unit.kind, "title": unit.title, "headings": list(unit.headings), "text": unit.text}
-    return {**asked, **said, "score": unit.score, **place, "cppl": one.cppl}
+    said = {
+        "kind": candidate.kind,
+        "title": candidate.title,
+        "headings": list(candidate.headings),
+        "text": candidate.text,
+    }
+    return {**asked, **said, "score": candidate.score, **place, "cppl": one.cppl}
 
 
-def _labelled(row: Mapping[str, Any]) -> Labelled:
+def _label_from(row: Mapping[str, Any]) -> Label:
     span = None if row["doc"] is None else Span(row["doc"], row["start"], row["end"])
-    unit = Unit(row["kind"], row["title"], tuple(row["headings"]), row["text"], row["score"], span)
-    return Labelled(unit, row["cppl"])
+    candidate = TrainCandidate(row["kind"], row["title"], tuple(row["headings"]), row["text"], row["score"], span)
+    return Label(candidate, row["cppl"])
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:

@@ -20,7 +20,7 @@ def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> A
     parts = []
     for first in range(0, len(order), PAIRS):
         rows = order[first : first + PAIRS]
-        given = {name: _padded([encoded[name][i] for i in rows], fill) for name, fill in _inputs(base, encoded)}
+        given = {name: _pad([encoded[name][i] for i in rows], fill) for name, fill in _inputs(base, encoded)}
         parts.append(
             base.network(**{name: torch.tensor(v, device=base.network.device) for name, v in given.items()}).logits
         )
@@ -35,18 +35,20 @@ def _inputs(base: Base, encoded: Mapping[str, Any]) -> list[tuple[str, int]]:
     return [(name, fills.get(name, 0)) for name in base.tokenizer.model_input_names if name in encoded]
 
 
-def _padded(rows: Sequence[list[int]], fill: int) -> list[list[int]]:
+def _pad(rows: Sequence[list[int]], fill: int) -> list[list[int]]:
     longest = max(map(len, rows))
     return [row + [fill] * (longest - len(row)) for row in rows]
 
 
-def judged(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> list[list[float]]:
+def question_utilities(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> list[list[float]]:
     """The utilities of all candidates of each question, without dropout."""
     import torch
 
     base.network.eval()
     with torch.inference_mode():
         return [
-            utilities(base, one.example.text, [labelled.unit.read for labelled in one.candidates], tokens).tolist()
+            utilities(
+                base, one.example.text, [labelled.candidate.predictor_text for labelled in one.candidates], tokens
+            ).tolist()
             for one in questions
         ]

@@ -14,24 +14,57 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from mergewise.errors import UsageError
+from mergewise.ranges import SHARE, Range, check_fields
 from mergewise.train.bases import Base, load_base
-from mergewise.train.distilling import chosen, gains, loss, teaches
+from mergewise.train.distilling import gains, loss, step_candidates, teaches
 from mergewise.train.judging import judge
 from mergewise.train.labels import LabelledQuestion
-from mergewise.train.scoring import judged, utilities
-from mergewise.train.settings import TrainSettings
+from mergewise.train.scoring import question_utilities, utilities
 
 LONGEST_GRADIENT = 1.0
-LEVELLED = 64  # questions by which the level of the utilities is found
+LEVEL_QUESTIONS = 64  # questions by which the level of the utilities is found
 STATE, BEST = "state.pt", "best.pt"
 
-Told = Callable[[int, int, str], None]
-"""Called with the steps done, all steps, and what was found."""
+OnProgress = Callable[[int, int, str], None]
+"""Called with the steps done, all steps, and a line on how it goes."""
+
+
+Level = Literal["gain", "free"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """How a predictor is trained. The figures are AED-RAG's (appendix C) where it gives some.
+
+    AED-RAG says nothing of epochs, lengths and early stop; GainRAG trains for two epochs.
+    """
+
+    best: Annotated[int, Range(1, 1000), "candidates of least perplexity that a step shows of a question"] = 32
+    drawn: Annotated[int, Range(0, 1000), "candidates that are drawn beside them"] = 0
+    batch: Annotated[int, Range(1, 1000), "questions of a step"] = 8
+    epochs: Annotated[int, Range(1, 1000), "times that all questions are gone through, at most"] = 10
+    patience: Annotated[int, Range(0, 1000), "epochs without a better held-out loss after which it ends; 0: never"] = 2
+    rate: Annotated[float, Range(0, 1, above=True), "learning rate at its highest"] = 6e-5
+    warmup: Annotated[float, SHARE, "share of the steps in which the learning rate rises"] = 0.1
+    held_out: Annotated[float, Range(0, 0.9), "share of the questions that are kept for judging"] = 0.2
+    tokens: Annotated[int, Range(8, 8192), "tokens of question and candidate together, at most"] = 256
+    level: Annotated[Level, "what utilities are measured from: what a candidate adds to none, or left free"] = "gain"
+    seed: Annotated[int, Range(0, 2**31), "random seed of heads, orders and draws"] = 0
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+PRESETS: dict[str, TrainSettings] = {
+    "aed": TrainSettings(),
+    "gainrag": TrainSettings(best=1, drawn=15, epochs=2, patience=0),
+}
+"""By the names of their papers: `gainrag` is the recipe of GainRAG."""
 
 
 @dataclass(slots=True)
@@ -76,10 +109,10 @@ class Trained:
 def split(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
     """By the seed. The same question in several sets is on one side."""
     able = [one for one in questions if teaches([labelled.cppl for labelled in one.candidates])]
-    texts = sorted({_folded(one) for one in able})
+    texts = sorted({_question_key(one) for one in able})
     order = np.random.default_rng([settings.seed, 0]).permutation(len(texts))
     kept = {texts[i] for i in order[: round(settings.held_out * len(texts))]}
-    learnt, held_out = ([one for one in able if (_folded(one) in kept) is side] for side in (False, True))
+    learnt, held_out = ([one for one in able if (_question_key(one) in kept) is side] for side in (False, True))
     if not learnt:
         raise UsageError("there is no question to learn from", "label more questions")
     return Split(learnt, held_out, len(questions) - len(able))
@@ -90,43 +123,43 @@ def train(
     spec: str,
     settings: TrainSettings,
     folder: Path,
-    progress: Told | None = None,
+    progress: OnProgress | None = None,
 ) -> Trained:
     """`folder` keeps the state; what another training left there is refused."""
-    parted = split(questions, settings)
-    run = _Run(parted, load_base(spec, settings.seed), settings, folder)
-    run.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
-    while run.step < run.steps and not run.ended:
-        run.advance()
+    data = split(questions, settings)
+    training = _Training(data, load_base(spec, settings.seed), settings, folder)
+    training.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
+    while training.step < training.steps and not training.is_over:
+        training.advance()
         if progress is not None:
-            progress(run.step, run.steps, run.told())
-    return run.result()
+            progress(training.step, training.steps, training.progress_line())
+    return training.result()
 
 
-class _Run:
+class _Training:
     """A training on its way."""
 
-    def __init__(self, parted: Split, base: Base, settings: TrainSettings, folder: Path) -> None:
+    def __init__(self, data: Split, base: Base, settings: TrainSettings, folder: Path) -> None:
         import torch
 
         self.torch = torch
-        self.split = parted
+        self.split = data
         self.base = base
         self.settings = settings
         self.folder = folder
         self.history = History()
         self.before: list[list[float]] = []
         self.step = 0
-        self.epoch_steps = -(-len(parted.learnt) // settings.batch)
+        self.epoch_steps = -(-len(data.learnt) // settings.batch)
         self.steps = settings.epochs * self.epoch_steps
         base.network.to("cuda" if torch.cuda.is_available() else "cpu")
         self.optimizer = torch.optim.AdamW(base.network.parameters(), lr=settings.rate, weight_decay=0.0)
 
     @property
-    def ended(self) -> bool:
+    def is_over(self) -> bool:
         return self.step % self.epoch_steps == 0 and self.history.ends(self.settings.patience)
 
-    def told(self) -> str:
+    def progress_line(self) -> str:
         epoch = f"epoch {(self.step - 1) // self.epoch_steps + 1}, loss {self.history.losses[-1]:.4f}"
         return epoch + (f", held out {self.history.held_out[-1]:.4f}" if self.history.held_out else "")
 
@@ -136,7 +169,7 @@ class _Run:
         file, made_with = self.folder / STATE, json.dumps(parameters, sort_keys=True)
         self.parameters = made_with
         if not file.exists():
-            self.before = judged(self.base, self.split.held_out, self.settings.tokens)
+            self.before = question_utilities(self.base, self.split.held_out, self.settings.tokens)
             self.history.untrained = self._kl(self.before) if self.before else None
             return
         state = self._load(file)
@@ -154,7 +187,9 @@ class _Run:
         self._learn(self._batch())
         self.step += 1
         if self.step % self.epoch_steps == 0 and self.split.held_out:
-            self.history.held_out.append(self._kl(judged(self.base, self.split.held_out, self.settings.tokens)))
+            self.history.held_out.append(
+                self._kl(question_utilities(self.base, self.split.held_out, self.settings.tokens))
+            )
             if self.history.best == len(self.history.held_out) - 1:
                 self._save(BEST, self.base.network.state_dict())
         self._save(
@@ -172,7 +207,7 @@ class _Run:
     def result(self) -> Trained:
         if self.settings.patience and (self.folder / BEST).exists():
             self.base.network.load_state_dict(self._load(self.folder / BEST))
-        shift = self._levelled() if self.settings.level == "gain" else 0.0
+        shift = self._set_level() if self.settings.level == "gain" else 0.0
         return Trained(self.base, self.history, self.split, self.before, shift)
 
     def _batch(self) -> list[LabelledQuestion]:
@@ -191,8 +226,8 @@ class _Run:
         total = 0.0
         for question in batch:
             cppl = [labelled.cppl for labelled in question.candidates]
-            shown = chosen(cppl, settings.best, settings.drawn, draw)
-            texts = [question.candidates[i].unit.read for i in shown]
+            shown = step_candidates(cppl, settings.best, settings.drawn, draw)
+            texts = [question.candidates[i].candidate.predictor_text for i in shown]
             scores = utilities(self.base, question.example.text, texts, settings.tokens)
             own = loss([cppl[i] for i in shown], scores) / len(batch)
             own.backward()
@@ -204,10 +239,10 @@ class _Run:
     def _kl(self, values: Sequence[Sequence[float]]) -> float:
         return judge(self.split.held_out, values).means()["kl"]
 
-    def _levelled(self) -> float:
+    def _set_level(self) -> float:
         """Put into the head's bias what brings the mean utility to the mean gain; what was added."""
-        questions = self.split.learnt[:LEVELLED]
-        found = judged(self.base, questions, self.settings.tokens)
+        questions = self.split.learnt[:LEVEL_QUESTIONS]
+        found = question_utilities(self.base, questions, self.settings.tokens)
         wanted = [gains([c.cppl for c in one.candidates], one.alone) for one in questions]
         shift = float(np.mean(np.concatenate(wanted)) - np.mean(np.concatenate([np.array(row) for row in found])))
         head = _head(self.base.network, self.torch)
@@ -237,7 +272,10 @@ def pace(step: int, steps: int, warmup: float) -> float:
 
 def digest(questions: Sequence[LabelledQuestion]) -> str:
     """What tells labels from others."""
-    told = [[one.example.text, [[c.unit.kind, c.unit.read, c.cppl] for c in one.candidates]] for one in questions]
+    told = [
+        [one.example.text, [[c.candidate.kind, c.candidate.predictor_text, c.cppl] for c in one.candidates]]
+        for one in questions
+    ]
     return blake2b(json.dumps(told).encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
@@ -250,5 +288,5 @@ def _head(network: Any, torch: Any) -> Any:
     return heads[-1]
 
 
-def _folded(question: LabelledQuestion) -> str:
+def _question_key(question: LabelledQuestion) -> str:
     return " ".join(question.example.text.lower().split())

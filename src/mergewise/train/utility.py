@@ -15,11 +15,10 @@ from mergewise.train import curve
 from mergewise.train.bases import check_base, demand_packages
 from mergewise.train.candidates import Kind
 from mergewise.train.exporting import export
-from mergewise.train.judging import Judged, interval, judge
+from mergewise.train.judging import RankingQuality, interval, judge
 from mergewise.train.labels import LabelStore
-from mergewise.train.scoring import judged
-from mergewise.train.settings import TrainSettings
-from mergewise.train.trainer import Told, Trained, digest, train
+from mergewise.train.scoring import question_utilities
+from mergewise.train.trainer import OnProgress, Trained, TrainSettings, digest, train
 
 RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
 CHECKED = 8  # candidates by which the exported model is compared with the trained one
@@ -27,7 +26,7 @@ MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "use 
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class TrainingReport:
     """What `training.json` holds: parameters, how it went, and on held-out questions the means and differences."""
 
     parameters: Mapping[str, Any]
@@ -45,8 +44,8 @@ def train_utility(
     base: str,
     settings: TrainSettings,
     out: Path,
-    progress: Told | None = None,
-) -> Report:
+    progress: OnProgress | None = None,
+) -> TrainingReport:
     """The predictor in `out`, which `cross-encoder:PATH` takes. Killed, the next call goes on where it was.
 
     A folder that holds the predictor of the same labels and parameters is left as it is; UsageError where it holds another one.
@@ -64,7 +63,7 @@ def train_utility(
         "made_with": {kind: {k: v for k, v in labels.manifest(kind).items() if k != "sets"} for kind in kinds},
         **asdict(settings),
     }
-    known = _known(out / RESULT)
+    known = _standing_report(out / RESULT)
     if known is not None:
         if known.parameters == json.loads(json.dumps(parameters)):
             shutil.rmtree(out / STATE, ignore_errors=True)  # a kill may have come before it went
@@ -72,16 +71,16 @@ def train_utility(
         raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
     demand_packages()
     trained = train(questions, base, settings, out / STATE, progress)
-    return _finished(trained, parameters, settings, out)
+    return _exported(trained, parameters, settings, out)
 
 
-def _finished(trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path) -> Report:
+def _exported(trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path) -> TrainingReport:
     held_out = trained.split.held_out
-    found = _judged(trained, settings)
+    found = _ranking_qualities(trained, settings)
     sample = trained.split.learnt[0]
-    texts = [one.unit.read for one in sample.candidates[:CHECKED]]
+    texts = [one.candidate.predictor_text for one in sample.candidates[:CHECKED]]
     apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
-    report = Report(
+    report = TrainingReport(
         parameters,
         {"learnt": len(trained.split.learnt), "held_out": len(held_out), "dropped": trained.split.dropped},
         asdict(trained.history),
@@ -98,18 +97,18 @@ def _finished(trained: Trained, parameters: Mapping[str, Any], settings: TrainSe
     return report
 
 
-def _judged(trained: Trained, settings: TrainSettings) -> dict[str, Judged]:
+def _ranking_qualities(trained: Trained, settings: TrainSettings) -> dict[str, RankingQuality]:
     """The trained and the untrained network, and the scores of the search (those of generated passages are 0)."""
     held_out = trained.split.held_out
     if not held_out:
         return {}
-    scores = [[labelled.unit.score for labelled in one.candidates] for one in held_out]
-    after = judged(trained.base, held_out, settings.tokens)
+    scores = [[labelled.candidate.score for labelled in one.candidates] for one in held_out]
+    after = question_utilities(trained.base, held_out, settings.tokens)
     return {name: judge(held_out, values) for name, values in
             (("trained", after), ("untrained", trained.before), ("search", scores))}  # fmt: skip
 
 
-def _differences(trained: Judged, other: Judged) -> dict[str, list[float]]:
+def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, list[float]]:
     """What the trained one has more than the other, with the interval, by measure."""
     pairs = {"kl": (trained.kl, other.kl), "rho": (trained.rho, other.rho), "first": (trained.first, other.first)}
     return {name: list(interval(_less(own, its))) for name, (own, its) in pairs.items()}
@@ -119,7 +118,7 @@ def _less(own: Sequence[float | None], its: Sequence[float | None]) -> list[floa
     return [None if a is None or b is None else a - b for a, b in zip(own, its, strict=True)]
 
 
-def card(report: Report) -> str:
+def card(report: TrainingReport) -> str:
     """The README of the folder."""
     counts, history = report.questions, report.history
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
@@ -159,7 +158,7 @@ the best candidate is {report.held_out.get("trained", {}).get("best", 0.0):.3f}.
 """
 
 
-def _table(report: Report) -> str:
+def _table(report: TrainingReport) -> str:
     if not report.held_out:
         return "None were held out."
     lines = ["| | " + " | ".join(MEASURES.values()) + " |", "| --- " * (len(MEASURES) + 1) + "|"]
@@ -180,11 +179,11 @@ def _best(history: Mapping[str, Any]) -> int:
     return values.index(min(values)) + 1
 
 
-def _known(path: Path) -> Report | None:
+def _standing_report(path: Path) -> TrainingReport | None:
     if not path.exists():
         return None
     try:
-        return Report(**json.loads(path.read_text("utf-8")))
+        return TrainingReport(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name another --out") from None
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.streams import utility
 from mergewise.designs.aed.strategy import _holds
@@ -14,6 +13,7 @@ from mergewise.designs.aed.units import Unit
 from mergewise.designs.strategies import assemble, preferred_mode
 from mergewise.errors import UsageError
 from mergewise.jsonable import step_json
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Ensemble, Passage, Span
 from tests.support import ScriptedReader, memory_store

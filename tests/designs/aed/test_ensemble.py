@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import exp
 
 import pytest
@@ -19,6 +19,8 @@ from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
 from mergewise.jsonable import answer_json
 from mergewise.models.decoding import Decoded
+from mergewise.models.record import Models
+from mergewise.models.scripted import ScriptedChat
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Ensemble, Message, Passage, Reply, Span, Stream, Usage
@@ -91,8 +93,11 @@ BOTH = Ensemble((PASSAGES, OTHERS))
 
 
 def request(causal: ScriptedCausal | None, ensemble: Ensemble | None = BOTH, **options: object) -> Request:
-    given = {"predictor": Utilities(remember=1.0), "max_tokens": 40, "causal": causal, **options}
-    return Request(context(ensemble), DOCUMENTS.get, count_tokens, **given)  # type: ignore[arg-type]
+    """Options are those of the models, or of the request."""
+    given = {"predictor": Utilities(remember=1.0), "chat": ScriptedChat([]), "causal": causal, **options}
+    names = {field.name for field in fields(Models)}
+    models = Models(count_tokens, **{name: given.pop(name) for name in names & given.keys()})  # type: ignore[arg-type]
+    return Request(context(ensemble), DOCUMENTS.get, models, **{"max_tokens": 40, **given})  # type: ignore[arg-type]
 
 
 def told(prompt: str) -> str:
@@ -214,7 +219,13 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         assert {one.mode for one in together} == {mode}
     batched = speaker(told)
     contexts = [replace(requests[0].context, question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
-    answer_all("aed", [replace(requests[0], causal=batched, context=context) for context in contexts])
+    answer_all(
+        "aed",
+        [
+            replace(requests[0], models=replace(requests[0].models, causal=batched), context=context)
+            for context in contexts
+        ],
+    )
     assert [kind(prompt) for prompt in batched.started[:3]] == ["background"] * 3
 
 
@@ -339,13 +350,15 @@ def test_the_model_itself_can_be_the_most_useful_stream() -> None:
 
 def test_what_a_mode_needs_and_what_it_offers_instead() -> None:
     causal, chat = speaker(told), Chat()
-    assert mode_for(None, chat, causal, "aed") == "aed"
-    assert mode_for(None, chat, None, "aed") == "aed-best"
-    assert mode_for(None, None, None, "aed") == "extractive"
-    assert mode_for(None, chat, causal) == "r&b" and mode_for("replug", None, causal) == "replug"
+    none, both = Models(count_tokens), Models(count_tokens, chat=chat, causal=causal)
+    chat_alone, causal_alone = replace(both, causal=None), replace(both, chat=None)
+    assert mode_for(None, both, "aed") == "aed"
+    assert mode_for(None, chat_alone, "aed") == "aed-best"
+    assert mode_for(None, none, "aed") == "extractive"
+    assert mode_for(None, both) == "r&b" and mode_for("replug", causal_alone) == "replug"
     for name in ("aed", "replug"):
         with pytest.raises(UsageError, match="needs a causal model") as error:
-            mode_for(name, chat, None)
+            mode_for(name, chat_alone)
         assert "--mode aed-best" in error.value.hint and "hf:PATH" in error.value.hint
     for mode in MODES.values():
         assert mode.otherwise in {"", *MODES}

@@ -11,7 +11,10 @@ from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.prompts import knows_nothing, says_nothing
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
+from mergewise.generate.mode import CHAT, Request
+from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
+from mergewise.models.tokens import count_tokens
 from mergewise.types import Ensemble, Message, Reply, Stream, Usage
 from tests.designs.aed.test_ensemble import (
     BIRTH,
@@ -103,6 +106,10 @@ def test_summaries_that_say_something() -> None:
         assert not says_nothing(said), said
 
 
+def with_models(request: Request, **models: object) -> Request:
+    return replace(request, models=replace(request.models, **models))  # type: ignore[arg-type]
+
+
 def test_many_questions_are_the_same_as_one_by_one() -> None:
     contexts = [replace(context(None), question=f"Where was {name} born?") for name in ("Ada", "Brix", "Eve")]
     contexts[1] = replace(contexts[1], passages=(), text="")
@@ -110,8 +117,8 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
         batched = speaker(told)
         requests = [replace(request(batched), context=one) for one in contexts]
         together = answer_all(mode, requests)
-        assert together == [answer(mode, replace(one, causal=speaker(told))) for one in requests]
-        by_chat = [replace(one, causal=None, chat=Chat()) for one in requests]
+        assert together == [answer(mode, with_models(one, causal=speaker(told))) for one in requests]
+        by_chat = [with_models(one, causal=None, chat=Chat()) for one in requests]
         assert [one.text for one in answer_all(mode, by_chat)] == [one.text for one in together]
     assert answer_all("short", [replace(request(speaker(told)), context=EMPTY)])[0].text == "Rome"
 
@@ -132,9 +139,9 @@ def test_passages_that_do_not_fit_are_left_out() -> None:
 
 def test_they_want_a_chat_model() -> None:
     for name in ("short", "naive", "recomp"):
-        assert MODES[name].needs == "chat"
+        assert MODES[name].needs is CHAT
         with pytest.raises(UsageError, match="needs a chat model"):
-            mode_for(name, None)
+            mode_for(name, Models(count_tokens))
 
 
 # -- one prompt of the most useful (ensemble=false)

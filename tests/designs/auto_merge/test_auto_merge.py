@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.auto_merge.strategy import AutoMerge, _item, assemble, join_neighbours, merge
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Context, Document, Hit, Span, Step
 from tests.support import HashEmbedder, ScriptedReader, memory_store

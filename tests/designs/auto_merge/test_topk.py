@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document
 from tests.support import ScriptedReader, memory_store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
 from mergewise.designs.macrag.slices import SliceHit
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from tests.designs.towns import QUESTION, STORE, Marks, reader
 

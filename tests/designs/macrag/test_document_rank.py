@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.macrag.document_rank import by_chat
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 

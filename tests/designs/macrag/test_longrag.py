@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.assemble.budget import Models
 from mergewise.designs import VIEWS
 from mergewise.designs.macrag.chunks import slice_view
 from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context

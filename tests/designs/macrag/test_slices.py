@@ -16,9 +16,10 @@ from mergewise.designs.macrag.slices.build import build, extract, salience
 from mergewise.designs.macrag.slices.records import SLICE_GAP, tables
 from mergewise.errors import UsageError
 from mergewise.index.windows import windows
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.text.spans import union
 from mergewise.types import Document, DocumentRows, Message
 from tests.support import HashEmbedder, rows_of
@@ -46,7 +47,7 @@ class Sliced:
 
 
 def sliced(text: str, settings: SliceSettings = SMALL) -> Sliced:
-    return Sliced(build([rows(text)], settings, Makers(count_tokens))[0])
+    return Sliced(build([rows(text)], settings, Models(count_tokens))[0])
 
 
 def literal_windows(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
@@ -145,7 +146,7 @@ def test_a_slice_has_the_headings_above_the_place_where_it_begins() -> None:
 def test_leaves_below_a_chunk_hold_its_text() -> None:
     text = "# A\n\n" + "One two three four. " * 30 + "\n\n## B\n\n" + "Five six seven eight. " * 30
     document = rows(text)
-    for chunk in Sliced(build([document], SMALL, Makers(count_tokens))[0]).chunks:
+    for chunk in Sliced(build([document], SMALL, Models(count_tokens))[0]).chunks:
         own = document["leaf"][chunk.first_leaf : chunk.first_leaf + chunk.leaf_count]
         assert own[0].start <= chunk.start < own[0].end and own[-1].start < chunk.end <= own[-1].end
 
@@ -224,9 +225,9 @@ def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:
     fish = " ".join(f"Cats eat {i} fish." for i in range(60))
     documents = rows_of([Document("a", fish, "A"), Document("b", "Dogs bark.", "B")])
     settings = SliceSettings(chunk=60, overlap=20, slice=30, slice_overlap=10, summary="abstractive")
-    extractive = build(documents, replace(settings, summary="extractive"), Makers(count_tokens))
+    extractive = build(documents, replace(settings, summary="extractive"), Models(count_tokens))
     chunks: list[Chunk] = [chunk for rows in extractive for chunk in rows["chunk"].records]
-    first, second = map(Sliced, build(documents, settings, Makers(count_tokens, chat=ScriptedChat(answer))))
+    first, second = map(Sliced, build(documents, settings, Models(count_tokens, chat=ScriptedChat(answer))))
     assert len(asked) == len(chunks) + 1
     for own in (first, second):
         for piece in own.slices:
@@ -236,19 +237,19 @@ def test_a_model_s_summary_keeps_the_spans_of_its_chunk() -> None:
             else:
                 assert piece.parts == ((chunk.start, chunk.end),) and piece.text in chunk.summary
     with pytest.raises(UsageError, match="chat model"):
-        build(documents, settings, Makers(count_tokens))
+        build(documents, settings, Models(count_tokens))
 
 
 def test_vectors_are_those_of_the_keys() -> None:
     embedder = HashEmbedder()
     documents = rows_of([Document("a", "Cats eat fish. " * 60, "A"), Document("b", "Dogs.", "B")])
     settings = SliceSettings(chunk=60, overlap=20, slice=90, slice_overlap=45, vectors=("slice", "chunk", "summary"))
-    for own in build(documents, settings, Makers(count_tokens, embedder)):
+    for own in build(documents, settings, Models(count_tokens, embedder)):
         slices, chunks = own["slice"], own["chunk"]
         expected = embedder.embed_documents([f"{x.title}\n{x.text}".strip() for x in slices.records])
         assert (slices.columns["vector"] == expected).all()
         assert len(chunks.columns["vector"]) == len(chunks.columns["summary_vector"]) == len(chunks.records)
-    assert build(documents, SMALL, Makers(count_tokens, embedder))[0]["chunk"].columns == {}
+    assert build(documents, SMALL, Models(count_tokens, embedder))[0]["chunk"].columns == {}
 
 
 def test_chunks_have_the_columns_that_are_asked_for() -> None:

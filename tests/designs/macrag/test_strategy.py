@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models
 from mergewise.designs import VIEWS, strategies
 from mergewise.designs.macrag import strategy as macrag
 from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view
 from mergewise.designs.macrag.slices import ChunkBounds, SliceSettings
 from mergewise.designs.macrag.strategy import MacRAG, Merged, document_score, merge, merge_neighbours, neighbourhood
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader

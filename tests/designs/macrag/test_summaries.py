@@ -15,9 +15,9 @@ from mergewise.designs.macrag.slices.summaries import MAX_TOKENS, PROMPT_VERSION
 from mergewise.designs.mrag.chunks import PICSettings
 from mergewise.errors import ModelError
 from mergewise.models.cache import CachedChat
+from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.store.views import Makers
 from mergewise.types import Document, Usage
 from tests.support import HashEmbedder
 
@@ -42,7 +42,7 @@ def test_the_text_is_quoted_and_the_model_warned() -> None:
 def test_a_summary_each_in_order_and_the_cost_first(caplog: pytest.LogCaptureFixture) -> None:
     chat = ScriptedChat(lambda messages: Turn("S: " + messages[-1].text.splitlines()[1]))
     with caplog.at_level(logging.WARNING, logger="mergewise"):
-        assert summaries(["First.", "Second"], Makers(count_tokens, chat=chat)) == ["S: First.", "S: Second"]
+        assert summaries(["First.", "Second"], Models(count_tokens, chat=chat)) == ["S: First.", "S: Second"]
     assert "2 summaries by scripted" in caplog.text and "285 tokens to read, 3 to write" in caplog.text
 
 
@@ -51,7 +51,7 @@ def test_an_empty_answer_is_asked_for_once_more() -> None:
         asked = messages[-1].text  # type: ignore[index]
         return Turn("Short." if "shorter" in asked and "good" in asked else "")
 
-    assert summaries(["good", "bad"], Makers(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
+    assert summaries(["good", "bad"], Models(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
 
 
 def test_a_summary_that_was_cut_off_is_asked_for_once_more_and_not_kept() -> None:
@@ -60,7 +60,7 @@ def test_a_summary_that_was_cut_off_is_asked_for_once_more_and_not_kept() -> Non
         cut = "good" not in asked or "shorter" not in asked
         return Turn("The cat ate fish. " * MAX_TOKENS if cut else "Short.")
 
-    assert summaries(["good", "bad"], Makers(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
+    assert summaries(["good", "bad"], Models(count_tokens, chat=ScriptedChat(answer))) == ["Short.", None]
 
 
 def test_over_http_side_by_side_and_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,10 +94,10 @@ def test_a_model_that_fails_leaves_what_came_before(tmp_path: Path) -> None:
 
     failing = CachedChat(Failing(lambda messages: Turn("S")), tmp_path)
     with pytest.raises(ModelError, match="down"):
-        summaries(["a", "b", "c", "d"], Makers(count_tokens, chat=failing))
+        summaries(["a", "b", "c", "d"], Models(count_tokens, chat=failing))
     healthy = ScriptedChat(lambda messages: Turn("S"))
     again = CachedChat(healthy, tmp_path)
-    assert summaries(["a", "b", "c", "d"], Makers(count_tokens, chat=again)) == ["S"] * 4
+    assert summaries(["a", "b", "c", "d"], Models(count_tokens, chat=again)) == ["S"] * 4
     assert len(healthy.asked) == 2
 
 

@@ -5,9 +5,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.designs.mergerag.pieces import Lengths, joined, sentences_of, sources_of, spans_of, text_of
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Hit
 from tests.support import memory_store

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise import concurrency
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble, merge_context, room_for
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray

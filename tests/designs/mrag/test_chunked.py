@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 import mergewise
-from mergewise.assemble.budget import Models
 from mergewise.designs import VIEWS
 from mergewise.designs.mrag.chunks import ChunkReader, FixedSettings, PICSettings, SemanticSettings, TextChunk
 from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Document

@@ -27,9 +27,9 @@ from mergewise.designs.mrag.chunks.semantic import between, breakpoints, distanc
 from mergewise.designs.mrag.chunks.sentences import runs, sentences_of
 from mergewise.errors import ModelError, UsageError
 from mergewise.index.writing.calls import AT_ONCE
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.store.views import Makers
 from mergewise.types import Document, DocumentRows, Message
 from tests.support import HashEmbedder, rows_of
 
@@ -55,8 +55,8 @@ def rows(text: str, title: str = "T") -> DocumentRows:
     return rows_of([Document("d", text, title)])[0]
 
 
-def cut(name: str, text: str, chosen: Any, makers: Makers | None = None) -> tuple[TextChunk, ...]:
-    built = VIEWS[name].build([rows(text)], chosen, makers or Makers(count_tokens, HashEmbedder()))
+def cut(name: str, text: str, chosen: Any, models: Models | None = None) -> tuple[TextChunk, ...]:
+    built = VIEWS[name].build([rows(text)], chosen, models or Models(count_tokens, HashEmbedder()))
     chunks: tuple[TextChunk, ...] = built[0][name].records
     return chunks
 
@@ -77,7 +77,7 @@ def test_chunks_tile_the_text(text: str, given: tuple[str, Any]) -> None:
         assert chunk.tokens == count_tokens([chunk.text])[0]
         assert not text[chunk.start : chunk.body].strip() or chunk.headings, "only headings stand before the body"
     document = rows(text)
-    built = VIEWS[name].build([document], chosen, Makers(count_tokens, HashEmbedder()))[0]
+    built = VIEWS[name].build([document], chosen, Models(count_tokens, HashEmbedder()))[0]
     assert built[name].records == chunks, "the same text gives the same chunks"
     stored = replace(document, tables={**document.tables, **built})
     assert list(VIEWS[name].problems(stored, chosen, 64)) == []
@@ -92,10 +92,10 @@ def test_the_shortest_texts_are_one_chunk(name: str, text: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_text_of_nothing_has_no_chunks_and_no_documents_no_rows(name: str) -> None:
-    makers = Makers(count_tokens, HashEmbedder())
-    assert VIEWS[name].build([], VIEWS[name].settings(), makers) == []
+    models = Models(count_tokens, HashEmbedder())
+    assert VIEWS[name].build([], VIEWS[name].settings(), models) == []
     empty = DocumentRows(Document("d", ""), "1", dict.fromkeys(("leaf", "section", "name"), rows("x").tables["name"]))
-    (built,) = VIEWS[name].build([empty], VIEWS[name].settings(), makers)
+    (built,) = VIEWS[name].build([empty], VIEWS[name].settings(), models)
     assert built[name].records == ()
 
 
@@ -106,9 +106,9 @@ def test_documents_built_together_are_those_built_alone(name: str) -> None:
         [Document("a", TALE, "A"), Document("b", "Dogs.", "B"), Document("c", "東京は大きい。雨が降る。", "C")]
     )
     chosen = VIEWS[name].settings()
-    together = VIEWS[name].build(documents, chosen, Makers(count_tokens, embedder))
+    together = VIEWS[name].build(documents, chosen, Models(count_tokens, embedder))
     for document, built in zip(documents, together, strict=True):
-        (alone,) = VIEWS[name].build([document], chosen, Makers(count_tokens, embedder))
+        (alone,) = VIEWS[name].build([document], chosen, Models(count_tokens, embedder))
         assert built[name].records == alone[name].records
         keys = [" › ".join((row.title, *row.headings)) + "\n" + row.text for row in built[name].records]
         assert np.array_equal(built[name].columns["vector"], embedder.embed_documents([key.strip() for key in keys]))
@@ -126,7 +126,7 @@ def test_a_long_document_is_cut_and_none_of_its_chunks_is_endless(name: str) -> 
 def test_problems_are_found(name: str) -> None:
     chosen = SETTINGS[{"fixed": 0, "semantic": 3, "pic": 5}[name]][1]
     document = rows(TALE)
-    built = VIEWS[name].build([document], chosen, Makers(count_tokens, HashEmbedder()))[0][name]
+    built = VIEWS[name].build([document], chosen, Models(count_tokens, HashEmbedder()))[0][name]
     first, *rest = built.records
 
     def said(*records: TextChunk) -> str:
@@ -170,7 +170,7 @@ def test_an_index_without_an_embedder_is_refused_before_it_is_made(name: str, tm
         mergewise.open(tmp_path / "old", views=("leaf", name))
     assert mergewise.open(tmp_path / "old", views=("leaf", "fixed")).check() == []
     with pytest.raises(UsageError, match="needs an embedder"):
-        cut(name, "Cats eat fish.", VIEWS[name].settings(), Makers(count_tokens))
+        cut(name, "Cats eat fish.", VIEWS[name].settings(), Models(count_tokens))
 
 
 # -- fixed
@@ -369,21 +369,21 @@ def test_a_model_s_summary_is_asked_once_a_document_and_rows_say_so() -> None:
 
     chat = ScriptedChat(answer)
     documents = rows_of([Document("a", TALE, "A"), Document("b", "Dogs bark. Wolves howl at night.", "B")])
-    makers = Makers(count_tokens, HashEmbedder(), chat)
-    first, second = VIEWS["pic"].build(documents, PICSettings(summary="abstractive", group="points"), makers)
+    models = Models(count_tokens, HashEmbedder(), chat)
+    first, second = VIEWS["pic"].build(documents, PICSettings(summary="abstractive", group="points"), models)
     assert len(chat.asked) == 2
     assert {chunk.cut for chunk in first["pic"].records} == {"written summary"}
     assert {chunk.cut for chunk in second["pic"].records} == {"extractive summary"}
     cats = [chunk for chunk in first["pic"].records if chunk.text.startswith("Cats eat")]
     assert len(cats) > 15, "a sentence is with the point that it is nearest to"
     with pytest.raises(UsageError, match="chat model"):
-        VIEWS["pic"].build(documents, PICSettings(summary="abstractive"), Makers(count_tokens, HashEmbedder()))
+        VIEWS["pic"].build(documents, PICSettings(summary="abstractive"), Models(count_tokens, HashEmbedder()))
 
 
 def test_what_is_longer_than_the_window_is_summarised_in_parts() -> None:
     text = "The tower of Arden was built by a mason. " * 400
     chat = ScriptedChat(lambda messages: "Of towers." if "Of parts." in messages[-1].text else "Of parts.", window=1600)
-    assert asked_for.summaries([text, ""], Makers(count_tokens, chat=chat))[0] == "Of towers."
+    assert asked_for.summaries([text, ""], Models(count_tokens, chat=chat))[0] == "Of towers."
     parts = [asked for asked in chat.asked if "mason" in asked.text]
     assert len(parts) > 5 and all(count_tokens([asked.text])[0] < 1600 for asked in parts)
 
@@ -397,5 +397,5 @@ def test_a_model_that_fails_for_good_stops_the_batch_and_is_not_asked_further() 
 
     chat = Failing(["x"])
     with pytest.raises(ModelError):
-        asked_for.summaries(["A text."] * 50, Makers(count_tokens, chat=chat))
+        asked_for.summaries(["A text."] * 50, Models(count_tokens, chat=chat))
     assert len(chat.asked) <= AT_ONCE

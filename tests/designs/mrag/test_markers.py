@@ -19,6 +19,7 @@ import mergewise
 from mergewise.designs.mrag.markers import Marker, MarkerExtraction, MarkerSettings
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Document, Message
 from tests.designs.mrag.marking import answer, asked, good, markers, shown
@@ -174,10 +175,9 @@ def test_spans_are_right_for_any_text_and_any_answer(text: str, seed: int, ungro
     from mergewise.designs import VIEWS
     from mergewise.index.pipeline import rows_of as made_rows
     from mergewise.models.tokens import count_tokens
-    from mergewise.store.views import Makers
 
     stored = {"leaf": VIEWS["leaf"].dump(), "marker": VIEWS["marker"].dump(own)}
-    (rows,) = made_rows([(Document("d", text, "T"), "1")], VIEWS, stored, Makers(count_tokens, None, chat))
+    (rows,) = made_rows([(Document("d", text, "T"), "1")], VIEWS, stored, Models(count_tokens, None, chat))
     if rows["leaf"]:
         assert list(VIEWS["marker"].problems(rows, own, 0)) == []
         assert {n for marker in rows["marker"] for n in marker.paragraphs} == set(range(rows["marking"][0].segments))

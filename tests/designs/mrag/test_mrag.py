@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.render import WRITTEN
 from mergewise.designs import strategies
 from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
 from mergewise.designs.mrag.pieces import joined, piece_of, without_repeats
-from mergewise.designs.weave.strategy import evidence_in
+from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import UsageError
 from mergewise.generate import extractive
 from mergewise.generate.citations import cite
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
 from mergewise.jsonable import context_json
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Store
 from mergewise.types import GAP, Context, Document, DocumentRows, Rows
@@ -270,5 +270,5 @@ def test_without_a_chat_model_the_document_is_quoted_not_what_was_written() -> N
     assert [passage.verbatim for passage in context.passages] == [False]
     reader = reader_of(MIXED, EMBEDDER)
     found = replace(context, evidence=evidence_in(context, reader))
-    given = extractive.answer(Request(found, {"mill": MILL}.get, count_tokens, EMBEDDER, None))
+    given = extractive.answer(Request(found, {"mill": MILL}.get, Models(count_tokens, EMBEDDER)))
     assert [citation.text for citation in given.citations] == ["The mill was built by Ella Stone in 1850."]

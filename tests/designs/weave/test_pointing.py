@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import mergewise
 from mergewise import concurrency
-from mergewise.assemble.budget import Models
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.pointing import Pointed
 from mergewise.designs.weave.pointing_prompts import LONGEST_SEARCH, Choice, choice_in
 from mergewise.errors import ModelError, UsageError
+from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, Script, ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
@@ -63,7 +63,7 @@ def ask(
 ) -> Context:
     chat = script if isinstance(script, ScriptedChat) else ScriptedChat(script)
     reader = reader_of(*(documents or (FILMS,)))
-    return assemble(spec, question, reader, budget, Models(count_tokens, chat, stored_tokens=True, **models))
+    return assemble(spec, question, reader, budget, Models(count_tokens, chat=chat, stored_tokens=True, **models))
 
 
 def plain(*documents: Document, budget: int = 60, question: str = QUESTION) -> Context:
@@ -279,7 +279,7 @@ def test_a_search_that_fails_keeps_what_was_chosen() -> None:
 
     reader = reader_of(FILMS, CITY, embedder=Failing())
     chat = ScriptedChat(answer("It was shot", missing="mayor of Faro"))
-    found = assemble("weave(select=point, first=yes)", QUESTION, reader, 60, Models(count_tokens, chat))
+    found = assemble("weave(select=point, first=yes)", QUESTION, reader, 60, Models(count_tokens, chat=chat))
     assert "the embedder is gone" in points(found)[-1].reason and "It was shot in Lisbon." in found.text
     assert found.usage.calls == 1
 
@@ -291,7 +291,7 @@ def test_the_second_search_stays_within_the_condition(tmp_path: Path) -> None:
         chat = ScriptedChat(answer("directed by", "Its mayor", missing="mayor Rosa Lind"))
         reader = HybridReader(store.reader(), None, VIEWS, where)
         spec = "weave(select=point, hops=0, k=2)"
-        found = assemble(spec, "Silent Rain", reader, 120, Models(count_tokens, chat))
+        found = assemble(spec, "Silent Rain", reader, 120, Models(count_tokens, chat=chat))
         assert ("Rosa Lind" in found.text) is found_there, where
         assert any("Rosa Lind" in asked.messages[1].text for asked in chat.asked) is found_there
 
@@ -347,7 +347,7 @@ FAILURES: dict[str, tuple[str | Turn, str, int]] = {
 def test_whatever_fails_weave_decides_and_says_so(failure: str, served: Callable[..., tuple[ChatServer, Any]]) -> None:
     said, problem, calls = FAILURES[failure]
     server, chat = served([said], timeout=0.3 if failure == "a timeout" else 5)
-    found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat, stored_tokens=True))
+    found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat, stored_tokens=True))
     assert found.text == plain().text and found.evidence == plain().evidence
     (step,) = points(found)
     assert problem in step.reason and step.reason.endswith("weave's own scores decide")
@@ -365,7 +365,7 @@ def test_an_endpoint_that_is_down() -> None:
         gone = server.base_url
     chat = OpenAIChat("m", base_url=gone, api_key="x", retries=0, timeout=5)
     try:
-        found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat, stored_tokens=True))
+        found = assemble(POINT, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat, stored_tokens=True))
     finally:
         concurrency.run(chat.aclose())
     assert found.text == plain().text and "the model failed" in points(found)[0].reason and found.usage.calls == 0
@@ -373,7 +373,7 @@ def test_an_endpoint_that_is_down() -> None:
 
 def test_a_wrong_answer_is_asked_for_once_more(served: Callable[..., tuple[ChatServer, Any]]) -> None:
     server, chat = served(lambda messages: "Faro." if len(messages) == 2 else answer("Rain falls")(messages[:2]))
-    found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat))
+    found = assemble(FIRST, QUESTION, reader_of(FILMS), 60, Models(count_tokens, chat=chat))
     assert "Rain falls in spring." in found.text and found.usage.calls == 2
     assert "it is no list of numbers" in server.asked[1].messages[-1].text
     assert "numbers from 1 to 9" in server.asked[1].messages[-1].text
@@ -490,7 +490,7 @@ def test_whatever_is_answered_the_budget_and_the_texts_hold(
     spec = f"weave(select=point, first={'yes' if first else 'no'}{', ' if parameters else ''}{parameters})"
     chat = ScriptedChat(replies)
     reader = HybridReader(STORES[embedded].reader(), HashEmbedder() if embedded else None, VIEWS)
-    found = assemble(spec, question, reader, budget, Models(count_tokens, chat, stored_tokens=True))
+    found = assemble(spec, question, reader, budget, Models(count_tokens, chat=chat, stored_tokens=True))
     hold(found, CORPUS)
     assert 1 <= len(chat.asked) <= 4 and found.usage.calls == len(chat.asked)
     shown = " ".join(asked.messages[1].text for asked in chat.asked)

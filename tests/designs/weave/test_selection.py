@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.weave.evidence import Asked, Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import FloatArray
 from mergewise.types import GAP, Document, Step

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.evidence import Asked, Candidates
 from mergewise.designs.weave.sentence import Sentences, _scores
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from tests.designs.weave.support import FILMS, reader_of
 from tests.support import HashEmbedder

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import Models
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeSettings
+from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import Context, Document

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mergewise.assemble.strategy import Strategy
 from mergewise.designs.aed import triplets
 from mergewise.designs.design import Design, Lazy
@@ -18,7 +20,7 @@ def _strategies() -> dict[str, Strategy]:
     return {"aed": Strategy(assemble, AED(), summary, mode="aed")}
 
 
-def _modes() -> dict[str, Mode]:
+def _modes() -> dict[str, Mode[Any]]:
     from mergewise.designs.aed.ensemble import MODES
 
     return MODES

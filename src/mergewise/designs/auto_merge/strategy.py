@@ -26,11 +26,12 @@ from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
 from mergewise.assemble.leads import Leads
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, SHARE, Range, check_fields
 from mergewise.types import Context, Hit, Leaf, Section, Span, Step

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.leads import Leads
 from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.assemble.render import Order
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.types import Context, Step

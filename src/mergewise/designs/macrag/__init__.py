@@ -7,6 +7,8 @@ which gives the whole documents of the best chunks.
 
 from __future__ import annotations
 
+from typing import Any
+
 from mergewise.assemble.strategy import Strategy
 from mergewise.designs.design import Design, Lazy
 from mergewise.designs.macrag import slices
@@ -29,7 +31,7 @@ def _strategies() -> dict[str, Strategy]:
     }
 
 
-def _modes() -> dict[str, Mode]:
+def _modes() -> dict[str, Mode[Any]]:
     from mergewise.designs.macrag.generation import MODES
 
     return MODES

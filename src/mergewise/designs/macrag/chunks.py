@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.sentences import leaf_fragment
 from mergewise.designs.macrag.slices import Chunk, SliceHit, SliceReader
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.text.spans import Part
 from mergewise.types import LeafSentences, Step

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mergewise.assemble.budget import Models
 from mergewise.concurrency import run
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.prompting.replies import json_in
 from mergewise.types import Usage

@@ -27,26 +27,28 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, TypeAlias
 
-from mergewise.concurrency import together
+from mergewise.concurrency import both, together
 from mergewise.errors import UsageError
 from mergewise.generate import prompts
-from mergewise.generate.mode import Mode, Request
+from mergewise.generate.mode import CHAT, Mode, Request
 from mergewise.generate.notes import Notes, take_notes
 from mergewise.generate.sources import Source, base_sources, batches, each_long_source, fit, long_sources
 from mergewise.generate.writer import Writer
 from mergewise.prompting.replies import json_in
+from mergewise.protocols import ChatModel
 from mergewise.types import Answer, Step
 
 Text: TypeAlias = Literal["base", "long"]
 """The passages, or the documents that they come from."""
 
 
-async def answer(request: Request, *, reads: Text, extracts: Text | None = None, filters: bool = False) -> Answer:
+async def answer(
+    request: Request, chat: ChatModel, *, reads: Text, extracts: Text | None = None, filters: bool = False
+) -> Answer:
     """Extract and filter where the mode says so, then answer from what fits into the window."""
-    writer = Writer(request)
+    writer = Writer(request, chat)
     base = base_sources(writer.context, writer.document)
-    notes, kept = await together(_extract(writer, base, extracts), _filter(writer, base, filters))
-    assert isinstance(notes, Notes) and isinstance(kept, _Kept)
+    notes, kept = await both(_extract(writer, base, extracts), _filter(writer, base, filters))
     room = writer.room(prompts.answer(writer.question, [], notes.text, writer.code))
     if reads == "long":
         sources = long_sources(writer.context, writer.document, room, writer.measure)
@@ -126,8 +128,8 @@ def _step(action: str, reason: str, source: Source) -> Step:
     return Step(action, reason, tuple(span for span, _ in source.parts), score=source.score)
 
 
-def _mode(summary: str, reads: Text, extracts: Text | None = None, filters: bool = False) -> Mode:
-    return Mode(partial(answer, reads=reads, extracts=extracts, filters=filters), summary, needs="chat")
+def _mode(summary: str, reads: Text, extracts: Text | None = None, filters: bool = False) -> Mode[ChatModel]:
+    return Mode(partial(answer, reads=reads, extracts=extracts, filters=filters), summary, CHAT)
 
 
 MODES = {

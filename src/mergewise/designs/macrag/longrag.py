@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.render import Order
 from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
 from mergewise.designs.macrag.slices import Chunk
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
 from mergewise.types import Context, LeafSentences, Section, Step

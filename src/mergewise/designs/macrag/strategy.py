@@ -19,13 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeAlias
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.render import Order
 from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view, whole
 from mergewise.designs.macrag.document_rank import by_chat
 from mergewise.designs.macrag.ranked_sentences import ranked_sentences, sentences_in
 from mergewise.designs.macrag.slices import ChunkBounds
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
 from mergewise.text.spans import Part, union

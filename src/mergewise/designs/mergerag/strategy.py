@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.render import Order
 from mergewise.designs.mergerag.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
@@ -54,6 +54,7 @@ from mergewise.designs.mergerag.pieces import (
 )
 from mergewise.designs.mergerag.relevance import Floors, relevance
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, Range, check_fields
 from mergewise.types import Context, Span, Step, Usage

@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.render import Order
 from mergewise.designs.mrag.chunks import ChunkReader, TextChunk
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, check_fields
 from mergewise.text.markup import readable, says_something

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.render import render
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
 from mergewise.designs.mrag.pieces import Piece, passages, without_repeats
+from mergewise.models.record import Models
 from mergewise.types import GAP, Context, Step
 
 Order: TypeAlias = Annotated[

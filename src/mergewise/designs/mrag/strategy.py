@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mergewise.assemble.budget import Models
 from mergewise.designs.mrag.markers import MarkerReader
 from mergewise.designs.mrag.pieces import piece_of
 from mergewise.designs.mrag.selection import Last, Order, Selection
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
 from mergewise.types import Context, Step

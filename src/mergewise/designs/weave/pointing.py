@@ -24,7 +24,6 @@ from typing import ClassVar
 import numpy as np
 
 from mergewise import concurrency
-from mergewise.assemble.budget import Models
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.pointing import Unusable, ask, numbered
 from mergewise.designs.weave.evidence import Candidates
@@ -32,6 +31,7 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing_prompts import Choice, form, messages
 from mergewise.designs.weave.selection import needed_by
 from mergewise.errors import ModelError
+from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, FloatArray
 from mergewise.types import Span, Step, Usage
 

@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from mergewise.assemble.budget import Models
 from mergewise.assemble.fragments import SectionKey
 from mergewise.assemble.render import heading_cost_line
 from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.designs.weave.evidence import Candidates
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.submodular import Objective, Selection, maximise
+from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
 from mergewise.text.terms import spelled_terms
 from mergewise.types import GAP, Step

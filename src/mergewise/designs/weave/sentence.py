@@ -18,10 +18,11 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
 from mergewise.text.keys import heading_path

@@ -14,7 +14,7 @@ from functools import partial
 
 import numpy as np
 
-from mergewise.assemble.budget import Models, pack
+from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.designs.weave.evidence import WEIGHTS, Asked, Candidates, Link
 from mergewise.designs.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
@@ -23,8 +23,9 @@ from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
 from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
+from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.types import Context, Evidence, Step
+from mergewise.types import Context, Step
 
 LEADS = 3  # how often what candidates need before them is read from further leaves: a row's header, what announces that
 
@@ -55,17 +56,6 @@ def assemble(
     candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
     evidence = candidates.evidence(chosen, previous=parameters.previous)
     return replace(context, usage=pointed.usage, evidence=evidence)
-
-
-def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
-    """The sentences of a context that another strategy made as evidence for its question, by the vectors in the index.
-
-    Of a passage that a model wrote, these are the sentences of the documents that it was written from.
-    """
-    candidates = gather(context.question, reader, Weave(), [])
-    spans = [span for passage in context.passages for span in passage.spans]
-    held = (i for i, s in enumerate(candidates.sentences) if any(span.contains(s.span) for span in spans))
-    return candidates.evidence(held)
 
 
 def gather(

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from mergewise.index.tree.tables import LEAF, NAME, SECTION, name_hash
 from mergewise.protocols import FloatArray, RowReader
-from mergewise.types import Definition, Leaf, LeafSentences, Section
+from mergewise.types import Definition, Leaf, LeafSentences, Section, Span
+
+
+@dataclass(frozen=True, slots=True)
+class LeafStart:
+    """Where a leaf starts in its document. It ends where the next one starts, or with the document."""
+
+    id: int
+    start: int
 
 
 class TreeReader:
@@ -42,6 +51,18 @@ class TreeReader:
             repeated = np.repeat(unit[None], len(leaves[leaf].sentences), axis=0)
             leaves[leaf] = replace(leaves[leaf], vectors=repeated)
         return leaves
+
+    def leaves_under(self, spans: Sequence[Span]) -> list[int]:
+        """The ids of the leaves that share text with one of the spans, document by document, in the order of the text."""
+        ranges = self._rows.leaf_ranges(list(dict.fromkeys(span.doc_id for span in spans)))
+        starts = self._rows.rows(LEAF.name, LeafStart, [leaf for leaves in ranges.values() for leaf in leaves])
+        under: dict[int, None] = {}
+        for doc_id, leaves in ranges.items():
+            own = [starts[leaf].start for leaf in leaves if leaf in starts]
+            for start, end in sorted((span.start, span.end) for span in spans if span.doc_id == doc_id):
+                first, last = max(bisect_right(own, start) - 1, 0), bisect_left(own, end)
+                under |= dict.fromkeys(leaves[first:last])
+        return list(under)
 
     def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
         """Where each of these names is defined, in document order; a name that nothing defines is missing."""

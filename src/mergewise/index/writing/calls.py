@@ -11,8 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from mergewise.concurrency import run
 from mergewise.errors import ModelError, UsageError
+from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
-from mergewise.store.views import Estimate, Makers
+from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message, Reply, Usage
 
 AT_ONCE = 8
@@ -47,34 +48,38 @@ class Calls:
 
 
 def write_each(
-    texts: Sequence[str], makers: Makers, max_tokens: int, write: Callable[[str, Calls], Awaitable[str | None]]
+    texts: Sequence[str],
+    models: Models,
+    max_tokens: int,
+    write: Callable[[str, Calls], Awaitable[str | None]],
+    on_share: OnShare | None = None,
 ) -> list[str | None]:
-    """What `write` gives for each text, by the makers' chat model; texts that are the same are written about once.
+    """What `write` makes of each text, by the chat model; texts that are the same are written about once.
 
-    The makers are told how far it is, in characters.
+    `on_share` hears how far it is, in characters.
     """
     distinct = list(dict.fromkeys(texts))
     total = sum(map(len, distinct))
 
     async def one(text: str, calls: Calls) -> str | None:
         made = await write(text, calls)
-        if makers.told is not None and total:
-            makers.told(len(text) / total)
+        if on_share is not None and total:
+            on_share(len(text) / total)
         return made
 
     async def all_() -> list[str | None]:
-        calls = Calls(chat_of(makers), max_tokens)
+        calls = Calls(chat_of(models), max_tokens)
         return await calls.all([one(text, calls) for text in distinct])
 
     made = dict(zip(distinct, run(all_()), strict=True))
     return [made[text] for text in texts]
 
 
-def chat_of(makers: Makers, what: str = "summaries") -> ChatModel:
+def chat_of(models: Models, what: str = "summaries") -> ChatModel:
     """The chat model that writes `what`. Raises UsageError where none is named."""
-    if makers.chat is None:
+    if models.chat is None:
         raise UsageError(f"this index has {what} by a chat model", "name one: --chat openai:MODEL")
-    return makers.chat
+    return models.chat
 
 
 def cost(

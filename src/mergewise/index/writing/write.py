@@ -33,9 +33,10 @@ from mergewise.index.writing.task import (
     WritingTask,
     Written,
 )
+from mergewise.models.record import Models
 from mergewise.prompting.records import records_in
 from mergewise.protocols import ChatModel, KeepsReplies, StoreReader, TokenCounter
-from mergewise.store.views import Estimate, Makers
+from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
@@ -51,18 +52,22 @@ LONGEST_REASON = 300  # characters of a failure that are kept
 
 
 def write(
-    sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, makers: Makers
+    sources: Sequence[WritingSource],
+    task: WritingTask[Item],
+    policy: Policy,
+    models: Models,
+    on_share: OnShare | None = None,
 ) -> list[Written[Item]]:
-    """What the makers' chat model writes about each of the documents. Says what it will cost before it starts.
+    """What the chat model writes about each of the documents. Says what it will cost before it starts.
 
     Raises ModelError where the endpoint is down; the answers that came before are in the model's cache.
     """
-    planner = _Planner(task, policy, chat_of(makers, task.name), makers.count_tokens)
+    planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
     plans = [planner.plan(source) for source in sources]
     cost = planner.cost(plans)
     if cost.usage.calls:
         log.warning("%s", cost_line(cost, task.name, planner.chat.spec))
-    return run(_WritingRun(planner, plans, makers.told).all())
+    return run(_WritingRun(planner, plans, on_share).all())
 
 
 def cost_line(cost: Estimate, what: str, spec: str) -> str:
@@ -74,9 +79,9 @@ def cost_line(cost: Estimate, what: str, spec: str) -> str:
     )
 
 
-def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, makers: Makers) -> Estimate:
+def estimate(sources: Sequence[WritingSource], task: WritingTask[Item], policy: Policy, models: Models) -> Estimate:
     """What the first attempts cost. Further attempts are not foreseen."""
-    planner = _Planner(task, policy, chat_of(makers, task.name), makers.count_tokens)
+    planner = _Planner(task, policy, chat_of(models, task.name), models.count_tokens)
     return planner.cost(planner.plan(source) for source in sources)
 
 

@@ -22,15 +22,9 @@ if TYPE_CHECKING:
 _MARGIN = 0.05  # of a chat model's window, whose tokens are counted by another tokenizer
 
 
-def causal_of(requests: Sequence[Request]) -> CausalModel[Any]:
-    causal = requests[0].causal
-    assert causal is not None  # what `mode_for` made sure of
-    return causal
-
-
-def limit_of(requests: Sequence[Request]) -> int:
+def limit_of(requests: Sequence[Request], causal: CausalModel[Any]) -> int:
     """What an answer may take: a quarter of the window at most."""
-    return max(1, min(requests[0].max_tokens, causal_of(requests).window // 4))
+    return max(1, min(requests[0].max_tokens, causal.window // 4))
 
 
 def measured(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
@@ -45,7 +39,7 @@ def demand_streams(question: Question, spec: str) -> None:
 
 
 def measured_by_chat(request: Request) -> Callable[[Sequence[Message]], int]:
-    return lambda messages: sum(request.count_tokens([message.text for message in messages]))
+    return lambda messages: sum(request.models.count_tokens([message.text for message in messages]))
 
 
 def room_of(chat: ChatModel, max_tokens: int) -> tuple[int, int]:
@@ -54,14 +48,12 @@ def room_of(chat: ChatModel, max_tokens: int) -> tuple[int, int]:
     return int(chat.window * (1 - _MARGIN)) - limit, limit
 
 
-def by_chat(question: Question, spent: Usage) -> Answer:
+def by_chat(question: Question, chat: ChatModel, spent: Usage) -> Answer:
     """The answer of a chat model to the question's only reading; `spent` is what was paid on the way."""
-    chat = question.request.chat
-    assert chat is not None  # what `mode_for` made sure of
     (reading,), (_, limit) = question.readings, room_of(chat, question.request.max_tokens)
     shown = Shown(question.request.show)
     reply = run(_completed(chat, reading.messages, limit, shown))
-    return finished(question, reply.text, spent + reply.usage, reply.complete, (), shown)
+    return finished(question, chat.spec, reply.text, spent + reply.usage, reply.complete, (), shown)
 
 
 async def _completed(chat: ChatModel, messages: Sequence[Message], limit: int, shown: Shown) -> Reply:
@@ -104,12 +96,12 @@ def decoded(
         show=lambda number, piece: shown[number].add(piece),
     )
     return [
-        _answered(question, one, written, shown)
+        _answered(question, causal.spec, one, written, shown)
         for question, one, written, shown in zip(asked, said, before, shown, strict=True)
     ]
 
 
-def _answered(question: Question, said: Decoded, written: Decoded | None, shown: Shown) -> Answer:
+def _answered(question: Question, spec: str, said: Decoded, written: Decoded | None, shown: Shown) -> Answer:
     spent = Usage(1, said.input_tokens, len(said.tokens))
     if written is not None:
         spent += Usage(1, written.input_tokens, len(written.tokens))
@@ -125,17 +117,23 @@ def _answered(question: Question, said: Decoded, written: Decoded | None, shown:
             said.pieces, said.carried, said.agreement, said.log_probs, strict=True
         )
     )
-    return finished(question, said.text, spent, said.complete, tokens, shown)
+    return finished(question, spec, said.text, spent, said.complete, tokens, shown)
 
 
 def finished(
-    question: Question, text: str, spent: Usage, complete: bool, tokens: tuple[StreamToken, ...], shown: Shown
+    question: Question,
+    spec: str,
+    text: str,
+    spent: Usage,
+    complete: bool,
+    tokens: tuple[StreamToken, ...],
+    shown: Shown,
 ) -> Answer:
+    """The answer of the model `spec`, with its citations and its steps."""
     request = question.request
     text, removed = without_unknown(text, ())
     text = text.strip()
     if not text:
-        spec = request.chat.spec if request.causal is None and request.chat is not None else causal_of([request]).spec
         raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
     found = ground(text, question.text, question.sources, request.document)
     shown.end(found.marks)

@@ -17,7 +17,6 @@ from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.ensemble.answering import (
     by_chat,
-    causal_of,
     decoded,
     demand_streams,
     limit_of,
@@ -36,18 +35,18 @@ from mergewise.types import Answer, Ensemble, Step, Usage
 if TYPE_CHECKING:
     from typing import Any
 
-    from mergewise.protocols import CausalModel
+    from mergewise.protocols import CausalModel, ChatModel
 
 MOST_STREAMS = 10
 
 
-def answer(request: Request) -> Answer:
-    return answer_all([request])[0]
+def answer(request: Request, causal: CausalModel[Any]) -> Answer:
+    return answer_all([request], causal)[0]
 
 
-def answer_all(requests: Sequence[Request]) -> list[Answer]:
+def answer_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
     """AED for many questions: all backgrounds in one batch, then all streams of all questions in another."""
-    causal, limit = causal_of(requests), limit_of(requests)
+    limit = limit_of(requests, causal)
     asked = [Question(request, _ensemble(request)) for request in requests]
     backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
     for question in asked:
@@ -71,21 +70,19 @@ def _backgrounds(asked: Sequence[Question], causal: CausalModel[Any]) -> dict[st
     return known
 
 
-def answer_by_replug(request: Request) -> Answer:
-    return replug_all([request])[0]
+def answer_by_replug(request: Request, causal: CausalModel[Any]) -> Answer:
+    return replug_all([request], causal)[0]
 
 
-def replug_all(requests: Sequence[Request]) -> list[Answer]:
+def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
     """REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), with lambda the softmax of the passages' scores."""
-    causal, limit = causal_of(requests), limit_of(requests)
+    limit = limit_of(requests, causal)
     asked = [_one_stream_a_passage(request, causal, limit) for request in requests]
     return decoded(asked, causal, limit, [None] * len(asked), mixture=True)
 
 
-def answer_by_best(request: Request) -> Answer:
+def answer_by_best(request: Request, chat: ChatModel) -> Answer:
     """The stream of the highest utility, read by a chat model."""
-    chat = request.chat
-    assert chat is not None  # what `mode_for` made sure of
     question = Question(request, _ensemble(request))
     usage, background = Usage(), None
     if question.ensemble.memory:
@@ -99,7 +96,7 @@ def answer_by_best(request: Request) -> Answer:
     )
     question.weights = {name: float(name == best.name) for name in question.weights}
     question.readings = [best]
-    return by_chat(question, usage)
+    return by_chat(question, chat, usage)
 
 
 def _ensemble(request: Request) -> Ensemble:
@@ -107,9 +104,8 @@ def _ensemble(request: Request) -> Ensemble:
     context = request.context
     if context.ensemble is not None:
         return context.ensemble
-    assert request.predictor is not None
     texts = [passage.text for passage in context.passages]
-    return ensemble_of(context, request.predictor.utilities(context.question, texts))
+    return ensemble_of(context, request.models.utilities.utilities(context.question, texts))
 
 
 def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int) -> Question:

@@ -105,8 +105,7 @@ class Question:
         if prompts.knows_nothing(background):
             self.steps.append(Step("background", "N/A: the model knows nothing, and its stream has no weight"))
             return None
-        assert self.request.predictor is not None
-        (utility,) = self.request.predictor.utilities(self.text, [background])
+        (utility,) = self.request.models.utilities.utilities(self.text, [background])
         self.steps.append(Step("background", " ".join(background.split()), score=utility))
         return utility
 

@@ -18,7 +18,6 @@ from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.ensemble.answering import (
     by_chat,
-    causal_of,
     decoded,
     demand_streams,
     limit_of,
@@ -31,6 +30,7 @@ from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
+from mergewise.protocols import ChatModel
 from mergewise.types import Answer, Ensemble, Message, Step, Usage
 
 ALONE = "question"
@@ -38,41 +38,30 @@ PASSAGES = "passages"
 SUMMARY = "summary"
 
 
-def answer_short(request: Request) -> Answer:
-    if request.causal is not None:
-        return short_all([request])[0]
-    assert request.chat is not None  # what `mode_for` made sure of
-    return by_chat(_short(request, room_of(request.chat, request.max_tokens)[0], measured_by_chat(request)), Usage())
+def answer_short(request: Request, chat: ChatModel) -> Answer:
+    return short_all([request], chat)[0]
 
 
-def short_all(requests: Sequence[Request]) -> list[Answer]:
-    if requests[0].causal is None:
-        return [answer_short(request) for request in requests]
-    causal, limit = causal_of(requests), limit_of(requests)
-    asked = [_short(request, causal.window - limit, measured(causal)) for request in requests]
+def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
+    causal = requests[0].models.causal
+    if causal is None:
+        return [_short_by_chat(request, chat) for request in requests]
+    limit = limit_of(requests, causal)
+    asked = [_short(request, causal.spec, causal.window - limit, measured(causal)) for request in requests]
     return decoded(asked, causal, limit, [None] * len(asked))
 
 
-def answer_from_summary(request: Request) -> Answer:
-    if request.causal is not None:
-        return summary_all([request])[0]
-    assert request.chat is not None
-    question, sources, code = _given(request, room_of(request.chat, request.max_tokens)[0], measured_by_chat(request))
-    usage, text = Usage(), ""
-    if sources:
-        asked = prompts.summary(question.text, sources, code)
-        reply = run(request.chat.complete(asked, max_tokens=prompts.SUMMARY_TOKENS))
-        usage, text = reply.usage, reply.text
-    _read_summary(question, sources, text, code)
-    return by_chat(question, usage)
+def answer_from_summary(request: Request, chat: ChatModel) -> Answer:
+    return summary_all([request], chat)[0]
 
 
-def summary_all(requests: Sequence[Request]) -> list[Answer]:
-    """All summaries in one batch, then all answers."""
-    if requests[0].causal is None:
-        return [answer_from_summary(request) for request in requests]
-    causal, limit = causal_of(requests), limit_of(requests)
-    given = [_given(request, causal.window - limit, measured(causal)) for request in requests]
+def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
+    """By a causal model, all summaries in one batch, then all answers."""
+    causal = requests[0].models.causal
+    if causal is None:
+        return [_from_summary_by_chat(request, chat) for request in requests]
+    limit = limit_of(requests, causal)
+    given = [_given(request, causal.spec, causal.window - limit, measured(causal)) for request in requests]
     asked = [number for number, (_, sources, _) in enumerate(given) if sources]
     own = [StreamPrompts((causal.prompt(_wanted(*given[number])),), (1.0,)) for number in asked]
     most = max(1, min(prompts.SUMMARY_TOKENS, causal.window // 4))
@@ -84,13 +73,30 @@ def summary_all(requests: Sequence[Request]) -> list[Answer]:
     return decoded([question for question, _, _ in given], causal, limit, written)
 
 
-def _short(request: Request, room: int, measure: Measure) -> Question:
-    question, sources, code = _given(request, room, measure)
+def _short_by_chat(request: Request, chat: ChatModel) -> Answer:
+    room, _ = room_of(chat, request.max_tokens)
+    return by_chat(_short(request, chat.spec, room, measured_by_chat(request)), chat, Usage())
+
+
+def _from_summary_by_chat(request: Request, chat: ChatModel) -> Answer:
+    room, _ = room_of(chat, request.max_tokens)
+    question, sources, code = _given(request, chat.spec, room, measured_by_chat(request))
+    usage, text = Usage(), ""
+    if sources:
+        asked = prompts.summary(question.text, sources, code)
+        reply = run(chat.complete(asked, max_tokens=prompts.SUMMARY_TOKENS))
+        usage, text = reply.usage, reply.text
+    _read_summary(question, sources, text, code)
+    return by_chat(question, chat, usage)
+
+
+def _short(request: Request, spec: str, room: int, measure: Measure) -> Question:
+    question, sources, code = _given(request, spec, room, measure)
     name = PASSAGES if sources else ALONE
     return _reads(question, Reading(name, prompts.answer(question.text, sources, code), tuple(sources)))
 
 
-def _given(request: Request, room: int, measure: Measure) -> tuple[Question, list[Source], str]:
+def _given(request: Request, spec: str, room: int, measure: Measure) -> tuple[Question, list[Source], str]:
     """The question, the passages that fit, the best ones first, and the code of quotations."""
     question = Question(request, Ensemble((), memory=False))
     code = code_for([question.text, request.context.text])
@@ -99,7 +105,7 @@ def _given(request: Request, room: int, measure: Measure) -> tuple[Question, lis
     if len(kept) < len(sources):
         question.steps.append(Step("skip", f"{len(sources) - len(kept)} passages do not fit into the window"))
     if sources and not kept:
-        demand_streams(question, (request.causal or request.chat).spec)  # type: ignore[union-attr]
+        demand_streams(question, spec)
     return question, kept, code
 
 

@@ -24,6 +24,6 @@ VIEW = View(
     problems=problems,
     reader=TripletReader,
     with_chat={"made": "model"},
-    writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
+    writing=Writing(lambda settings: bool(settings.made == "model"), build, estimate, unfinished),
     report=TripletReader.report,
 )

@@ -25,26 +25,29 @@ from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
 from mergewise.index.writing.write import unfinished_documents, write
+from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
-from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.keys import short_name
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, Rows
 
 
-def build(documents: Sequence[DocumentRows], settings: TripletSettings, makers: Makers) -> list[ViewRows]:
+def build(
+    documents: Sequence[DocumentRows], settings: TripletSettings, models: Models, on_share: OnShare | None = None
+) -> list[ViewRows]:
     """The triplets of each document, and how they came to be."""
     if settings.made == "rules":
         return [_by_rules(document, settings) for document in documents]
     sources = [_source(document, settings) for document in documents]
-    answers = write(sources, task(), policy(settings), makers)
+    answers = write(sources, task(), policy(settings), models, on_share)
     return [_by_model(document, written, settings) for document, written in zip(documents, answers, strict=True)]
 
 
-def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, makers: Makers) -> Estimate:
+def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, models: Models) -> Estimate:
     """What the chat model's triplets of these documents cost, if every passage has as many as most have."""
     sources = [_source(document, settings) for document in documents]
-    return estimate_of(sources, task(), policy(settings), makers)
+    return estimate_of(sources, task(), policy(settings), models)
 
 
 def unfinished(reader: StoreReader) -> list[str]:

@@ -19,5 +19,5 @@ VIEW = View(
     problems=problems,
     reader=SliceReader,
     with_chat={"summary": "abstractive"},
-    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), estimate),
+    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), build, estimate),
 )

@@ -23,8 +23,9 @@ from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
 from mergewise.designs.macrag.slices.summaries import summaries
 from mergewise.index.windows import windows
 from mergewise.index.writing.calls import chat_of
+from mergewise.models.record import Models
 from mergewise.protocols import Embedder, FloatArray, TokenCounter
-from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.keys import search_key
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_long, split_sentences, strip_span
@@ -35,35 +36,39 @@ from mergewise.types import DocumentRows, Leaf, Rows
 FEW = 3  # sentences, of which a summary leaves none out
 
 
-def build(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> list[ViewRows]:
+def build(
+    documents: Sequence[DocumentRows], settings: SliceSettings, models: Models, on_share: OnShare | None = None
+) -> list[ViewRows]:
     """Chunks and slices of each document. The chat model is asked once for the chunks of all of them, the embedder too."""
     chunked = [_chunks(document, settings) for document in documents]
-    written = iter(_written([chunk.text for chunks in chunked for chunk in chunks], settings, makers))
+    written = iter(_written([chunk.text for chunks in chunked for chunk in chunks], settings, models, on_share))
     built = []
     for document, chunks in zip(documents, chunked, strict=True):
-        slicer = _Slicer(document, settings, makers.count_tokens)
+        slicer = _Slicer(document, settings, models.count_tokens)
         summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
         built.append((summarised, slicer.slices(summarised)))
-    vectors = _embedded(built, settings, makers.embedder)
+    vectors = _embedded(built, settings, models.embedder)
     return [
         {"chunk": Rows(tuple(chunks), of_chunks), "slice": Rows(tuple(slices), of_slices)}
         for (chunks, slices), of_chunks, of_slices in zip(built, *vectors, strict=True)
     ]
 
 
-def _written(texts: Sequence[str], settings: SliceSettings, makers: Makers) -> Sequence[str | None]:
+def _written(
+    texts: Sequence[str], settings: SliceSettings, models: Models, on_share: OnShare | None
+) -> Sequence[str | None]:
     """The summary of each text by the chat model; None where it has none to give, or is not asked."""
     if settings.summary != "abstractive":
         return [None] * len(texts)
-    return summaries(texts, makers)
+    return summaries(texts, models, on_share)
 
 
-def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, makers: Makers) -> Estimate:
+def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
     total = Estimate()
     for document in documents:
         texts = [chunk.text for chunk in _chunks(document, settings)]
-        total += estimate_of(texts, chat_of(makers), makers.count_tokens).of_documents(1)
+        total += estimate_of(texts, chat_of(models), models.count_tokens).of_documents(1)
     return total
 
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from math import ceil
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
+from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
-from mergewise.store.views import Estimate, Makers
+from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message
 
 log = logging.getLogger("mergewise")
@@ -46,19 +47,19 @@ def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) 
     )
 
 
-def summaries(texts: Sequence[str], makers: Makers) -> list[str | None]:
+def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """s_i = Compress(c_i) for each text; None where the model gave nothing twice. Logs what it may cost before it starts.
 
     Raises ModelError when the model fails for good; the answers that came before are in its cache.
     """
-    chat = chat_of(makers)
-    usage = estimate(texts, chat, makers.count_tokens).usage
+    chat = chat_of(models)
+    usage = estimate(texts, chat, models.count_tokens).usage
     if usage.calls:
         log.warning(
             "%d summaries by %s: about %d tokens to read, %d to write",
             usage.calls, chat.spec, usage.input_tokens, usage.output_tokens,
         )  # fmt: skip
-    return write_each(texts, makers, MAX_TOKENS, _summary)
+    return write_each(texts, models, MAX_TOKENS, _summary, on_share)
 
 
 async def _summary(text: str, calls: Calls) -> str | None:

@@ -51,6 +51,6 @@ PIC_VIEW = View(
     problems=partial(problems, PIC.name),
     reader=partial(ChunkReader, PIC.name),
     with_chat={"summary": "abstractive"},
-    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), pic.estimate),
+    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), pic.build, pic.estimate),
     needs_embedder=True,
 )

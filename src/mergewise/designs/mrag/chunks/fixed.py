@@ -17,8 +17,9 @@ from itertools import pairwise
 from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, rows_from
 from mergewise.designs.mrag.chunks.settings import FixedSettings
 from mergewise.index.windows import windows
+from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.text.sentences import split_long
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows
@@ -27,10 +28,10 @@ _SPACELESS = "぀-ヿ㐀-鿿豈-﫿"  # kana, Chinese characters
 _WORD = re.compile(rf"[{_SPACELESS}][^\w\s]*\s*|[^\s{_SPACELESS}]+\s*")
 
 
-def build(documents: Sequence[DocumentRows], settings: FixedSettings, makers: Makers) -> list[ViewRows]:
+def build(documents: Sequence[DocumentRows], settings: FixedSettings, models: Models) -> list[ViewRows]:
     """The chunks of each document."""
-    bounds = [fixed_bounds(rows.document.text, settings.size, makers.count_tokens) for rows in documents]
-    return rows_from(FIXED, documents, bounds, [BY_SIZE] * len(documents), makers)
+    bounds = [fixed_bounds(rows.document.text, settings.size, models.count_tokens) for rows in documents]
+    return rows_from(FIXED, documents, bounds, [BY_SIZE] * len(documents), models)
 
 
 def fixed_bounds(text: str, size: int, count_tokens: TokenCounter) -> list[Part]:

@@ -27,8 +27,9 @@ from mergewise.designs.mrag.chunks.settings import PICSettings
 from mergewise.designs.mrag.chunks.summaries import estimate as estimate_of
 from mergewise.designs.mrag.chunks.summaries import summaries
 from mergewise.index.writing.calls import chat_of
+from mergewise.models.record import Models
 from mergewise.protocols import Embedder, FloatArray
-from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.sentences import split_sentences
 from mergewise.types import DocumentRows
 
@@ -36,9 +37,11 @@ RELEVANT = 0.7
 """What likeness to the whole document weighs in an extractive summary; the rest is unlikeness to what was chosen before."""
 
 
-def build(documents: Sequence[DocumentRows], settings: PICSettings, makers: Makers) -> list[ViewRows]:
+def build(
+    documents: Sequence[DocumentRows], settings: PICSettings, models: Models, on_share: OnShare | None = None
+) -> list[ViewRows]:
     """The chunks of each document. The sentences of all of them are embedded in one call, their summaries in another."""
-    embedder = embedder_of(makers, "pic")
+    embedder = embedder_of(models, "pic")
     texts = [rows.document.text for rows in documents]
     cut = [sentences_of(rows) for rows in documents]
     vectors = embedder.embed_documents(
@@ -46,7 +49,7 @@ def build(documents: Sequence[DocumentRows], settings: PICSettings, makers: Make
     )
     ends = accumulate(map(len, cut), initial=0)
     of_sentences = [vectors[first:end] for first, end in pairwise(ends)]
-    written = _written(texts, settings, makers)
+    written = _written(texts, settings, models, on_share)
     points = [
         [text[slice(*sentences[i])].strip() for i in extract(own, settings.sentences)]
         if summary is None
@@ -54,25 +57,27 @@ def build(documents: Sequence[DocumentRows], settings: PICSettings, makers: Make
         for text, sentences, own, summary in zip(texts, cut, of_sentences, written, strict=True)
     ]
     bounds = [
-        bounds_of(text, sentences, runs(labels), settings.most, makers.count_tokens)
+        bounds_of(text, sentences, runs(labels), settings.most, models.count_tokens)
         for text, sentences, labels in zip(texts, cut, _labels(of_sentences, points, settings, embedder), strict=True)
     ]
     cuts = [BY_EXTRACT if summary is None else BY_WRITTEN for summary in written]
-    return rows_from(PIC, documents, bounds, cuts, makers)
+    return rows_from(PIC, documents, bounds, cuts, models)
 
 
-def _written(texts: Sequence[str], settings: PICSettings, makers: Makers) -> Sequence[str | None]:
+def _written(
+    texts: Sequence[str], settings: PICSettings, models: Models, on_share: OnShare | None
+) -> Sequence[str | None]:
     """The summary of each text by the chat model; None where it has none to give, or is not asked."""
     if settings.summary != "abstractive":
         return [None] * len(texts)
-    return summaries(texts, makers)
+    return summaries(texts, models, on_share)
 
 
-def estimate(documents: Sequence[DocumentRows], settings: PICSettings, makers: Makers) -> Estimate:
+def estimate(documents: Sequence[DocumentRows], settings: PICSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
     total = Estimate()
     for rows in documents:
-        total += estimate_of([rows.document.text], chat_of(makers), makers.count_tokens).of_documents(1)
+        total += estimate_of([rows.document.text], chat_of(models), models.count_tokens).of_documents(1)
     return total
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from mergewise.index.tree.tables import SPANNED_KEY
+from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
 from mergewise.store.tables import Table
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.text.keys import search_key, short_name
 from mergewise.text.sections import shared_path
 from mergewise.text.spans import Part
@@ -55,16 +56,16 @@ def rows_from(
     documents: Sequence[DocumentRows],
     bounds: Sequence[Sequence[Part]],
     cuts: Sequence[str],
-    makers: Makers,
+    models: Models,
 ) -> list[ViewRows]:
     """The chunks of each document at these bounds, with `cuts` saying how they were found. All are embedded in one call."""
     chunks = [
-        _chunks(rows, parts, cut, makers.count_tokens) for rows, parts, cut in zip(documents, bounds, cuts, strict=True)
+        _chunks(rows, parts, cut, models.count_tokens) for rows, parts, cut in zip(documents, bounds, cuts, strict=True)
     ]
-    if makers.embedder is None:
+    if models.embedder is None:
         return [{table.name: Rows(own)} for own in chunks]
     keys = [search_key(row.title, row.headings, row.text).strip() for own in chunks for row in own]
-    vectors = makers.embedder.embed_documents(keys)
+    vectors = models.embedder.embed_documents(keys)
     ends = list(accumulate(map(len, chunks), initial=0))
     return [
         {table.name: Rows(own, {"vector": vectors[first:end]})}

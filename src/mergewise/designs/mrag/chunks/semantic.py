@@ -23,20 +23,21 @@ import numpy as np
 from mergewise.designs.mrag.chunks.records import BY_DISTANCE, SEMANTIC, rows_from
 from mergewise.designs.mrag.chunks.sentences import EXACT, bounds_of, embedder_of, sentences_of
 from mergewise.designs.mrag.chunks.settings import SemanticSettings
+from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
-from mergewise.store.views import Makers, ViewRows
+from mergewise.store.views import ViewRows
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows
 
 
-def build(documents: Sequence[DocumentRows], settings: SemanticSettings, makers: Makers) -> list[ViewRows]:
+def build(documents: Sequence[DocumentRows], settings: SemanticSettings, models: Models) -> list[ViewRows]:
     """The chunks of each document. The sentences of all of them are embedded in one call."""
     cut = [sentences_of(rows) for rows in documents]
     windowed = [
         with_neighbours(rows.document.text, sentences, settings.neighbours)
         for rows, sentences in zip(documents, cut, strict=True)
     ]
-    vectors = embedder_of(makers, "semantic").embed_documents([text for texts in windowed for text in texts])
+    vectors = embedder_of(models, "semantic").embed_documents([text for texts in windowed for text in texts])
     ends = accumulate(map(len, windowed), initial=0)
     bounds = [
         bounds_of(
@@ -44,11 +45,11 @@ def build(documents: Sequence[DocumentRows], settings: SemanticSettings, makers:
             sentences,
             between(breakpoints(distances(vectors[first:end]), settings.percentile), len(sentences)),
             settings.most,
-            makers.count_tokens,
+            models.count_tokens,
         )
         for rows, sentences, (first, end) in zip(documents, cut, pairwise(ends), strict=True)
     ]
-    return rows_from(SEMANTIC, documents, bounds, [BY_DISTANCE] * len(documents), makers)
+    return rows_from(SEMANTIC, documents, bounds, [BY_DISTANCE] * len(documents), models)
 
 
 def with_neighbours(text: str, sentences: Sequence[Part], neighbours: int) -> list[str]:

@@ -7,8 +7,8 @@ from itertools import groupby, pairwise
 
 from mergewise.errors import UsageError
 from mergewise.index.windows import windows
+from mergewise.models.record import Models
 from mergewise.protocols import Embedder, TokenCounter
-from mergewise.store.views import Makers
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows
 
@@ -47,9 +47,9 @@ def bounds_of(
     return [(sentences[first][0], sentences[end - 1][1]) for first, end in divided]
 
 
-def embedder_of(makers: Makers, view: str) -> Embedder:
-    if makers.embedder is None:
+def embedder_of(models: Models, view: str) -> Embedder:
+    if models.embedder is None:
         raise UsageError(
             f"the view {view!r} needs an embedder, and this index has none", "index into another directory with one"
         )
-    return makers.embedder
+    return models.embedder

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from functools import partial
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
+from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
-from mergewise.store.views import Estimate, Makers
+from mergewise.store.views import Estimate, OnShare
 from mergewise.text.sentences import split_long
 from mergewise.types import Message, Usage
 
@@ -49,19 +50,19 @@ def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) 
     return first + Estimate(0, Usage(len(joined), read, EXPECTED * len(joined)))
 
 
-def summaries(texts: Sequence[str], makers: Makers) -> list[str | None]:
+def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """A summary of each text; None where the model gave nothing. Logs what it may cost before it starts.
 
     Raises ModelError when the model fails for good; the answers that came before are in its cache.
     """
-    chat = chat_of(makers)
-    usage = estimate(texts, chat, makers.count_tokens).usage
+    chat = chat_of(models)
+    usage = estimate(texts, chat, models.count_tokens).usage
     if usage.calls:
         log.warning(
             "%d summaries by %s: about %d calls, %d tokens to read, %d to write",
             len(texts), chat.spec, usage.calls, usage.input_tokens, usage.output_tokens,
         )  # fmt: skip
-    return write_each(texts, makers, MAX_TOKENS, partial(_summary, chat, makers.count_tokens))
+    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat, models.count_tokens), on_share)
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:

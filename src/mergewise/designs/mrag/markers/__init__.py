@@ -25,6 +25,6 @@ VIEW = View(
     problems=problems,
     reader=MarkerReader,
     with_chat={"made": "model"},
-    writing=Writing(lambda settings: bool(settings.made == "model"), estimate, unfinished),
+    writing=Writing(lambda settings: bool(settings.made == "model"), build, estimate, unfinished),
     report=MarkerReader.report,
 )

@@ -27,29 +27,34 @@ from mergewise.index.writing.segments import TextSegment, segments_of
 from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
 from mergewise.index.writing.write import unfinished_documents, write
+from mergewise.models.record import Models
 from mergewise.protocols import StoreReader, TokenCounter
-from mergewise.store.views import Estimate, Makers, ViewRows
+from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.keys import short_name
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.types import DocumentRows, Rows
 
 
-def build(documents: Sequence[DocumentRows], settings: MarkerSettings, makers: Makers) -> list[ViewRows]:
+def build(
+    documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models, on_share: OnShare | None = None
+) -> list[ViewRows]:
     """The markers of each document, and how they came to be. The embedder is asked once for the keys of all of them."""
-    make = _by_model if settings.made == "model" else _by_rules
     segmented = [segments_of(document, settings.segment) for document in documents]
-    made = make(documents, segmented, settings, makers)
+    if settings.made == "model":
+        made = _by_model(documents, segmented, settings, models, on_share)
+    else:
+        made = _by_rules(documents, segmented, settings)
     built = [
-        (_markers(document, segments, drafts, makers.count_tokens), extraction)
+        (_markers(document, segments, drafts, models.count_tokens), extraction)
         for document, segments, (drafts, extraction) in zip(documents, segmented, made, strict=True)
     ]
-    return _rows(built, makers)
+    return _rows(built, models)
 
 
-def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, makers: Makers) -> Estimate:
+def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models) -> Estimate:
     """What the chat model's markers of these documents cost, if every answer covers what it should."""
     sources = [_source(document, segments_of(document, settings.segment)) for document in documents]
-    return estimate_of(sources, task(settings), policy(settings), makers)
+    return estimate_of(sources, task(settings), policy(settings), models)
 
 
 def unfinished(reader: StoreReader) -> list[str]:
@@ -64,7 +69,6 @@ def _by_rules(
     documents: Sequence[DocumentRows],
     segmented: Sequence[Sequence[TextSegment]],
     settings: MarkerSettings,
-    makers: Makers,
 ) -> list[tuple[list[Draft], MarkerExtraction]]:
     made = [drafts_by_rules(*both, settings.most) for both in zip(documents, segmented, strict=True)]
     return [
@@ -92,10 +96,11 @@ def _by_model(
     documents: Sequence[DocumentRows],
     segmented: Sequence[Sequence[TextSegment]],
     settings: MarkerSettings,
-    makers: Makers,
+    models: Models,
+    on_share: OnShare | None,
 ) -> list[tuple[list[Draft], MarkerExtraction]]:
     sources = [_source(document, segments) for document, segments in zip(documents, segmented, strict=True)]
-    answers = write(sources, task(settings), policy(settings), makers)
+    answers = write(sources, task(settings), policy(settings), models, on_share)
     return [
         _drafts_of_model(document, segments, written)
         for document, segments, written in zip(documents, segmented, answers, strict=True)
@@ -178,10 +183,10 @@ def _markers(
     ]
 
 
-def _rows(built: Sequence[tuple[Sequence[Marker], MarkerExtraction]], makers: Makers) -> list[ViewRows]:
+def _rows(built: Sequence[tuple[Sequence[Marker], MarkerExtraction]], models: Models) -> list[ViewRows]:
     rows: list[ViewRows] = []
     keys = [marker.key for markers, _ in built for marker in markers]
-    vectors = None if makers.embedder is None else makers.embedder.embed_documents(keys)
+    vectors = None if models.embedder is None else models.embedder.embed_documents(keys)
     ends = accumulate((len(markers) for markers, _ in built), initial=0)
     for (markers, extraction), (first, end) in zip(built, pairwise(ends), strict=True):
         beside = {} if vectors is None else {"vector": vectors[first:end]}

@@ -1,0 +1,89 @@
+"""The sentences of a context that another strategy made, as evidence: so that the mode `extractive` can quote each of them.
+
+Nothing is searched for. The leaves under the context's spans are read, and a leaf's score in the search, which `evidence` weighs,
+is that of the best passage that holds some of it. Names lead from sentence to sentence within the context alone.
+docs/evaluation.md compares the answers with those from a search of weave's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.hops import Follower, by_section, named_definitions
+from mergewise.designs.weave.parameters import Weave
+from mergewise.designs.weave.strategy import LEADS, previous_leaves
+from mergewise.protocols import IndexReader
+from mergewise.types import Context, Definition, Evidence, LeafSentences
+
+PARAMETERS = Weave()
+
+
+def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
+    """All sentences of the context as evidence for its question, by the vectors in the index, the most relevant first.
+
+    Of a passage that a model wrote, these are the sentences of the documents that it was written from.
+    """
+    spans = [span for passage in context.passages for span in passage.spans]
+    if not spans:
+        return ()
+    leaves = reader.sentences(reader.leaves_under(spans))
+    asked = Asked.of(context.question, reader.question_vector(context.question))
+    candidates = Candidates(asked, _scores(context, leaves.values()))
+    candidates.add(leaves.values())
+    _link(candidates, reader)
+    for _ in range(LEADS):
+        everything = range(len(candidates))
+        needed = [*candidates.missing(everything), *previous_leaves(candidates, len(candidates))]
+        further = reader.sentences(needed) if needed else {}
+        if not further:
+            break
+        candidates.add(further.values())
+        candidates.judge()
+    return candidates.evidence(
+        i for i, sentence in enumerate(candidates.sentences) if any(span.contains(sentence.span) for span in spans)
+    )
+
+
+def _scores(context: Context, leaves: Iterable[LeafSentences]) -> Mapping[int, float]:
+    """The score of each leaf: of the best passage that holds some of it, as a share of 1."""
+    return {
+        leaf.id: min(max(passage.score, 0.0), 1.0)
+        for passage in sorted(context.passages, key=lambda passage: passage.score)
+        for leaf in leaves
+        if any(span.overlaps(leaf.span) for span in passage.spans)
+    }
+
+
+def _link(candidates: Candidates, reader: IndexReader) -> None:
+    """Judge the candidates, with the names in the question and the names that lead from one of them to another."""
+    names, known = named_definitions(candidates.asked, reader)
+    named = [(definition, mention.name) for mention in names for definition in known[mention.name]]
+    _read_beginnings([definition for definition, _ in named], candidates, reader)
+    candidates.named = {
+        candidates.leaves[definition.first_leaf]: name
+        for definition, name in named
+        if definition.first_leaf in candidates.leaves
+    }
+    candidates.judge()
+    follower = Follower(candidates, reader, names, PARAMETERS.beam)
+    for _ in range(PARAMETERS.hops):
+        definitions = follower.follow()
+        _read_beginnings(definitions, candidates, reader)
+        links = by_section(candidates, definitions)
+        if links == candidates.links:
+            break
+        candidates.links = links
+        candidates.judge()
+
+
+def _read_beginnings(definitions: Iterable[Definition], candidates: Candidates, reader: IndexReader) -> None:
+    """A definition is known by its first leaf: it is read where the context holds another part of the definition."""
+    leaves = candidates.leaves
+    firsts = [
+        definition.first_leaf
+        for definition in definitions
+        if definition.first_leaf not in leaves and any(leaf in leaves for leaf in definition.leaves)
+    ]
+    if firsts:
+        candidates.add(reader.sentences(firsts).values())

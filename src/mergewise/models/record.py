@@ -1,0 +1,50 @@
+"""The models at hand, in one record that is passed whole: from an index to strategies, modes and the builders of views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from mergewise.models.scores import RememberingReranker
+from mergewise.models.utilities import utilities_of
+
+if TYPE_CHECKING:
+    from mergewise.protocols import (
+        CausalModel,
+        ChatModel,
+        Embedder,
+        NLLScorer,
+        Reranker,
+        TokenCounter,
+        UtilityPredictor,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """A model is None where the user named none. `stored_tokens`: whether `count_tokens` made the counts in the index.
+
+    `predictor` judges the utility of texts for one question; where it is None, strategies go by the scores of the search.
+    """
+
+    count_tokens: TokenCounter
+    embedder: Embedder | None = None
+    chat: ChatModel | None = None
+    reranker: Reranker | None = None
+    scorer: NLLScorer | None = None
+    causal: CausalModel[Any] | None = None
+    predictor: UtilityPredictor | None = None
+    stored_tokens: bool = False
+
+    def for_question(self) -> Models:
+        """The same for the length of one question: no text is scored twice, and there is a predictor."""
+        return replace(
+            self,
+            reranker=None if self.reranker is None else RememberingReranker(self.reranker),
+            predictor=self.utilities,
+        )
+
+    @property
+    def utilities(self) -> UtilityPredictor:
+        """The predictor, or the one that the other models make."""
+        return self.predictor or utilities_of(self.reranker, self.embedder)
