@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-from mergewise.assemble.strategy import Strategy
+from typing import TYPE_CHECKING
+
 from mergewise.designs.aed import triplets
-from mergewise.designs.design import Design, Lazy
-from mergewise.generate.mode import Mode
+from mergewise.designs.design import Design, Lazy, Strategy
+
+if TYPE_CHECKING:
+    from mergewise.generate.mode import Mode
 
 
 def _strategies() -> dict[str, Strategy]:
