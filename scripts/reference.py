@@ -44,7 +44,9 @@ OTHER_NAMES = {
     "MODES": "The modes, by name: a dictionary.",
     "STRATEGIES": "The strategies, by name: a dictionary.",
     "VIEWS": "The views, by name: a dictionary.",
+    "LeafId": "A field of a view's row: the number of a leaf of the same document.",
     "Progress": "A function that is called with the work done, the work in all, and the name of the document at hand.",
+    "RowId": "A field of a view's row: the number of a row of the same view and document, counted from 0.",
     "TokenCounter": "A function from texts to the number of tokens of each.",
 }
 SPECS = (
