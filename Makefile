@@ -1,5 +1,6 @@
 # make demo          index the manual (or DOCS=path) and answer a question (QUESTION="...") with cited sentences
-# make test          lint, types and all tests but those of the next two; CI runs the three
+# make test          lint, types and all tests but those of integrations and causal models; CI runs this and the next three
+# make wheel         the wheel, installed into an empty environment, where `mergewise demo` runs from an empty folder
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
 # make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
@@ -10,10 +11,11 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 CAUSAL := .venv-causal
+WHEEL  := .venv-wheel
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test lint integrations causal attack bench chaos mutants clean
+.PHONY: demo test lint wheel integrations causal attack bench chaos mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -30,6 +32,12 @@ lint: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+wheel:
+	rm -rf $(WHEEL) && $(PYTHON) -m venv $(WHEEL) || python3 -m venv $(WHEEL)
+	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL)/dist .
+	$(WHEEL)/bin/python -m pip install --quiet $(WHEEL)/dist/mergewise-*.whl
+	mkdir $(WHEEL)/empty && cd $(WHEEL)/empty && env -u PYTHONPATH ../bin/mergewise demo
 
 integrations: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack]"
@@ -66,4 +74,4 @@ mutants: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.mutants --minutes 80 $(if $(SEED),--seed $(SEED))
 
 clean:
-	rm -rf $(VENV) $(CAUSAL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf $(VENV) $(CAUSAL) $(WHEEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

@@ -10,7 +10,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -39,6 +39,16 @@ OTHER_VARIABLES = {
     "RERANK_API_KEY": "the key of the endpoint that `--reranker http:URL` names",
     "XDG_CONFIG_HOME": "the folder of the user's own `mergewise/mergewise.toml`; `~/.config` on Linux",
     "XDG_STATE_HOME": "the folder in which `mergewise show` finds the last answer; `~/.local/state` on Linux",
+}
+# Public names that are no classes and no functions, and so have no docstring.
+OTHER_NAMES = {
+    "MODES": "The modes, by name: a dictionary.",
+    "STRATEGIES": "The strategies, by name: a dictionary.",
+    "VIEWS": "The views, by name: a dictionary.",
+    "LeafId": "A field of a view's row: the number of a leaf of the same document.",
+    "Progress": "A function that is called with the work done, the work in all, and the name of the document at hand.",
+    "RowId": "A field of a view's row: the number of a row of the same view and document, counted from 0.",
+    "TokenCounter": "A function from texts to the number of tokens of each.",
 }
 SPECS = (
     ("embedder", "--embedder", EMBEDDERS, EMBEDDER),
@@ -170,10 +180,9 @@ def views() -> Iterator[str]:
         "SliceSettings(...)}`, and stay what they are once an index has the view."
     )
     for name, view in VIEWS.items():
-        module = view.settings.__module__.removesuffix(".settings").removesuffix(".build")
         yield f"### `{name}`\n"
         tables = ", ".join(f"`{one.name}`" for one in view.tables(view.settings()))
-        yield wrapped(f"Tables: {tables}. Settings: `{module}.{view.settings.__name__}`.")
+        yield wrapped(f"Tables: {tables}. Settings: `mergewise.{view.settings.__name__}`.")
         yield described(view.settings)
         yield settings_table(view.settings())
 
@@ -201,19 +210,25 @@ def python() -> Iterator[str]:
         yield signature(name, method)
         yield described(method)
     yield "### `SearchSettings`\n"
-    yield f"`{SearchSettings.__module__}.SearchSettings`, for `search_settings=` of `open`.\n"
+    yield "`mergewise.SearchSettings`, for `search_settings=` of `open`.\n"
     yield described(SearchSettings)
     yield settings_table(SearchSettings())
     yield "### Public names\n"
     named = {name: getattr(mergewise, name) for name in mergewise.__all__}
-    records = {n: r for n, r in named.items() if is_dataclass(r)}
+    kept = {n: thing for n, thing in named.items() if not (inspect.isclass(thing) and issubclass(thing, Exception))}
     yield table(
-        ("name", "what it is"), ((f"`{n}`", str(inspect.getdoc(r)).splitlines()[0]) for n, r in records.items())
+        ("name", "what it is"), ((f"`{n}`", OTHER_NAMES.get(n) or _first_sentences(thing)) for n, thing in kept.items())
     )
     yield "### Errors\n"
     told, _, tree = str(inspect.getdoc(errors)).partition("\n\n")
     yield wrapped(told)
     yield textwrap.indent(tree, "    ") + "\n"
+
+
+def _first_sentences(thing: Any) -> str:
+    """The first sentence of the docstring, and the second one where the first says next to nothing."""
+    first, *others = re.split(r"(?<=\.) (?=[A-Z`])", " ".join(str(inspect.getdoc(thing)).split("\n\n")[0].split()))
+    return " ".join([first, *others[:1]]) if len(first) < 40 else first
 
 
 def signature(name: str, function: Any) -> str:

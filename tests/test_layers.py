@@ -69,10 +69,3 @@ def test_importing_brings_nothing_heavy() -> None:
     code = "import sys, mergewise; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert heavy & set(loaded) == set()
-
-
-def test_the_public_surface_is_one_sorted_list() -> None:
-    assert sorted(mergewise.__all__) == mergewise.__all__
-    for name in mergewise.__all__:
-        assert getattr(mergewise, name) is not None
-    assert {"open", "Document", "Index", "Span", "Context", "Answer"} <= set(mergewise.__all__)

@@ -1,4 +1,4 @@
-"""The README runs as printed: its Python and its commands, in a folder that has the documentation and nothing else."""
+"""The README runs as printed, in a folder that has its example and nothing else."""
 
 from __future__ import annotations
 
@@ -27,37 +27,56 @@ def blocks(language: str) -> list[str]:
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
-    shutil.copytree(ROOT / "docs", folder / "docs")
+    shutil.copytree(ROOT / "examples", folder / "examples")
     return folder
+
+
+def test_the_commands_print_what_the_readme_shows(home: Path) -> None:
+    (block,) = blocks("console")
+    shown = re.findall(r"^\$ mergewise (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    assert [shlex.split(words)[0] for words, _ in shown] == ["index", "ask", "context"]
+    for words, output in shown:
+        command = [str(Path(sys.executable).parent / "mergewise"), *shlex.split(words)]
+        done = subprocess.run(command, cwd=home, capture_output=True, text=True)
+        assert done.returncode == 0, (words, done.stderr)
+        assert done.stdout.strip() == output.strip(), words
+
+
+def test_what_the_readme_says_of_topk_holds(home: Path) -> None:
+    command = [
+        str(Path(sys.executable).parent / "mergewise"),
+        "context",
+        "Where was the designer of the Red Mill born?",
+    ]
+    index = ["--index", "topk.index"]
+    subprocess.run([command[0], "index", "examples/town", *index], cwd=home, capture_output=True, check=True)
+    words = [*command, "--budget", "60", "--strategy", "topk", *index]
+    done = subprocess.run(words, cwd=home, capture_output=True, text=True, check=True)
+    assert re.findall(r"^\[\d\] (examples\S+):", done.stdout, re.MULTILINE) == ["examples/town/mill.md"] * 2
 
 
 def test_the_python_runs(home: Path) -> None:
     (code,) = blocks("python")
     done = subprocess.run([sys.executable, "-c", code], cwd=home, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "added 0 failed" in done.stdout
-    assert "“" in done.stdout and "manifest" in done.stdout
-
-
-def test_the_commands_run(home: Path) -> None:
-    commands = [line.split("  #")[0] for block in blocks("sh") for line in block.splitlines()]
-    commands = [command for command in commands if command.startswith("mergewise ")]
-    assert len(commands) == 9
-    for command in commands:
-        words = [str(Path(sys.executable).parent / "mergewise"), *shlex.split(command)[1:]]
-        done = subprocess.run(words, cwd=home, capture_output=True, text=True)
-        assert done.returncode == 0, (command, done.stderr)
-        assert done.stdout
+    assert (done.returncode, done.stdout) == (0, "57 tokens\n"), done.stderr
 
 
 def test_every_command_and_strategy_is_documented() -> None:
     for command in typer.main.get_command(app).commands:  # type: ignore[attr-defined]
         assert f"mergewise {command}" in README + GUIDE or f"make {command}" in README, command
     for name in STRATEGIES:
-        assert f"`{name}`" in README, name
+        assert f"`{name}`" in README + GUIDE, name
 
 
 def test_the_targets_that_the_readme_names_exist() -> None:
     targets = re.findall(r"^make (\w+)", README, re.MULTILINE)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert targets and all(f"\n{target}:" in makefile for target in targets)
+    assert targets == ["demo", "test"] and all(f"\n{target}:" in makefile for target in targets)
+
+
+def test_what_the_readme_links_to_exists() -> None:
+    links = re.findall(r"\]\(([^)#:]+)[^)]*\)", README) + re.findall(r'src="([^"]+)"', README)
+    assert len(links) >= 10
+    for link in links:
+        assert (ROOT / link).exists(), link
+    assert (ROOT / "examples/page.png").stat().st_size < 300_000

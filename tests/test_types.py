@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import pydoc
+import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,9 @@ import pytest
 import mergewise as mw
 from mergewise.types import Span
 
+ROOT = Path(__file__).parents[1]
+SHALLOW = {"mergewise", "mergewise.designs", "mergewise.integrations", "mergewise.page"}
+SUFFIXES = ("toml", "index")
 LONG = "Cats eat fish.\n\nThey sleep. " * 400
 
 
@@ -80,10 +86,49 @@ def test_dir_and_help_show_the_way_in() -> None:
         assert shown in text, shown
 
 
+def test_the_public_surface_is_one_sorted_list() -> None:
+    """Constants, then classes, then functions, as ruff sorts them; each name stands in one place."""
+    assert sorted(mw.__all__, key=lambda name: (not name.isupper(), name[0].islower(), name)) == mw.__all__
+    assert len(set(mw.__all__)) == len(mw.__all__) >= 80
+    for name in mw.__all__:
+        assert getattr(mw, name) is not None
+    assert {"open", "Document", "Index", "Span", "Context", "Answer"} <= set(mw.__all__)
+
+
+def test_what_is_imported_when_it_is_used_is_what_type_checkers_see() -> None:
+    tree = ast.parse(Path(mw.__file__).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    checked = {
+        alias.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert checked == mw._LAZY
+    assert checked.keys() <= set(mw.__all__) and set(mw.__all__) - checked.keys() <= vars(mw).keys()
+
+
 def test_the_package_has_no_other_names() -> None:
     assert mw.open is not None and mw.Index.__module__ == "mergewise.engine"
     with pytest.raises(AttributeError, match="'opened'"):
         _ = mw.opened  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))])
+def test_what_a_user_imports_is_one_level_deep(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    modules = {name.rstrip(".") for name in re.findall(r"(?:from|import) (mergewise[\w.]*)", text)}
+    named = {name for name in re.findall(r"`(mergewise(?:\.\w+)+)", text) if name.rpartition(".")[2] not in SUFFIXES}
+    deep = modules - SHALLOW | {name for name in named - SHALLOW if name.rpartition(".")[0] not in SHALLOW}
+    assert not deep, f"export these at the top: {sorted(deep)}"
+    for name in named:
+        assert find(name) is not None, name
+
+
+def find(name: str) -> object:
+    """What `name` is, a module or a name in one; None where there is no such thing."""
+    module, _, last = name.rpartition(".")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        return getattr(import_module(module), last, None) if module else None
 
 
 def test_every_public_function_says_what_it_raises() -> None:

@@ -6,9 +6,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from mergewise.assemble.strategy import Strategy
 from mergewise.designs import STRATEGIES
 from mergewise.designs.auto_merge.topk import TopK
+from mergewise.designs.design import Strategy
 from mergewise.designs.strategies import assemble, merge_context, resolve, stopping
 from mergewise.errors import UsageError
 from mergewise.models.record import Models

@@ -1,7 +1,8 @@
 """The designs, a wing for each, and what they bring together: `VIEWS`, `STRATEGIES` and `MODES`, by name.
 
 A wing says what it brings in one value, `DESIGN`. It imports the rooms that all share, and no other wing. Other packages bring
-designs by entry points of the group `mergewise.designs`.
+designs by entry points of the group `mergewise.designs`. Importing this imports no wing: a wing comes when one of the three is
+first looked into.
 """
 
 from __future__ import annotations
@@ -9,78 +10,83 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import entry_points
-from typing import Any, TypeVar
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.designs import aed, auto_merge, macrag, mergerag, mrag, weave
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.errors import UsageError
-from mergewise.generate.mode import Mode
-from mergewise.index import tree
-from mergewise.store.views import View
 
-__all__ = ["DESIGNS", "MODES", "STRATEGIES", "VIEWS", "Design", "installed_designs"]
+if TYPE_CHECKING:
+    from mergewise.generate.mode import Mode
+    from mergewise.store.views import View
+
+__all__ = ["DESIGNS", "MODES", "STRATEGIES", "VIEWS", "Design", "Strategy"]
 
 log = logging.getLogger("mergewise")
 
-Part = TypeVar("Part")
+DESIGNS = ("weave", "auto_merge", "macrag", "mergerag", "mrag", "aed")
+GROUP = "mergewise.designs"
 
-DESIGNS: tuple[Design, ...] = (
-    weave.DESIGN,
-    auto_merge.DESIGN,
-    macrag.DESIGN,
-    mergerag.DESIGN,
-    mrag.DESIGN,
-    aed.DESIGN,
-)
+Part = TypeVar("Part")
 
 
 @cache
-def installed_designs() -> tuple[Design, ...]:
-    """The designs that installed packages bring. One that cannot be loaded is left out, with a warning in the log."""
-    designs: list[Design] = []
-    for point in sorted(entry_points(group="mergewise.designs"), key=lambda point: point.name):
+def _designs() -> dict[str, Design]:
+    """All designs by what brings them: the wings, then what other packages bring."""
+    return {**{f"the wing {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS}, **_installed()}
+
+
+def _installed() -> dict[str, Design]:
+    """The designs of other packages. One that cannot be loaded is left out, with a warning in the log.
+
+    Raises UsageError where an entry point leads to something else than a `Design`.
+    """
+    designs: dict[str, Design] = {}
+    for point in sorted(entry_points(group=GROUP), key=_origin):
         try:
             design = point.load()
         except Exception as error:  # whatever a foreign module does when it is imported
-            log.warning("the design %s of another package cannot be loaded: %s", point.name, error)
+            log.warning("%s is left out, it cannot be loaded: %s", _origin(point), error)
             continue
         if not isinstance(design, Design):
             raise UsageError(
-                f"the entry point {point.name!r} is no mergewise.designs.Design", "see docs/architecture.md"
+                f"what {_origin(point)} brings is no mergewise.Design", "see docs/architecture.md, or uninstall it"
             )
-        designs.append(design)
-    return tuple(designs)
+        designs[_origin(point)] = design
+    return designs
 
 
-def _shared_modes() -> dict[str, Mode[Any]]:
-    from mergewise.generate.modes import MODES
+def _origin(point: EntryPoint) -> str:
+    """The entry point and its package, for people."""
+    return f"the design {point.name} of the package {point.dist.name if point.dist else 'without a name'}"
 
-    return MODES
 
-
-def _together(*parts: Mapping[str, Part]) -> dict[str, Part]:
-    """All of them. Raises UsageError where two have the same name."""
+def _together(*brought: tuple[str, Mapping[str, Part]]) -> dict[str, Part]:
+    """All parts, each brought by what is named beside it. Raises UsageError where two have the same name."""
     together: dict[str, Part] = {}
-    for named in parts:
-        if twice := together.keys() & named.keys():
-            raise UsageError(f"two designs bring {min(twice)!r}", "uninstall the package that brings the second one")
-        together.update(named)
+    for origin, parts in brought:
+        if taken := together.keys() & parts.keys():
+            raise UsageError(f"{origin} brings {min(taken)!r}, which is there already", "uninstall that package")
+        together.update(parts)
     return together
 
 
 def _views() -> dict[str, View]:
-    return _together({"leaf": tree.VIEW}, *(design.views for design in (*DESIGNS, *installed_designs())))
+    from mergewise.index import tree
+
+    return _together(("the tree", {"leaf": tree.VIEW}), *((origin, one.views) for origin, one in _designs().items()))
 
 
 def _strategies() -> dict[str, Strategy]:
-    return dict(sorted(_together(*(design.strategies for design in (*DESIGNS, *installed_designs()))).items()))
+    return dict(sorted(_together(*((origin, one.strategies) for origin, one in _designs().items())).items()))
 
 
 def _modes() -> dict[str, Mode[Any]]:
-    brought = (design.modes for design in (*DESIGNS, *installed_designs()))
-    return dict(sorted(_together(_shared_modes(), *brought).items()))
+    from mergewise.generate import modes
+
+    brought = ((origin, one.modes) for origin, one in _designs().items())
+    return dict(sorted(_together(("the house", modes.MODES), *brought).items()))
 
 
 VIEWS: Lazy[View] = Lazy(_views)

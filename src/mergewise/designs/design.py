@@ -1,15 +1,18 @@
-"""What a design brings to the house: views, strategies and modes, in one value."""
+"""What a design brings to the house: views, strategies and modes, in one value. Importing this costs nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.generate.mode import Mode
-from mergewise.store.views import View
+if TYPE_CHECKING:
+    from mergewise.generate.mode import Mode
+    from mergewise.models.record import Models
+    from mergewise.protocols import IndexReader
+    from mergewise.store.views import View
+    from mergewise.types import Context
 
 Part = TypeVar("Part")
 
@@ -38,6 +41,24 @@ class Lazy(MutableMapping[str, Part]):
 
     def __len__(self) -> int:
         return len(self._parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """One way from a question to its context.
+
+    `assemble(question, reader, budget, models, parameters)` is a function, and `parameters` a frozen dataclass with a default for
+    every field. `summary` says in a line what the strategy does. `merge(context, budget, models, parameters)` is set if the
+    strategy can also merge what another one selected. `views` are those that an index must have besides the leaves. `mode` is the
+    mode that answers from its contexts where the user names none, if its models are at hand.
+    """
+
+    assemble: Callable[[str, IndexReader, int, Models, Any], Context]
+    parameters: Any
+    summary: str
+    merge: Callable[[Context, int, Models, Any], Context] | None = None
+    views: tuple[str, ...] = ()
+    mode: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from mergewise.assemble.strategy import Strategy
 from mergewise.assemble.streams import with_streams_of
 from mergewise.designs import STRATEGIES
+from mergewise.designs.design import Strategy
 from mergewise.designs.specs import assignments, split_spec, with_parameters
 from mergewise.errors import UsageError
 from mergewise.models.record import Models

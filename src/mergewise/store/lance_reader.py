@@ -444,7 +444,10 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
     """The tables of all views of an index, by name, also of those that are being added."""
     unknown = [name for name in manifest.views if name not in registry]
     if unknown:
-        raise UsageError(f"the index has a view {unknown[0]!r}, which is not known here", "upgrade mergewise")
+        raise UsageError(
+            f"the index has a view {unknown[0]!r}, which is not known here",
+            "upgrade mergewise, or install the package that brings it",
+        )
     return {
         table.name: Spec(name, table)
         for name, view in registry.items()

@@ -137,7 +137,8 @@ def _column(name: str, hint: Any) -> Column:
         plain = _column(name, inner)
         return Column(name, pa.list_(plain.type), many=True, moves=plain.moves)
     base, *notes = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
-    return Column(name, _PLAIN.get(base, pa.null()), moves=notes[0] if notes else "")
+    moves = notes[0] if notes else "row" if name == "id" and base is int else ""
+    return Column(name, _PLAIN.get(base, pa.null()), moves=moves)
 
 
 # -- writing

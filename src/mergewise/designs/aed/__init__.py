@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mergewise.assemble.strategy import Strategy
 from mergewise.designs.aed import triplets
-from mergewise.designs.design import Design, Lazy
-from mergewise.generate.mode import Mode
+from mergewise.designs.design import Design, Lazy, Strategy
+
+if TYPE_CHECKING:
+    from mergewise.generate.mode import Mode
 
 
 def _strategies() -> dict[str, Strategy]:

@@ -5,8 +5,7 @@ Beside it stands `topk`, the best leaves as they are, which is also DOS RAG.
 
 from __future__ import annotations
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs.design import Design, Lazy, Strategy
 
 
 def _strategies() -> dict[str, Strategy]:

@@ -7,12 +7,13 @@ which gives the whole documents of the best chunks.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.designs.macrag import slices
-from mergewise.generate.mode import Mode
+
+if TYPE_CHECKING:
+    from mergewise.generate.mode import Mode
 
 
 def _strategies() -> dict[str, Strategy]:

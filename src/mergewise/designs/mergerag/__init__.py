@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs.design import Design, Lazy, Strategy
 
 
 def _strategies() -> dict[str, Strategy]:

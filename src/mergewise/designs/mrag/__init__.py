@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.designs.mrag import chunks, markers
 
 

@@ -8,8 +8,7 @@ the best single sentences, and RECOMP's extractive compressor, which is `sentenc
 
 from __future__ import annotations
 
-from mergewise.assemble.strategy import Strategy
-from mergewise.designs.design import Design, Lazy
+from mergewise.designs.design import Design, Lazy, Strategy
 
 
 def _strategies() -> dict[str, Strategy]:

@@ -1,0 +1,80 @@
+"""A design of one's own, whole: a view of lines, a strategy that takes the best of them, a mode that quotes the first one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import mergewise as mw
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    id: int
+    doc_id: str
+    title: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineSettings:
+    least: int = 3
+
+
+LINES = mw.Table("line", Line, vectors=("vector",), text="text")
+
+
+def lines_in(document: mw.Document, settings: LineSettings) -> tuple[Line, ...]:
+    found = [match for match in re.finditer(r"\S.*", document.text) if len(match[0]) >= settings.least]
+    return tuple(Line(i, document.id, document.title, *match.span(), match[0]) for i, match in enumerate(found))
+
+
+def build(documents: Sequence[mw.DocumentRows], settings: LineSettings, models: mw.Models) -> list[dict[str, mw.Rows]]:
+    return [{"line": rows_of(lines_in(rows.document, settings), models)} for rows in documents]
+
+
+def rows_of(lines: tuple[Line, ...], models: mw.Models) -> mw.Rows:
+    texts = [line.text for line in lines]
+    return mw.Rows(lines, {} if models.embedder is None else {"vector": models.embedder.embed_documents(texts)})
+
+
+def problems(rows: mw.DocumentRows, settings: LineSettings, dimension: int) -> Iterator[str]:
+    if [line.text for line in rows["line"]] != [line.text for line in lines_in(rows.document, settings)]:
+        yield "the lines are not those of the document"
+
+
+class LineReader:
+    def __init__(self, rows: mw.RowReader) -> None:
+        self._rows = rows
+
+    def search(self, question: str, k: int) -> list[tuple[Line, float]]:
+        ranking = self._rows.rank_rows(question, k, "line")
+        lines = self._rows.rows("line", Line, [row for row, _ in ranking])
+        return [(lines[row], score) for row, score in ranking]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    k: int = 20
+
+
+def assemble(question: str, reader: mw.IndexReader, budget: int, models: mw.Models, parameters: Lines) -> mw.Context:
+    found = reader.view("line").search(question, parameters.k)
+    pieces = [mw.Fragment(one.doc_id, one.title, (), one.start, one.end, one.start, one.text) for one, _ in found]
+    ranked = [mw.Candidate((piece,), score) for piece, (_, score) in zip(pieces, found, strict=True)]
+    search = mw.Step("search", f"{len(found)} lines", tuple(piece.span for piece in pieces))
+    return mw.pack(question, ranked, budget, models, "score", [search])
+
+
+def first_line(request: mw.Request) -> mw.Answer:
+    best = request.context.passages[0]
+    cited = mw.Citation(1, best.text, best.spans[0], best.title)
+    return mw.Answer(request.context.question, f"“{best.text}” [1]", (cited,), request.context)
+
+
+VIEW = mw.View("line", LineSettings, lambda settings: (LINES,), build, problems, LineReader)
+STRATEGY = mw.Strategy(assemble, Lines(), "the best lines", views=("line",), mode="first-line")
+DESIGN = mw.Design({"line": VIEW}, {"lines": STRATEGY}, {"first-line": mw.Mode(first_line, "the first line, quoted")})
