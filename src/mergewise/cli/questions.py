@@ -54,8 +54,7 @@ from mergewise.cli.output import (
 )
 from mergewise.cli.pages import write_page
 from mergewise.cli.places import Places
-from mergewise.cli.streams import say_streams
-from mergewise.cli.trace import say_trace
+from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import answer_json, context_json
 from mergewise.types import Answer, Context

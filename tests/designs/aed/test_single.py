@@ -9,10 +9,11 @@ import pytest
 
 from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.prompts import knows_nothing, says_nothing
+from mergewise.designs.aed.streams import Ensemble, Stream
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.scripted_causal import ScriptedCausal
-from mergewise.types import Ensemble, Message, Reply, Stream, Usage
+from mergewise.types import Message, Reply, Usage
 from tests.designs.aed.test_ensemble import (
     BIRTH,
     PASSAGES,

@@ -9,7 +9,7 @@ from mergewise.assemble.budget import Models
 from mergewise.assemble.render import render
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
 from mergewise.designs.mrag.pieces import Piece, passages, without_repeats
-from mergewise.types import GAP, Context, Step
+from mergewise.types import GAP, Cause, Context, Step
 
 Order: TypeAlias = Annotated[
     Literal["position", "similarity"],
@@ -109,7 +109,14 @@ class Selection:
         """A step for each marker that was taken, and one for how they are grounded."""
         notes = [MarkerNote(piece.marker, piece.sentences) for piece in self._taken]
         steps = [
-            Step("marker", " ".join(piece.marker.key.split()), piece.spans, score=piece.score, note=note)
+            Step(
+                "marker",
+                " ".join(piece.marker.key.split()),
+                piece.spans,
+                score=piece.score,
+                note=note,
+                cause=Cause.TAKE,
+            )
             for piece, note in zip(self._taken, notes, strict=True)
         ]
         if not steps:
