@@ -38,9 +38,9 @@ CONTEXT = Context(
 )
 CONTEXT_JSON = (
     '{"question": "q", "strategy": "topk", "budget": 99, "tokens": 3, "text": "text", "passages": [{"text": "text", '
-    '"score": 0.5, "verbatim": true, "spans": [{"doc": "d", "start": 2, "end": 9}]}], "trace": [{"action": "take", '
-    '"reason": "fits", "inputs": [{"doc": "d", "start": 2, "end": 9}], "output": {"doc": "d", "start": 2, "end": 9}, '
-    '"score": 0.5}]}'
+    '"score": 0.5, "verbatim": true, "spans": [{"doc": "d", "start": 2, "end": 9}]}], "trace": ['
+    '{"action": "take", "cause": "take", "reason": "fits", "inputs": [{"doc": "d", "start": 2, "end": 9}], '
+    '"output": {"doc": "d", "start": 2, "end": 9}, "score": 0.5}]}'
 )
 
 

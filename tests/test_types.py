@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
-from mergewise.types import Span
+from mergewise.types import Cause, HopNote, Span, Step
 
 ROOT = Path(__file__).parents[1]
 SHALLOW = {"mergewise", "mergewise.designs", "mergewise.integrations", "mergewise.page"}
@@ -142,3 +142,16 @@ def test_every_public_function_says_what_it_raises() -> None:
         told = function.__doc__ or ""
         assert "Raises" in told or "`ask" in told or "`context`" in told, function.__name__
     assert "raises UsageError once the index is closed" in (mw.Index.__doc__ or "")
+
+
+def test_a_step_has_the_cause_that_its_action_names_or_the_one_that_is_given() -> None:
+    assert {cause: Step(cause.value, "").cause for cause in Cause} == {cause: cause for cause in Cause}
+    assert Step("conjure", "by magic").cause is Cause.OTHER
+    assert Step("take", "", cause=Cause.HOP).cause is Cause.HOP
+
+
+def test_a_step_covers_its_output_or_else_its_inputs() -> None:
+    whole, part = Span("d", 0, 9), Span("d", 0, 4)
+    assert Step("search", "", (whole, part)).covers == (whole, part)
+    assert Step("cut", "", (whole,), part).covers == (part,)
+    assert Step("hop", "", (whole,), part, note=HopNote(1, "name")).covers == (part,)

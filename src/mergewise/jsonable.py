@@ -18,7 +18,6 @@ from mergewise.types import (
     Problem,
     Span,
     Step,
-    Streams,
 )
 
 
@@ -30,6 +29,7 @@ def step_json(step: Step) -> dict[str, Any]:
     note = {} if step.note is None else {step.note.kind: step.note.as_dict()}
     return {
         "action": step.action,
+        "cause": step.cause.value,
         "reason": step.reason,
         "inputs": [span_json(span) for span in step.inputs],
         "output": span_json(step.output) if step.output else None,
@@ -92,23 +92,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         },
         "trace": [step_json(step) for step in answer.trace],
         "context": context_json(answer.context),
-        **({} if answer.streams is None else {"streams": streams_json(answer.streams)}),
-    }
-
-
-def streams_json(streams: Streams) -> dict[str, Any]:
-    return {
-        "weights": dict(streams.weights),
-        "utilities": dict(streams.utilities),
-        "tokens": [
-            {
-                "text": token.text,
-                "stream": token.stream,
-                "agreement": token.agreement,
-                "log_probs": dict(token.log_probs),
-            }
-            for token in streams.tokens
-        ],
+        **({} if answer.streams is None else {"streams": answer.streams.as_dict()}),
     }
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -258,8 +258,63 @@ class Passage:
         return parts
 
 
+class Cause(StrEnum):
+    """Why a step took text or left it out, as far as others than its strategy need to know.
+
+    The text is what the step `covers`. The causes from LINK on took nothing.
+    """
+
+    # the search found it
+    SEARCH = "search"
+    # it was selected from what the search found
+    TAKE = "take"
+    # the question names what its section defines
+    NAMED = "named"
+    # a name in the evidence led to its section
+    HOP = "hop"
+    # it came with what stands beside it
+    NEIGHBOUR = "neighbour"
+    # a section whose parts were found
+    MERGE = "merge"
+    # sentences that were kept when chunks were fused
+    FUSION = "fusion"
+    # the first sentences of a piece that did not fit whole
+    CUT = "cut"
+    # a further round of search found it
+    ROUND = "round"
+    # what a strategy does besides
+    OTHER = "other"
+    # a name in the evidence leads to a section: `HopNote`
+    LINK = "link"
+    # the index lacks something
+    MISSING = "missing"
+    # among the best of what was not selected
+    LEFT = "left"
+    # it did not fit
+    SKIP = "skip"
+    # it was taken, and went again
+    DROP = "drop"
+    # it was not worth its tokens
+    STOP = "stop"
+
+
+_CAUSES = {cause.value: cause for cause in Cause}
+
+
+class Quoter(Protocol):
+    """Says where spans stand, and quotes them where their documents are at hand."""
+
+    def where(self, spans: Sequence[Span]) -> str: ...
+
+    def quote(self, span: Span) -> str:
+        """The place of a span and its text, on one line."""
+        ...
+
+
 class Note(Protocol):
-    """Details of a step that only one strategy knows. `kind` is their key in JSON."""
+    """Details of a step that only one strategy knows. `kind` is their key in JSON. Notes subclass this protocol."""
+
+    __slots__ = ()
 
     @property
     def kind(self) -> str: ...
@@ -268,10 +323,35 @@ class Note(Protocol):
         """The details as JSON can hold them: numbers, texts, lists and dictionaries."""
         ...
 
+    @property
+    def covers(self) -> tuple[Span, ...] | None:
+        """The text that the step says something of, where that is neither its output nor its inputs; else None."""
+        return None
+
+    def lines(self, step: Step, quoter: Quoter) -> Sequence[str] | None:
+        """The step as lines for people. None: like a step without a note; no lines: not at all."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class HopNote(Note):
+    """The name in the evidence that leads to a section, and the number of the hop, from 1."""
+
+    kind: ClassVar[str] = "hop"
+
+    number: int
+    name: str
+
+    def as_dict(self) -> dict[str, object]:
+        return {"number": self.number, "name": self.name}
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing a strategy did, and why: what it took (`inputs`), what came of it (`output`), at what score."""
+    """One thing a strategy did, and why: what it took (`inputs`), what came of it (`output`), at what score.
+
+    `action` and `reason` are for people. Code reads `cause`, which is that of the action's name where none is given, and `note`.
+    """
 
     action: str
     reason: str
@@ -279,6 +359,18 @@ class Step:
     output: Span | None = None
     score: float | None = None
     note: Note | None = None
+    cause: Cause = Cause.OTHER
+
+    def __post_init__(self) -> None:
+        if self.cause is Cause.OTHER:
+            object.__setattr__(self, "cause", _CAUSES.get(self.action, Cause.OTHER))
+
+    @property
+    def covers(self) -> tuple[Span, ...]:
+        """The text that the step says something of."""
+        if self.note is not None and self.note.covers is not None:
+            return self.note.covers
+        return self.inputs if self.output is None else (self.output,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,57 +426,30 @@ class Evidence:
     path_terms: float  # the same with the terms of its headings
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
-    """What one stream of an ensemble reads: `passages` of its context, by their numbers, the most useful first.
+class Reading(Protocol):
+    """How the passages of a context want to be read, where not as one text: what a strategy tells the modes of its design."""
 
-    `utilities` are those of its candidates, best first (Eq. 10 of AED-RAG), and `utility` is that of all of them (Eq. 11).
-    """
-
-    name: str
-    passages: tuple[int, ...]
-    utilities: tuple[float, ...]
-    utility: float
+    def after_merge(self, merged: Context, parts: Sequence[Context]) -> Reading:
+        """The same for the context that these were merged into. Some of `parts` may have no reading, or another one."""
+        ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ensemble:
-    """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
+class AnswerStreams(Protocol):
+    """What the streams of an answer were weighed by, where a design decoded several of them together."""
 
-    `temperature` 0 takes the best token; above it tokens are drawn, by `seed`. With `together` above 0 nothing is decoded apart:
-    so many of the passages and the background, the most useful of them, are read in one prompt. `beta` is that of Eq. 11.
-    """
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """By the names of the streams."""
+        ...
 
-    streams: tuple[Stream, ...]
-    memory: bool = True
-    temperature: float = 0.0
-    seed: int = 0
-    together: int = 0
-    beta: float = 0.5
+    def as_dict(self) -> dict[str, object]: ...
 
+    def lines(self, *, by_token: bool) -> list[list[tuple[str, str]]]:
+        """For people: lines of pieces, each with the name of the stream that it came from, or an empty one.
 
-@dataclass(frozen=True, slots=True)
-class StreamToken:
-    """A token of an answer: its text, the stream that gave it most of its probability, how far the streams agreed, in (0, 1],
-    and its log-probability in each stream.
-    """
-
-    text: str
-    stream: str
-    agreement: float
-    log_probs: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """What the streams of an answer weighed, by their names, how useful they were, and what each token came from.
-
-    A stream that was left out has the weight 0. There are no tokens where one stream answered alone through a chat model.
-    """
-
-    weights: Mapping[str, float]
-    utilities: Mapping[str, float]
-    tokens: tuple[StreamToken, ...] = ()
+        The answer itself stands among them, token by token or by runs of tokens of one stream.
+        """
+        ...
 
 
 class Pictured:
@@ -417,7 +482,12 @@ class Context(Pictured):
     trace: tuple[Step, ...] = ()
     usage: Usage = Usage()
     evidence: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
-    ensemble: Ensemble | None = field(default=None, repr=False, compare=False)
+    reading: Reading | None = field(default=None, repr=False, compare=False)
+
+    def merged_from(self, parts: Sequence[Context]) -> Context:
+        """This context, to be read as the first of the contexts that it was merged from and that has a `reading`."""
+        first = next((part.reading for part in parts if part.reading is not None), None)
+        return self if first is None else replace(self, reading=first.after_merge(self, parts))
 
     def __repr__(self) -> str:
         size = f"{len(self.passages)} passages, {self.tokens} of {self.budget} tokens"
@@ -441,12 +511,6 @@ class Citation:
 
     def __repr__(self) -> str:
         return f"Citation([{self.number}] {_short(self.text)}, {self.span.doc_id}:{self.span.start}-{self.span.end})"
-
-    @property
-    def mark(self) -> int:
-        """The old name of `number`, for one version."""
-        warnings.warn("Citation.mark is now Citation.number", DeprecationWarning, stacklevel=2)
-        return self.number
 
 
 @dataclass(frozen=True, slots=True)
@@ -475,7 +539,7 @@ class Answer(Pictured):
     trace: tuple[Step, ...] = ()  # what was filtered, extracted and left out on the way from the context to the answer
     unverified: tuple[str, ...] = ()
     unsupported_extract: float | None = None
-    streams: Streams | None = None  # where several streams were decoded together
+    streams: AnswerStreams | None = None  # where several streams were decoded together
 
     def __repr__(self) -> str:
         found = f"{len(self.citations)} citations" if self.found else "nothing found"

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.assemble.budget import pack
+from mergewise.assemble.budget import Packer, Repeats, pack
 from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.render import passages_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context
+from mergewise.types import Cause, Context
 
 TEXT = "".join(f"Word{i} is here, and more of it. " + ("\n\n" if i % 5 == 4 else "") for i in range(60))
 
@@ -129,3 +130,41 @@ def test_score_order_shows_the_best_first() -> None:
 def test_a_budget_that_holds_nothing_gives_nothing(budget: int) -> None:
     context = render(one(0, 60), budget=budget)
     assert (context.text, context.tokens, context.passages) == ("", 0, ())
+
+
+@given(candidates, st.integers(1, 600), st.sampled_from(["document", "score"]))
+def test_to_end_is_to_pack_no_more_than_the_first_that_does_not_fit(
+    ranked: list[Candidate], budget: int, order
+) -> None:  # type: ignore[no-untyped-def]
+    """The plain way: pack all, look for the first that was skipped, and pack again up to that one."""
+    whole = pack("q", ranked, budget, Models(count_tokens), order)
+    skipped = [step.inputs for step in whole.trace if step.cause is Cause.SKIP]
+    first = next((i for i, candidate in enumerate(ranked) if skipped and candidate.spans == skipped[0]), len(ranked))
+    ended = pack("q", ranked, budget, Models(count_tokens), order, last="end")
+    assert ended == pack("q", ranked[: first + 1], budget, Models(count_tokens), order)
+
+
+@given(candidates, st.integers(1, 600))
+def test_what_does_not_fit_ends_the_selection_or_is_passed_over(ranked: list[Candidate], budget: int) -> None:
+    stopped, skipping, cutting = (
+        pack("q", ranked, budget, Models(count_tokens), last=last) for last in ("stop", "skip", "cut")
+    )
+    assert sum(step.cause is Cause.SKIP for step in stopped.trace) <= 1
+    for context in (stopped, skipping):
+        assert not any(step.cause is Cause.CUT for step in context.trace)
+    passed_over = [[step for step in context.trace if step.cause is Cause.SKIP] for context in (skipping, cutting)]
+    assert passed_over[0] == passed_over[1]
+
+
+def test_repeated_text_is_told_or_taken_again_where_that_is_wanted() -> None:
+    def fill(repeats: Repeats) -> Packer[Candidate]:
+        packer: Packer[Candidate] = Packer(500, count_tokens, "cut", True, repeats)
+        packer.fill([one(0, 60), one(0, 60)])
+        return packer
+
+    def steps(packer: Packer[Candidate]) -> list[str]:
+        return [step.reason for step in packer.context("q", lambda taken: passages_of(taken, "document")).trace]
+
+    assert (len(fill("leave").taken), steps(fill("leave"))) == (1, [])
+    assert (len(fill("tell").taken), steps(fill("tell"))) == (1, ["the context holds it already"])
+    assert len(fill("take").taken) == 2

@@ -52,7 +52,7 @@ def test_json_holds_the_merges(home: Path) -> None:
     merges = [step["merge"] for step in json.loads(done.stdout)["trace"] if "merge" in step]
     assert merges and merges[0]["source"].keys() == {"number", "score", "tokens", "spans"}
     assert merges[0].keys() == {
-        "round", "how", "nll", "calls", "unsupported", "taken", "source", "host", "result"
+        "round", "how", "nll", "calls", "unsupported", "taken", "problem", "source", "host", "result"
     }  # fmt: skip
 
 

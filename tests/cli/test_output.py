@@ -12,7 +12,7 @@ from mergewise.cli.main import configuration
 from mergewise.cli.output import citation_line, console, say, usage_line
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_trace
-from mergewise.designs.mergerag.notes import MergeNode, MergeNote
+from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Citation, Context, Document, Page, Span, Step, Usage
 
@@ -94,7 +94,11 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_merges_are_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
     left, right, both = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (1, 2, 3))
     note = MergeNote(1, left, right, both, "extractive", nll=2.5, unsupported=1)
-    say_trace(replace(CONTEXT, trace=(Step("merge", "one", note=note), Step("merged", "2 chunks to 1"))))
+    say_trace(
+        replace(
+            CONTEXT, trace=(Step("merge", "one", note=note), Step("merged", "2 chunks to 1", note=TreeNote((note,))))
+        )
+    )
     lines = [line.strip("│├└─ ") for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines == [
         "merged: 2 chunks to 1",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from mergewise.cli import output
-from mergewise.cli.streams import say_streams
-from mergewise.types import Answer, Context, Streams, StreamToken
+from mergewise.cli.trace import say_streams
+from mergewise.designs.aed.streams import StreamToken, StreamWeights
+from mergewise.types import Answer, Context
 
 
 def answer() -> Answer:
     tokens = [("Del", "passages", 0.9), ("ft", "passages", 0.7), (" then", "memory", 0.2)]
-    streams = Streams(
+    streams = StreamWeights(
         {"passages": 0.75, "memory": 0.25, "triplets": 0.0},
         {"passages": 1.5, "memory": 0.4},
         tuple(StreamToken(text, stream, agreement, {}) for text, stream, agreement in tokens),

@@ -73,9 +73,3 @@ def test_an_outline_that_the_reader_found_counts() -> None:
     document = Document("d", TEXT, "Wood", outline=(Heading(1, "All", 0, 7),))
     (citation,) = cite("Moss likes shade [2].", SOURCES, lambda doc_id: document).citations
     assert citation.headings == ("All",)
-
-
-def test_the_old_name_of_a_number_warns() -> None:
-    (citation,) = cite("Moss likes shade [2].", SOURCES, lookup).citations
-    with pytest.warns(DeprecationWarning, match="Citation.number"):
-        assert citation.mark == citation.number == 2

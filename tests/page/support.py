@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 
-from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
+from mergewise.types import Answer, Cause, Citation, Context, Document, HopNote, Passage, Span, Step
 
 VOID = {"meta", "link", "input"}
 
@@ -40,6 +40,12 @@ def context(
     return Context(strategy=strategy, passages=tuple(passages), trace=tuple(trace), **values)  # type: ignore[arg-type]
 
 
+def hop(number: int, name: str, evidence: Span, target: Span, score: float) -> Step:
+    """A step from evidence by a name to a section."""
+    reason = f"{number}: the evidence names “{name}”"
+    return Step("hop", reason, (evidence,), target, score, HopNote(number, name), Cause.LINK)
+
+
 def hopping() -> Context:
     """A hop from what cats eat to the page on kibble, with a candidate that was left out."""
     eaten, made = at(CATS, "Cats eat Kibble."), at(KIBBLE, "Kibble was invented in 1860.")
@@ -47,9 +53,9 @@ def hopping() -> Context:
         [passage(CATS, "Cats eat Kibble.", headings=("Food",)), passage(KIBBLE, "Kibble was invented in 1860.")],
         [
             Step("search", "3 leaves, 7 sentences"),
-            Step("hop", "1: the evidence names “kibble”", (eaten,), at(KIBBLE, KIBBLE.text[10:-1]), 0.7),
+            hop(1, "kibble", eaten, at(KIBBLE, KIBBLE.text[10:-1]), 0.7),
             Step("take", "it holds kibble", (eaten,), score=0.61),
-            Step("take", "a hop by “kibble”; it holds invented", (made,), score=0.83),
+            Step("take", "a hop by “kibble”; it holds invented", (made,), score=0.83, cause=Cause.HOP),
             Step("left", "12 tokens, 4 left", (at(KIBBLE, "It was made in London."),), score=0.4),
             Step("left", "repeats", (at(CATS, "Kittens sleep more."),), score=0.2),
         ],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
+
+import pytest
 
 from mergewise.models.record import Models
 from mergewise.page.marks import Marks, Reason, Stretch, kinds_in
-from mergewise.types import Context, Span, Step
+from mergewise.types import Cause, Context, Document, Note, Span, Step
 from tests.page.support import CATS, KIBBLE, at, context, hopping, passage
 
 SLEEP = "Cats sleep a lot. They sleep sixteen hours a day. Kittens sleep more."
@@ -24,8 +26,33 @@ def test_a_sentence_that_a_hop_led_to_is_a_hop() -> None:
 
 
 def test_a_name_in_the_question_outranks_nothing_but_says_so() -> None:
-    taken = Step("take", "the question names “kibble”; a hop by “kibble”", (at(KIBBLE, "It was made in London."),))
-    assert kinds(context([passage(KIBBLE, "It was made in London.")], [taken])) == [("named", "It was made in London.")]
+    made = at(KIBBLE, "It was made in London.")
+    steps = [Step("take", "", (made,), cause=cause) for cause in (Cause.HOP, Cause.NAMED, Cause.NEIGHBOUR)]
+    assert kinds(context([passage(KIBBLE, "It was made in London.")], steps[:2])) == [("hop", "It was made in London.")]
+    assert kinds(context([passage(KIBBLE, "It was made in London.")], steps[1:])) == [
+        ("named", "It was made in London.")
+    ]
+
+
+@pytest.mark.parametrize("words", ["neighbour", "a hop by “kibble”", "the question names “kibble”"])
+def test_words_of_the_question_in_a_reason_mark_nothing(words: str) -> None:
+    """weave's reasons name the question's terms, whatever these are."""
+    taken = Step("take", f"it holds {words}", (at(KIBBLE, "It was made in London."),))
+    assert kinds(context([passage(KIBBLE, "It was made in London.")], [taken])) == [("hit", "It was made in London.")]
+
+
+def test_hits_of_a_question_about_neighbours_are_hits() -> None:
+    from mergewise.assemble.budget import Models
+    from mergewise.designs.strategies import assemble
+    from mergewise.models.tokens import count_tokens
+    from tests.support import memory_store, reader_of
+
+    text = "# Streets\n\nA neighbour is whoever lives beside you. Most streets have trees.\n"
+    reader = reader_of(memory_store([Document("streets.md", text, "Streets")]))
+    made = assemble("weave", "Who counts as a neighbour?", reader, 60, Models(count_tokens), None)
+    (told,) = (step for step in made.trace if step.action == "take" and "neighbour" in step.reason)
+    assert told.reason == "it holds neighbour"
+    assert ("hit", "A neighbour is whoever lives beside you.") in kinds(made)
 
 
 def test_a_merged_section_shows_its_hits_and_the_rest() -> None:
@@ -55,7 +82,7 @@ def test_a_gap_that_was_filled_is_a_neighbour() -> None:
     hits = (at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more."))
     steps = [
         Step("search", "", hits),
-        Step("join", "neighbours, 1 leaves between them filled in", hits, at(CATS, SLEEP)),
+        Step("join", "neighbours, 1 leaves between them filled in", hits, at(CATS, SLEEP), cause=Cause.NEIGHBOUR),
     ]
     assert [kind for kind, _ in kinds(context([passage(CATS, SLEEP)], steps))] == ["hit", "neighbour", "hit"]
 
@@ -91,25 +118,26 @@ def test_an_unknown_action_keeps_its_name() -> None:
 
 
 @dataclass(frozen=True)
-class Merging:
-    """A note as MergeRAG writes one."""
+class Kept(Note):
+    """A note that says of which text its step speaks."""
 
-    kind: ClassVar[str] = "merge"
-    result: tuple[Span, ...]
-    taken: bool = True
-    more: dict[str, object] = field(default_factory=dict)
+    kind: ClassVar[str] = "kept"
+    spans: tuple[Span, ...]
+
+    @property
+    def covers(self) -> tuple[Span, ...]:
+        return self.spans
 
     def as_dict(self) -> dict[str, object]:
-        spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in self.result]
-        return {"taken": self.taken, "result": {"spans": spans}}
+        return {}
 
 
-def test_fused_sentences_are_told_from_hits_and_a_merge_that_was_not_needed_counts_for_nothing() -> None:
+def test_a_note_says_of_which_text_its_step_speaks() -> None:
     kept, other = at(CATS, "Cats sleep a lot."), at(CATS, "Kittens sleep more.")
     steps = [
         Step("search", "", (kept, other)),
-        Step("merge", "round 1, extractive", (kept, other), note=Merging((kept,))),
-        Step("merge", "round 2, extractive; not needed", (other,), note=Merging((other,), taken=False)),
+        Step("merge", "round 1, extractive", (kept, other), note=Kept((kept,)), cause=Cause.FUSION),
+        Step("merge", "round 2, extractive; not needed", (other,), note=Kept(()), cause=Cause.FUSION),
     ]
     shown = context([passage(CATS, "Cats sleep a lot.", "Kittens sleep more.")], steps)
     assert kinds(shown) == [("fused", "Cats sleep a lot."), ("hit", "Kittens sleep more.")]

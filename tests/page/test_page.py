@@ -21,7 +21,7 @@ from mergewise.page.overlaps import Overlaps
 from mergewise.page.places import Places, code_in, flowed, short_id
 from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
 from mergewise.types import Page as DocumentPage
-from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hopping, lookup, passage
+from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -47,7 +47,7 @@ def everywhere(nasty: str) -> tuple[Answer, Document]:
     taken = Span(document.id, 7, 7 + len(nasty))
     other = Span(document.id, taken.end + 12, len(document.text))
     steps = [
-        Step("hop", f"1: the evidence names “{nasty}”", (taken,), taken, 0.5),
+        hop(1, nasty, taken, taken, 0.5),
         Step("take", nasty, (taken,), score=0.5),
         Step(nasty, nasty, (taken,)),
         Step("left", nasty, (other,), score=0.5),
@@ -206,40 +206,49 @@ def test_the_legend_has_what_the_page_has() -> None:
     assert "merged" not in legend and "cited" not in legend
 
 
-def test_hops_are_drawn_from_the_question_to_the_section() -> None:
+def test_hops_lead_from_the_question_to_the_section() -> None:
     page = Page(context_page(hopping(), document=lookup))
-    drawn = [(e.attributes["class"], e.text) for e in page.elements if "node" in (e.attributes.get("class") or "")]
-    assert [kind for kind, _ in drawn] == ["node question", "node evidence", "node name", "node section"]
-    assert "Cats eat Kibble." in drawn[1][1] and "kibble" in drawn[2][1] and "Kibble" in drawn[3][1]
-    assert len(page.all("path")) == 3
+    hops = page.one("figure", "hops").text
+    assert hops.startswith("QuestionCats eat Kibble.kibble → Kibble")
+    assert [page.one("a", kind).attributes["href"] for kind in ("evidence", "section")] == ["#p1", "#p2"]
     assert {"question", "p1", "p2"} <= set(page.targets())
+    assert not page.all("li", "pale") and "Pale" not in hops
 
 
 def test_a_second_hop_hangs_on_the_section_of_the_first() -> None:
     made = at(KIBBLE, "Kibble was invented in 1860.")
     london = Span("docs/london.md", 0, 40)
-    more = Step("hop", "2: the evidence names “london”", (made,), london, 0.5)
+    more = hop(2, "london", made, london, 0.5)
     told = Passage("London is a city on the Thames.", 0.5, (Span("docs/london.md", 0, 31),), True, "London")
     shown = hopping()
-    page = context_page(replace(shown, passages=(*shown.passages, told), trace=(*shown.trace, more)), document=lookup)
-    assert [e.attributes["class"] for e in Page(page).elements if "node" in (e.attributes.get("class") or "")] == [
-        *["node question", "node evidence", "node name", "node section"],
-        *["node evidence", "node name", "node section"],
-    ]
-    assert len(Page(page).all("path")) == 6
+    page = Page(
+        context_page(replace(shown, passages=(*shown.passages, told), trace=(*shown.trace, more)), document=lookup)
+    )
+    first, second = page.all("a", "evidence")
+    assert (first.text, second.text) == ("Cats eat Kibble.", "Kibble was invented in 1860.")
+    outer, inner = (e.text for e in page.elements if e.name == "li" and e.text.startswith(("kibble", "london")))
+    assert outer == "kibble → KibbleKibble was invented in 1860.london → London" and inner == "london → London"
+
+
+def test_a_hop_to_a_section_of_which_nothing_was_taken_is_pale() -> None:
+    shown = hopping()
+    lost = hop(1, "london", at(CATS, "Cats eat Kibble."), Span("docs/london.md", 0, 40), 0.9)
+    page = Page(context_page(replace(shown, trace=(lost, *shown.trace)), document=lookup))
+    assert page.one("li", "pale").text == "london → docs/london.md:0–40"
+    assert page.one("span", "section").text == "docs/london.md:0–40"
+    assert "Pale: nothing of the section was taken." in page.one("figure", "hops").text
 
 
 def test_evidence_without_its_document_is_read_from_its_passage() -> None:
     shown = hopping()
     hop = replace(shown.trace[1], inputs=(at(CATS, "eat Kibble"),))
     page = Page(context_page(replace(shown, trace=(hop, *shown.trace[2:]))))
-    (evidence,) = [e.text for e in page.elements if e.attributes.get("class") == "node evidence"]
-    assert evidence == "eat Kibble" * 2  # the tooltip, and the box
+    assert page.one("a", "evidence").text == "eat Kibble"
 
 
-def test_hops_that_led_nowhere_are_no_picture() -> None:
+def test_hops_that_led_nowhere_are_not_listed() -> None:
     shown = hopping()
-    assert not Page(context_page(replace(shown, passages=shown.passages[:1]))).all("svg")
+    assert not Page(context_page(replace(shown, passages=shown.passages[:1]))).all("figure", "hops")
 
 
 def test_what_was_left_out_stands_below_in_grey() -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
-from mergewise.assemble.fragments import Candidate, Fragment, SectionKey, uncovered
+from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, heading_cost_line, passages_of, render
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
-from mergewise.text.markup import readable, says_something
-from mergewise.text.sentences import split_sentences
-from mergewise.types import GAP, Context, Span, Step
+from mergewise.types import GAP, Context, Passage, Span, Step
 
-_AT_ONCE = 12  # candidates whose tokens are counted in one call: many small calls cost several milliseconds a question
-_PATIENCE = 8  # after so many candidates in a row that do not fit, the rest is not tried
+_AT_ONCE = 12  # portions whose tokens are counted in one call: many small calls cost several milliseconds a question
+_PATIENCE = 8  # after so many portions in a row that do not fit, the rest is not tried
+
+Last: TypeAlias = Literal["cut", "skip", "stop", "end"]
+"""What becomes of a portion that does not fit: `skip` goes on to those that fit; `cut` does so too, and gives the rest of the
+budget to the first sentences of the others; `stop` ends the selection there, and `end` with its first sentences.
+"""
+Repeats: TypeAlias = Literal["leave", "tell", "take"]
+"""What becomes of text that is in the context already: it is left out; also, a portion with nothing else is told in the trace;
+or it is taken again.
+"""
 
 
 def pack(
@@ -24,103 +32,159 @@ def pack(
     order: Order = "document",
     trace: Sequence[Step] = (),
     counts: Mapping[str, int] | None = None,
+    last: Last = "cut",
 ) -> Context:
     """The best candidates that fit, rendered. `Context.strategy` stays empty: the dispatcher sets it.
 
-    Candidates are taken in the order given. One that is too large is skipped, and what it has `instead` is tried before
-    the next candidate. Text that is in the context already is not taken again. What is left of the budget in the end goes to
-    the first whole sentences of the best candidates that were skipped. Up to here costs are added up piece by piece. Then the
-    rendered text is counted as a whole, and while it is over the budget, the candidate taken last is dropped. `counts` are
-    tokens of texts that were counted before.
+    `counts` are tokens of texts that were counted before.
     """
-    plan = _Plan(budget, order, models.count_tokens, counts or {})
-    for number, candidate in enumerate(ranked):
-        if number % _AT_ONCE == 0:
-            plan.count_ahead(ranked[number : number + _AT_ONCE])
-        if not plan.consider(candidate):
-            break
-    plan.spend_rest()
-    steps = [*trace, *plan.steps]
-    while True:
-        passages = passages_of(plan.chosen, order)
-        text = render(passages)
-        tokens = models.count_tokens([text])[0] if text else 0
-        if tokens <= budget:
-            return Context(question, "", budget, text, tokens, tuple(passages), tuple(steps))
-        dropped = plan.chosen.pop()
-        steps.append(Step("drop", "over the budget once rendered", _spans(dropped), score=dropped.score))
+    packer: Packer[Candidate] = Packer(budget, models.count_tokens, last, order == "document", counts=counts or {})
+    packer.fill(ranked)
+    return packer.context(question, lambda chosen: passages_of(chosen, order), trace)
 
 
-class _Plan:
-    """The selection as it grows: what was taken, what of the budget is left, and why a candidate was passed over."""
+class Portion(Protocol):
+    """What a packer takes or skips as a whole."""
 
-    def __init__(self, budget: int, order: Order, count_tokens: TokenCounter, counts: Mapping[str, int]) -> None:
-        self.chosen: list[Candidate] = []
-        self.steps: list[Step] = []
-        self._skipped: list[Candidate] = []
-        self._left = budget
+    @property
+    def score(self) -> float: ...
+
+    @property
+    def documents(self) -> Collection[str]: ...
+
+    @property
+    def spans(self) -> tuple[Span, ...]: ...
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """What stands below heading lines, each but the first below its own with a mark for the gap before it."""
+        ...
+
+    @property
+    def headings(self) -> Mapping[Hashable, HeadingParts]:
+        """The heading lines, by what shares one with others."""
+        ...
+
+    @property
+    def instead(self) -> Sequence[Self]:
+        """What is tried, best first, where the whole does not fit."""
+        ...
+
+    def beyond(self, taken: Sequence[Self]) -> Self | None:
+        """The portion without what those of its documents hold that were `taken`; None where nothing is left."""
+        ...
+
+    def beginnings(self, taken: Sequence[Self]) -> Iterator[Self]:
+        """Its first sentences, the longest piece first, without what was `taken`."""
+        ...
+
+    def cut_step(self, beginning: Self) -> Step:
+        """The step that tells that this beginning of it was taken."""
+        ...
+
+
+P = TypeVar("P", bound=Portion)
+
+
+class Packer(Generic[P]):
+    """A selection as it grows: what was taken, what of the budget is left, and why a portion was passed over.
+
+    Portions are taken in the order given. Instead of one that is too large, what it has `instead` is tried before the next.
+    Costs are added up piece by piece, a heading line once where `shares_headings`. Then the rendered text is counted as a
+    whole, and while it is over the budget, the portion taken last is dropped. `counts` are tokens of texts, known before.
+    """
+
+    def __init__(
+        self,
+        budget: int,
+        count_tokens: TokenCounter,
+        last: Last,
+        shares_headings: bool,
+        repeats: Repeats = "leave",
+        counts: Mapping[str, int] | None = None,
+    ) -> None:
+        self.taken: list[P] = []
+        self._steps: list[Step] = []
+        self._skipped: list[P] = []
+        self._budget = self._left = budget
         self._misses = 0
-        self._order = order
+        self._last, self._shares_headings, self._repeats = last, shares_headings, repeats
         self._count = count_tokens
-        self._taken: dict[str, list[Fragment]] = {}
-        self._headed: set[SectionKey] = set()
-        self._counts = dict(counts)
+        self._by_document: dict[str, list[P]] = {}
+        self._headed: set[Hashable] = set()
+        self._counts = dict(counts or {})
         self._gap = self._tokens([GAP])
 
-    def count_ahead(self, candidates: Sequence[Candidate]) -> None:
-        """Count the texts that are about to be considered, all in one call."""
-        fragments = [fragment for candidate in candidates for fragment in candidate.fragments]
-        self._tokens([*map(_visible, fragments), *map(_heading, fragments)])
+    def fill(self, ranked: Sequence[P]) -> None:
+        patience = 1 if self._last in ("stop", "end") else _PATIENCE
+        for number, portion in enumerate(ranked):
+            if number % _AT_ONCE == 0:
+                ahead = ranked[number : number + _AT_ONCE]
+                self._tokens([text for one in ahead for text in (*one.texts, *_heading_lines(one).values())])
+            self._consider(portion)
+            if self._misses >= patience:
+                break
+        if self._last in ("cut", "end"):
+            for portion in self._skipped[:_PATIENCE]:
+                self._take_beginning(portion)
 
-    def consider(self, candidate: Candidate) -> bool:
-        """Take the candidate if it fits. False once `_PATIENCE` candidates in a row did not fit: the rest is then not tried."""
-        parts = self._new_parts(candidate)
-        if not parts:
-            return True
-        cost = self._cost(parts)
-        if cost > self._left:
-            self.steps.append(
-                Step("skip", f"{cost} tokens, {self._left} left", _spans(candidate), score=candidate.score)
-            )
-            self._skipped.append(candidate)
-            self._misses += 1
-            for smaller in candidate.instead:
-                self.consider(smaller)
-            return self._misses < _PATIENCE
-        self._misses = 0
-        self._take(parts, cost, candidate.score)
-        return True
+    def context(
+        self, question: str, passages: Callable[[Sequence[P]], list[Passage]], trace: Sequence[Step] = ()
+    ) -> Context:
+        """What was taken, as the passages that are made of it. The steps of the selection follow `trace`."""
+        while True:
+            shown = passages(self.taken)
+            text = render(shown)
+            tokens = self._count([text])[0] if text else 0
+            if tokens <= self._budget:
+                return Context(question, "", self._budget, text, tokens, tuple(shown), (*trace, *self._steps))
+            dropped = self.taken.pop()
+            self._steps.append(Step("drop", "over the budget once rendered", dropped.spans, score=dropped.score))
 
-    def spend_rest(self) -> None:
-        """Give what is left to the first whole sentences of the best skipped candidates."""
-        for candidate in self._skipped[:_PATIENCE]:
-            parts = self._new_parts(candidate)
-            for piece in _beginnings(parts[0]) if parts else ():
-                cost = self._cost([piece])
-                if cost <= self._left:
-                    self._take([piece], cost, candidate.score)
-                    self.steps.append(Step("cut", "first sentences", _spans(candidate), piece.span, candidate.score))
-                    break
+    def _consider(self, portion: P) -> None:
+        """Take the portion if it fits."""
+        new = portion.beyond(self._beside(portion))
+        if new is None:
+            if self._repeats == "tell":
+                self._misses = 0
+                self._steps.append(Step("merge", "the context holds it already", portion.spans, score=portion.score))
+            return
+        cost = self._cost(new)
+        if cost <= self._left:
+            self._misses = 0
+            self._take(new, cost)
+            return
+        self._steps.append(Step("skip", f"{cost} tokens, {self._left} left", portion.spans, score=portion.score))
+        self._skipped.append(portion)
+        self._misses += 1
+        for smaller in portion.instead:
+            self._consider(smaller)
 
-    def _new_parts(self, candidate: Candidate) -> list[Fragment]:
-        """What the candidate has that is not taken yet."""
-        parts: list[Fragment] = []
-        for fragment in candidate.fragments:
-            parts += uncovered(fragment, [*self._taken.get(fragment.doc_id, ()), *parts])
-        return parts
+    def _take_beginning(self, portion: P) -> None:
+        """Take as many of the first sentences as fit."""
+        for beginning in portion.beginnings(self._beside(portion)):
+            cost = self._cost(beginning)
+            if cost <= self._left:
+                self._take(beginning, cost)
+                self._steps.append(portion.cut_step(beginning))
+                return
 
-    def _take(self, parts: Sequence[Fragment], cost: int, score: float) -> None:
+    def _beside(self, portion: P) -> list[P]:
+        """What was taken of the same documents, unless texts may be repeated."""
+        documents = () if self._repeats == "take" else portion.documents
+        return [other for doc_id in documents for other in self._by_document.get(doc_id, ())]
+
+    def _take(self, portion: P, cost: int) -> None:
         self._left -= cost
-        self.chosen.append(Candidate(tuple(parts), score))
-        for part in parts:
-            self._taken.setdefault(part.doc_id, []).append(part)
-            if self._order == "document":
-                self._headed.add(part.section)
+        self.taken.append(portion)
+        for doc_id in portion.documents:
+            self._by_document.setdefault(doc_id, []).append(portion)
+        if self._shares_headings:
+            self._headed |= portion.headings.keys()
 
-    def _cost(self, parts: Sequence[Fragment]) -> int:
-        headings = {part.section: _heading(part) for part in parts if part.section not in self._headed}
-        texts = [*headings.values(), *map(_visible, parts)]
-        return self._tokens(texts) + self._gap * (len(parts) - len(headings))
+    def _cost(self, portion: P) -> int:
+        lines = [line for key, line in _heading_lines(portion).items() if key not in self._headed]
+        return self._tokens([*lines, *portion.texts]) + self._gap * (len(portion.texts) - len(lines))
 
     def _tokens(self, texts: Sequence[str]) -> int:
         """The tokens of all texts together. Each text is counted once a question."""
@@ -130,22 +194,5 @@ class _Plan:
         return sum(self._counts[text] for text in texts)
 
 
-def _beginnings(fragment: Fragment) -> Iterator[Fragment]:
-    """The fragment cut off after each of its sentences but the last, the longest piece first; none that says nothing."""
-    text = _visible(fragment)
-    plain = readable(text)
-    for _, end in reversed(split_sentences(text)[:-1]):
-        if says_something(plain[:end]):
-            yield fragment.cut(fragment.start, fragment.visible[0] + end)
-
-
-def _heading(fragment: Fragment) -> str:
-    return heading_cost_line(fragment.title, fragment.headings)
-
-
-def _visible(fragment: Fragment) -> str:
-    return fragment.visible[2]
-
-
-def _spans(candidate: Candidate) -> tuple[Span, ...]:
-    return tuple(fragment.span for fragment in candidate.fragments)
+def _heading_lines(portion: Portion) -> dict[Hashable, str]:
+    return {key: heading_cost_line(*heading) for key, heading in portion.headings.items()}

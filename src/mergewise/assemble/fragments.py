@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
-from mergewise.types import Leaf, Span
+from mergewise.text.sentences import split_sentences
+from mergewise.types import Leaf, Span, Step
 
 SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
 """A document's id and the headings in force: fragments with the same key share a heading line in the context."""
+HeadingParts: TypeAlias = tuple[str, tuple[str, ...], bool]
+"""A heading line: the title, the headings, and whether a model wrote what stands below."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +54,18 @@ class Fragment:
             text=self.text[start - self.start : end - self.start],
         )
 
+    def beginnings(self) -> Iterator[Fragment]:
+        """The fragment cut off after each of its sentences but the last, the longest piece first; none that says nothing."""
+        first, _, text = self.visible
+        plain = readable(text)
+        for _, end in reversed(split_sentences(text)[:-1]):
+            if says_something(plain[:end]):
+                yield self.cut(self.start, first + end)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster.
+    """What is selected or skipped as a whole: a leaf, a merged parent, a cluster. It is a `budget.Portion`.
 
     `instead` is tried, best first, where the whole does not fit: the hits that a parent was made of.
     """
@@ -61,6 +73,38 @@ class Candidate:
     fragments: tuple[Fragment, ...]
     score: float
     instead: tuple[Candidate, ...] = ()
+
+    @property
+    def documents(self) -> set[str]:
+        return {fragment.doc_id for fragment in self.fragments}
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        return tuple(fragment.span for fragment in self.fragments)
+
+    @property
+    def texts(self) -> list[str]:
+        return [fragment.visible[2] for fragment in self.fragments]
+
+    @property
+    def headings(self) -> dict[Hashable, HeadingParts]:
+        return {fragment.section: (fragment.title, fragment.headings, False) for fragment in self.fragments}
+
+    def beyond(self, taken: Sequence[Candidate]) -> Candidate | None:
+        held = [fragment for other in taken for fragment in other.fragments]
+        parts: list[Fragment] = []
+        for fragment in self.fragments:
+            parts += uncovered(fragment, [*held, *parts])
+        return replace(self, fragments=tuple(parts)) if parts else None
+
+    def beginnings(self, taken: Sequence[Candidate]) -> Iterator[Candidate]:
+        """Those of its first part that is new."""
+        new = self.beyond(taken)
+        for piece in new.fragments[0].beginnings() if new is not None else ():
+            yield Candidate((piece,), self.score)
+
+    def cut_step(self, beginning: Candidate) -> Step:
+        return Step("cut", "first sentences", self.spans, beginning.fragments[0].span, self.score)
 
 
 def fragment_of(leaves: Sequence[Leaf]) -> Fragment:

@@ -26,10 +26,17 @@ from mergewise.cli.options import (
     ThenOption,
     with_options,
 )
-from mergewise.cli.output import citation_line, say, say_aside, say_json, say_json_line, say_piece, usage_line
+from mergewise.cli.output import (
+    citation_line,
+    say,
+    say_aside,
+    say_json,
+    say_json_line,
+    say_piece,
+    usage_line,
+)
 from mergewise.cli.places import Locations
-from mergewise.cli.streams import say_streams
-from mergewise.cli.trace import say_trace
+from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import answer_json, context_json
 from mergewise.types import Answer, Context

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from mergewise.assemble.streams import with_streams_of
 from mergewise.designs import STRATEGIES
 from mergewise.designs.design import Strategy
 from mergewise.designs.specs import assignments, split_spec, with_parameters
@@ -36,7 +35,7 @@ def merge_context(then: str, context: Context, budget: int, models: Models) -> C
     """Merge what another strategy selected, by the strategy of the spec `then`, which must be able to."""
     merge, parameters = _merging(then)
     merged = merge(context, budget, models, parameters)
-    return with_streams_of(replace(merged, strategy=f"{context.strategy} then {then}"), [context])
+    return replace(merged, strategy=f"{context.strategy} then {then}").merged_from([context])
 
 
 def room_for(then: str, budget: int) -> int:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
 from mergewise.page.comparison import columns, comparison_legend
 from mergewise.page.detail import LIMIT, Detail, fitted, notice
-from mergewise.page.hops import hop_graph
+from mergewise.page.hops import hop_list
 from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, question, steps
@@ -106,7 +106,7 @@ def _page(
             _top(context, answer, detail),
             answer_part(answer, cited, linked, places) if answer is not None else None,
             budget_bar(context, tokens, kinds, len(shown.passages)),
-            hop_graph(shown, marks, places, detail.hops),
+            hop_list(shown, marks, places, detail.hops),
             sources,
             left_out(marks, places, detail),
             steps([*context.trace, *(answer.trace if answer is not None else ())], places, detail.steps),

@@ -1,22 +1,27 @@
 """Why each stretch of a context is there, and what was left out: read from the steps of a trace.
 
 A step covers spans. What a stretch is marked as is the most telling of the steps that cover it (`KINDS` in order): a
-sentence that a hop led to is a hop, a hit in a merged section is a hit, and the rest of that section is merged. An action
-that is not known here keeps its own name.
+sentence that a hop led to is a hop, a hit in a merged section is a hit, and the rest of that section is merged. A step of
+another cause keeps the name of its action.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from mergewise.page.overlaps import Overlaps
-from mergewise.types import Context, Passage, Span, Step
+from mergewise.types import Cause, Context, Passage, Span, Step
 
-LEFT_OUT = {"left": "left out", "skip": "did not fit", "drop": "dropped", "stop": "not worth its tokens"}
-_NO_MARK = {*LEFT_OUT, "hop", "missing"}
+LEFT_OUT = {
+    Cause.LEFT: "left out",
+    Cause.SKIP: "did not fit",
+    Cause.DROP: "dropped",
+    Cause.STOP: "not worth its tokens",
+}
+_TOOK_NOTHING = {*LEFT_OUT, Cause.LINK, Cause.MISSING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +50,17 @@ KINDS = {
     )
 }
 _RANK = {name: rank for rank, name in enumerate(KINDS)}
-_BY_ACTION = {
-    "search": "hit",
-    "cut": "cut",
-    "join": "neighbour",
-    "marker": "hit",
-    "neighbour": "neighbour",
-    "merge": "merged",
-    "round": "round",
+_KINDS_OF_CAUSES = {
+    Cause.SEARCH: "hit",
+    Cause.TAKE: "hit",
+    Cause.NAMED: "named",
+    Cause.HOP: "hop",
+    Cause.NEIGHBOUR: "neighbour",
+    Cause.MERGE: "merged",
+    Cause.FUSION: "fused",
+    Cause.CUT: "cut",
+    Cause.ROUND: "round",
+    Cause.OTHER: "other",
 }
 
 
@@ -125,9 +133,9 @@ class Marks:
         """Candidates of which nothing is in the context, the best first, and of those that overlap the best alone."""
         out: dict[Span, LeftOut] = {}
         for step in trace:
-            if step.action in LEFT_OUT:
+            if step.cause in LEFT_OUT:
                 for span in step.inputs:
-                    out.setdefault(span, LeftOut(span, LEFT_OUT[step.action], step.reason, step.score))
+                    out.setdefault(span, LeftOut(span, LEFT_OUT[step.cause], step.reason, step.score))
         absent = [left for left in out.values() if not self.taken.at(left.span)]
         ranked = sorted(absent, key=lambda left: 1.0 if left.score is None else -left.score)
         shown: dict[str, list[Span]] = {}  # of each document, in order
@@ -146,46 +154,22 @@ def _is_new(span: Span, others: list[Span]) -> bool:
 def reasons(trace: Iterable[Step]) -> list[Reason]:
     """What the steps say of the text that they cover. A merge that was later passed over as a whole says nothing."""
     steps = list(trace)
-    passed = Overlaps((s for step in steps if step.action in ("skip", "drop") for s in step.inputs), lambda span: span)
+    passed = Overlaps(
+        (span for step in steps if step.cause in (Cause.SKIP, Cause.DROP) for span in step.inputs), lambda span: span
+    )
     found: list[Reason] = []
     for step in steps:
-        if step.action in _NO_MARK or (
+        if step.cause in _TOOK_NOTHING or (
             step.output is not None
-            and step.action != "cut"
+            and step.cause is not Cause.CUT
             and any(span.contains(step.output) for span in passed.at(step.output))
         ):
             continue
-        kind, spans = _kind_and_spans(step)
+        kind = _KINDS_OF_CAUSES[step.cause]
         label = step.action if kind == "other" else KINDS[kind].label
-        why = KINDS[kind].meaning if step.action == "search" else step.reason
-        found += [Reason(span, kind, label, why, step.score) for span in spans]
+        why = KINDS[kind].meaning if step.cause is Cause.SEARCH else step.reason
+        found += [Reason(span, kind, label, why, step.score) for span in step.covers]
     return found
-
-
-def _kind_and_spans(step: Step) -> tuple[str, Sequence[Span]]:
-    note = {} if step.note is None else step.note.as_dict()
-    if step.action == "merge" and isinstance(result := note.get("result"), Mapping):
-        return "fused", _spans_in(result.get("spans")) if note.get("taken", True) else ()
-    if step.action == "take":
-        return _taken_as(step.reason), step.inputs
-    kind = _BY_ACTION.get(step.action, "other")
-    return kind, step.inputs if step.output is None else (step.output,)
-
-
-def _taken_as(reason: str) -> str:
-    """What a selected sentence is: weave says in words what brought it in."""
-    if "the question names" in reason:
-        return "named"
-    if "a hop by" in reason:
-        return "hop"
-    return "neighbour" if "neighbour" in reason else "hit"
-
-
-def _spans_in(spans: object) -> list[Span]:
-    """Spans as a note gives them in JSON."""
-    if not isinstance(spans, Sequence):
-        return []
-    return [Span(str(span["doc"]), int(span["start"]), int(span["end"])) for span in spans]
 
 
 def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:

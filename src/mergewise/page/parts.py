@@ -118,7 +118,7 @@ def _step(step: Step, places: Places) -> Markup:
     if len(step.inputs) > SPANS:
         where.append(f"and {len(step.inputs) - SPANS} more")
     spelled = ", ".join(where) + (f" → {places.spelled(step.output)}" if step.output else "")
-    faint = "faint" if step.action in LEFT_OUT else None
+    faint = "faint" if step.cause in LEFT_OUT else None
     return tag(
         "li",
         tag("b", step.action),

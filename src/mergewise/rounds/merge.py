@@ -18,7 +18,6 @@ from itertools import zip_longest
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.render import SEPARATOR, render
-from mergewise.assemble.streams import with_streams_of
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.types import Context, Passage, Step
@@ -35,7 +34,7 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
     merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
     merged = _with(merged, sets, old.budget, models)
-    return with_streams_of(replace(merged, strategy=old.strategy, usage=old.usage + new.usage), [old, new])
+    return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
 
 
 def _beside(old: Context, new: Context, models: Models) -> list[Passage]:
@@ -66,7 +65,7 @@ def _with(context: Context, sets: list[Passage], budget: int, models: Models) ->
 
 
 def _is_beside(passage: Passage, context: Context) -> bool:
-    return context.ensemble is not None and not passage.verbatim
+    return context.reading is not None and not passage.verbatim
 
 
 def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Candidate]:

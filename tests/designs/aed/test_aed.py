@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.assemble.streams import utility
 from mergewise.designs.aed.strategy import _holds
+from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.aed.units import Unit
 from mergewise.designs.strategies import assemble, preferred_mode
@@ -15,7 +15,7 @@ from mergewise.errors import UsageError
 from mergewise.jsonable import step_json
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Ensemble, Passage, Span
+from mergewise.types import Context, Document, Passage, Span
 from tests.support import ScriptedReader, memory_store
 
 TOWNS = ("Arden", "Brook", "Corin", "Delos", "Eryx")
@@ -55,8 +55,8 @@ def test_the_m_most_useful_passages_make_a_stream() -> None:
     worth = Worth(**WORTH)
     found = ask(worth=worth)
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook"]
-    assert found.ensemble is not None and found.ensemble.memory
-    (stream,) = found.ensemble.streams
+    assert ensemble_of(found) is not None and ensemble_of(found).memory
+    (stream,) = ensemble_of(found).streams
     assert (stream.name, stream.passages, stream.utilities) == ("passages", (1, 2), (4.0, 3.0))
     assert stream.utility == 4.0 + 0.5 * 3.0
     assert worth.texts[0] == "Towns › Arden\nArden has a tower. It was built long ago.\n\nThe mason of Arden came late."
@@ -75,9 +75,9 @@ def test_equation_11(scores: tuple[float, ...], beta: float, expected: float) ->
 
 def test_its_parameters() -> None:
     one = ask("aed(longest=40, m=1, memory=false, temperature=0.5, seed=7)")
-    assert len(one.passages) == 1 and one.ensemble is not None
-    assert (one.ensemble.memory, one.ensemble.temperature, one.ensemble.seed) == (False, 0.5, 7)
-    assert one.ensemble.streams[0].utility == 4.0
+    assert len(one.passages) == 1 and ensemble_of(one) is not None
+    assert (ensemble_of(one).memory, ensemble_of(one).temperature, ensemble_of(one).seed) == (False, 0.5, 7)
+    assert ensemble_of(one).streams[0].utility == 4.0
     first = ask("aed(longest=40, k=1)")
     assert [passage.headings[-1] for passage in first.passages] == ["Arden"]
     leaves = ask("aed(longest=1)")
@@ -98,12 +98,12 @@ def test_without_a_predictor_the_search_ranks() -> None:
 def test_what_has_no_place_in_the_budget_has_no_utility() -> None:
     whole = ask()
     small = ask(budget=count_tokens([whole.text])[0] - 15)
-    assert small.ensemble is not None
-    (stream,) = small.ensemble.streams
+    assert ensemble_of(small) is not None
+    (stream,) = ensemble_of(small).streams
     assert len(stream.passages) == len(small.passages) and small.tokens <= small.budget
     none = ask(budget=1)
-    assert none.passages == () and none.ensemble is not None
-    assert none.ensemble.streams[0].utilities == () and none.ensemble.streams[0].utility == 0
+    assert none.passages == () and ensemble_of(none) is not None
+    assert ensemble_of(none).streams[0].utilities == () and ensemble_of(none).streams[0].utility == 0
 
 
 def test_nothing_found() -> None:
@@ -112,9 +112,9 @@ def test_nothing_found() -> None:
 
 def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
     found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
-    assert found.ensemble is not None and (found.ensemble.together, found.ensemble.beta) == (3, 0.25)
+    assert ensemble_of(found) is not None and (ensemble_of(found).together, ensemble_of(found).beta) == (3, 0.25)
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
-    assert ask().ensemble == Ensemble(ask().ensemble.streams)  # type: ignore[union-attr]
+    assert ensemble_of(ask()) == Ensemble(ensemble_of(ask()).streams)  # type: ignore[union-attr]
 
 
 # -- triplet sets
@@ -142,8 +142,8 @@ def ask_of_sets(spec: str = "aed(longest=40)", budget: int = 300, count: Any = c
 
 def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
     found = ask_of_sets()
-    assert found.ensemble is not None
-    passages, sets = found.ensemble.streams
+    assert ensemble_of(found) is not None
+    passages, sets = ensemble_of(found).streams
     assert (passages.name, passages.passages, passages.utilities) == ("passages", (1, 2), (4.0, 3.0))
     assert (sets.name, sets.passages, sets.utilities) == ("triplets", (3, 4), (14.0, 13.0))
     assert sets.utility == 14.0 + 0.5 * 13.0
@@ -168,8 +168,8 @@ def test_every_triplet_stands_with_the_sentence_it_came_from() -> None:
 
 def test_without_triplets_the_streams_are_those_of_before() -> None:
     bare, left_out = ask(), ask_of_sets("aed(longest=40, triplets=false)")
-    assert bare.ensemble is not None and left_out.ensemble is not None
-    assert [stream.name for stream in left_out.ensemble.streams] == ["passages"]
+    assert ensemble_of(bare) is not None and ensemble_of(left_out) is not None
+    assert [stream.name for stream in ensemble_of(left_out).streams] == ["passages"]
     assert left_out.passages == bare.passages and "no triplets are wanted" in left_out.trace[-1].reason
 
 
@@ -177,8 +177,8 @@ def test_without_triplets_the_streams_are_those_of_before() -> None:
 def test_sets_keep_their_first_triplets_within_the_budget(budget: int) -> None:
     found, whole = ask_of_sets(budget=budget), ask_of_sets()
     assert found.tokens == (count_tokens([found.text])[0] if found.text else 0) <= budget
-    assert found.ensemble is not None
-    numbers = [number for stream in found.ensemble.streams for number in stream.passages]
+    assert ensemble_of(found) is not None
+    numbers = [number for stream in ensemble_of(found).streams for number in stream.passages]
     assert sorted(numbers) == list(range(1, len(found.passages) + 1))
     texts = {passage.headings: passage.text for passage in whole.passages if not passage.verbatim}
     for passage in found.passages:
@@ -199,7 +199,7 @@ def test_a_counter_that_counts_joined_texts_otherwise_does_not_break_the_budget(
 
 def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
     both = ask_of_sets("aed(longest=40, m=3, ensemble=false)", budget=2000)
-    assert both.ensemble is not None and both.ensemble.together == 3
+    assert ensemble_of(both) is not None and ensemble_of(both).together == 3
     assert [passage.verbatim for passage in both.passages] == [False] * 3  # each of them is worth more than its passage
     assert len({passage.headings for passage in both.passages}) == 3
     alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)

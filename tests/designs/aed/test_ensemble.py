@@ -12,7 +12,7 @@ import pytest
 from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.citing import ground
 from mergewise.designs.aed.ensemble.prompts import knows_nothing
-from mergewise.designs.aed.ensemble.weighing import weights_of
+from mergewise.designs.aed.streams import Ensemble, Stream, weights_of
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import Request
@@ -23,7 +23,7 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Ensemble, Message, Passage, Reply, Span, Stream, Usage
+from mergewise.types import Context, Document, Message, Passage, Reply, Span, Usage
 
 ALPHABET = "".join(map(chr, range(32, 127))) + "\n"
 QUESTION = "Where was Ada Brix born?"
@@ -71,7 +71,7 @@ def context(ensemble: Ensemble | None) -> Context:
         Passage(BIRTH, 0.9, (Span("people", 12, 12 + len(BIRTH)),), title="People"),
         Passage(WORK, 0.4, (Span("lamps", 0, len(WORK)),), title="Lamps"),
     )
-    return Context(QUESTION, "aed", 200, "\n\n".join(p.text for p in passages), 40, passages, ensemble=ensemble)
+    return Context(QUESTION, "aed", 200, "\n\n".join(p.text for p in passages), 40, passages, reading=ensemble)
 
 
 def of_triplets() -> Context:
@@ -209,7 +209,7 @@ def test_a_context_of_another_strategy_is_one_stream() -> None:
 
 def test_many_questions_are_the_same_as_one_by_one() -> None:
     requests = [request(speaker(told))] * 3
-    other = replace(requests[0].context, passages=requests[0].context.passages[1:], ensemble=None)
+    other = replace(requests[0].context, passages=requests[0].context.passages[1:], reading=None)
     requests[1] = replace(requests[1], context=other)
     requests.append(replace(requests[0], context=replace(other, passages=())))
     for mode in ("aed", "replug"):

@@ -9,13 +9,14 @@ import pytest
 
 from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.prompts import knows_nothing, says_nothing
+from mergewise.designs.aed.streams import Ensemble, Stream
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import CHAT, Request
 from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Ensemble, Message, Reply, Stream, Usage
+from mergewise.types import Message, Reply, Usage
 from tests.designs.aed.test_ensemble import (
     BIRTH,
     PASSAGES,

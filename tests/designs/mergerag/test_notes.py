@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import json
 
-from mergewise.designs.mergerag.notes import MergeNode, MergeNote
-from mergewise.types import Note, Span
+from mergewise.cli.trace import Offsets
+from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
+from mergewise.types import Note, Span, Step
 
 
 def test_a_note_is_told_as_json() -> None:
@@ -18,6 +19,7 @@ def test_a_note_is_told_as_json() -> None:
         "calls": 1,
         "unsupported": 3,
         "taken": False,
+        "problem": "",
         "source": {"number": 1, "score": 0.25, "tokens": 12, "spans": [{"doc": "d", "start": 3, "end": 9}]},
         "host": {"number": 0, "score": 0.5, "tokens": 20, "spans": []},
         "result": {
@@ -27,3 +29,36 @@ def test_a_note_is_told_as_json() -> None:
             "spans": [{"doc": "d", "start": 3, "end": 9}, {"doc": "e", "start": 0, "end": 4}],
         },
     }
+
+
+def merged(number: int, source: int, host: int, taken: bool = True, problem: str = "") -> MergeNote:
+    chunks = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (source, host, number))
+    return MergeNote(number, *chunks, how="point", taken=taken, problem=problem)
+
+
+def test_a_tree_has_the_chunks_that_are_left_and_then_what_was_not_needed() -> None:
+    tree = TreeNote((merged(5, 1, 2), merged(6, 3, 5), merged(7, 4, 6, taken=False)))
+    assert tree.as_dict() == {"roots": [6], "not_needed": [7]}
+    assert tree.lines(Step("merged", "4 chunks to 2"), Offsets()) == [
+        "merged: 4 chunks to 2",
+        "├── d:6-7  score 0.500, 60 tokens: round 6, point, 30 + 50 → 60 tokens",
+        "│   ├── d:5-6  score 0.500, 50 tokens: round 5, point, 10 + 20 → 50 tokens",
+        "│   │   ├── d:2-3  score 0.500, 20 tokens",
+        "│   │   └── d:1-2  score 0.500, 10 tokens",
+        "│   └── d:3-4  score 0.500, 30 tokens",
+        "└── d:7-8  score 0.500, 70 tokens: round 7, point, 40 + 60 → 70 tokens, not needed",
+        "    ├── d:6-7  score 0.500, 60 tokens",
+        "    └── d:4-5  score 0.500, 40 tokens",
+    ]
+
+
+def test_a_single_merge_says_something_only_where_the_model_failed() -> None:
+    step = Step("merge", "the model failed: it was cut off")
+    assert merged(5, 1, 2).lines(step, Offsets()) == []
+    assert merged(5, 1, 2, problem="it was cut off").lines(step, Offsets()) == [
+        "merge: the model failed: it was cut off"
+    ]
+
+
+def test_a_merge_that_was_not_needed_explains_no_text() -> None:
+    assert merged(5, 1, 2).covers == (Span("d", 5, 6),) and merged(5, 1, 2, taken=False).covers == ()

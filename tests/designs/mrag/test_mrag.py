@@ -15,7 +15,7 @@ from mergewise.assemble.render import WRITTEN
 from mergewise.designs import strategies
 from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
-from mergewise.designs.mrag.pieces import joined, piece_of, without_repeats
+from mergewise.designs.mrag.pieces import joined, piece_of
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import UsageError
 from mergewise.generate import extractive
@@ -194,9 +194,9 @@ def test_a_verbatim_value_does_not() -> None:
 
 def test_written_sentences_that_say_the_same_of_the_same_place_are_given_once() -> None:
     one, two = (piece_of(marker, 1.0) for marker in mill_rows()["marker"][:2])
-    left = without_repeats(two, [one])
+    left = two.beyond([one])
     assert left is not None and joined(left.marker, left.sentences) == "Norrby Mill has 2 wheels."
-    assert without_repeats(one, [two, one]) is None or "Napoleon" in joined(one.marker, one.sentences)
+    assert one.beyond([two, one]) is None or "Napoleon" in joined(one.marker, one.sentences)
 
 
 def test_a_sentence_is_held_against_sentences_of_its_own_place_alone() -> None:
@@ -206,15 +206,15 @@ def test_a_sentence_is_held_against_sentences_of_its_own_place_alone() -> None:
     held = replace(one, value="The wheels turn. The stones grind.", sentences=(
         ValueSentence(0, 16, place), ValueSentence(17, 34, other)))  # fmt: skip
     said = replace(one, value="Stones grind.", sentences=(ValueSentence(0, 13, place),))
-    assert without_repeats(piece_of(said, 1.0), [piece_of(held, 1.0)]) == piece_of(said, 1.0)
+    assert piece_of(said, 1.0).beyond([piece_of(held, 1.0)]) == piece_of(said, 1.0)
     again = replace(said, sentences=(ValueSentence(0, 13, other),))
-    assert without_repeats(piece_of(again, 1.0), [piece_of(held, 1.0)]) is None
+    assert piece_of(again, 1.0).beyond([piece_of(held, 1.0)]) is None
 
 
 def test_what_is_quoted_is_not_given_in_other_words() -> None:
     rows = mill_rows()
     quoted = next(piece_of(marker, 1.0) for marker in rows["marker"] if not marker.written)
-    left = without_repeats(piece_of(rows["marker"][1], 1.0), [quoted])
+    left = piece_of(rows["marker"][1], 1.0).beyond([quoted])
     assert left is None
 
 

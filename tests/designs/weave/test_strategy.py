@@ -16,7 +16,7 @@ from mergewise.index.tree import TreeSettings
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.types import Context, Document
+from mergewise.types import Cause, Context, Document, HopNote
 from tests.designs.weave.support import FILMS, MANUAL, reader_of
 from tests.support import HashEmbedder, new_store, rows_of
 from tests.support import reader_of as stored
@@ -32,7 +32,9 @@ def test_a_hop_follows_the_name_that_the_evidence_gives() -> None:
     question = "Where was the director of Silent Rain born?"
     found = weave(question, FILMS)
     assert "directed by Ada Moor" in found.text and "the town of Faro" in found.text
-    assert any(step.action == "hop" and "ada moor" in step.reason for step in found.trace)
+    hops = [step for step in found.trace if step.cause is Cause.LINK]
+    assert HopNote(1, "ada moor") in [step.note for step in hops] and all(step.action == "hop" for step in hops)
+    assert Cause.HOP in {step.cause for step in found.trace if step.action == "take"}
     assert not any(step.action == "hop" for step in weave(question, FILMS, spec="weave(hops=0)").trace)
 
 

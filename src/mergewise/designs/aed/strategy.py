@@ -33,16 +33,15 @@ from typing import Annotated
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.passages import LONGEST, SEARCHED
-from mergewise.assemble.streams import utility
+from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, utility
 from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, fitting, passage_of, rendered
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.designs.aed.units import VIEW, Unit, map_triplets, retrieve
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
-from mergewise.types import Context, Ensemble, Passage, Step, Stream
+from mergewise.types import Context, Passage, Step
 
-PASSAGES, TRIPLETS = "passages", "triplets"
 PASSAGES_SHARE = 0.6  # of the budget, which passages may fill however long the triplet sets are
 
 
@@ -101,7 +100,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         parameters.beta,
     )
     trace = [*context.trace, Step("streams", told)]
-    return replace(context, budget=budget, ensemble=ensemble, trace=tuple(trace))
+    return replace(context, budget=budget, reading=ensemble, trace=tuple(trace))
 
 
 def _judged(question: str, units: Sequence[Unit], models: Models, trace: list[Step]) -> list[_Judged]:

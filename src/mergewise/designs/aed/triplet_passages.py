@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from mergewise.assemble.render import SEPARATOR, heading_cost_line, render
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.protocols import TokenCounter
-from mergewise.types import Passage
+from mergewise.types import Note, Passage, Quoter, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
-class TripletNote:
+class TripletNote(Note):
     """What a trace says of a triplet set: who made it, its triplets, and where they came from."""
 
-    triplets: TripletSet
+    kind: ClassVar[str] = "triplets"
 
-    @property
-    def kind(self) -> str:
-        return "triplets"
+    triplets: TripletSet
 
     def as_dict(self) -> dict[str, object]:
         doc = self.triplets.doc_id
@@ -35,6 +34,15 @@ class TripletNote:
                 for triplet in self.triplets.triplets
             ],
         }
+
+    def lines(self, step: Step, quoter: Quoter) -> list[str]:
+        """Each triplet with the sentence that it came from."""
+        score = "" if step.score is None else f"  utility {step.score:.3f}"
+        lines = [f"{step.action}: {step.reason}{score}"]
+        for triplet in self.triplets.triplets:
+            source = quoter.quote(Span(self.triplets.doc_id, triplet.start, triplet.end))
+            lines += [f"    {triplet.text}", f"      from {source}"]
+        return lines
 
 
 def passage_of(found: TripletSet, score: float) -> Passage:

@@ -34,7 +34,7 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, SHARE, Range, check_fields
-from mergewise.types import Context, Hit, Leaf, Section, Span, Step
+from mergewise.types import Cause, Context, Hit, Leaf, Section, Span, Step
 
 Mode: TypeAlias = Literal["auto", "always", "never", "semantic"]
 
@@ -182,7 +182,8 @@ def _joined(run: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> _
     joined = _Item(first.first, last.last, score, first.ancestors, span)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
-    trace.append(Step("join", reason, tuple(item.span for item in run), span, joined.score))
+    spans = tuple(item.span for item in run)
+    trace.append(Step("join", reason, spans, span, joined.score, cause=Cause.NEIGHBOUR))
     return joined
 
 

@@ -1,11 +1,12 @@
-"""What the trace tells of a merge: the two chunks, the chunk made of them, and how it was made."""
+"""What the trace tells of merges: the two chunks of each, the chunk made of them, how it was made; and the tree of all."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mergewise.types import Span
+from mergewise.types import Note, Quoter, Span, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +24,11 @@ class MergeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class MergeNote:
+class MergeNote(Note):
     """One merge: `source` went into `host`, and `result` came of it. `nll` is set where it chose the host.
 
-    `taken` is False where the budget was held without it. `unsupported` counts sentences of a model that were dropped.
+    `taken` is False where the budget was held without it. `unsupported` counts sentences of a model that were dropped, and
+    `problem` says why a model failed.
     """
 
     kind: ClassVar[str] = "merge"
@@ -40,6 +42,7 @@ class MergeNote:
     calls: int = 0
     unsupported: int = 0
     taken: bool = True
+    problem: str = ""
 
     def as_dict(self) -> dict[str, object]:
         return {
@@ -49,7 +52,78 @@ class MergeNote:
             "calls": self.calls,
             "unsupported": self.unsupported,
             "taken": self.taken,
+            "problem": self.problem,
             "source": self.source.as_dict(),
             "host": self.host.as_dict(),
             "result": self.result.as_dict(),
         }
+
+    @property
+    def covers(self) -> tuple[Span, ...]:
+        return self.result.spans if self.taken else ()
+
+    def lines(self, step: Step, quoter: Quoter) -> list[str]:
+        """Nothing, since the tree shows it, but where a model failed."""
+        return [f"{step.action}: {step.reason}"] if self.problem else []
+
+    def __str__(self) -> str:
+        parts = [
+            f"round {self.round}",
+            self.how,
+            f"{self.source.tokens} + {self.host.tokens} → {self.result.tokens} tokens",
+        ]
+        if self.nll is not None:
+            parts.append(f"NLL {self.nll:.2f}")
+        if self.calls:
+            parts.append(f"{self.calls} call{'' if self.calls == 1 else 's'}")
+        if self.unsupported:
+            parts.append(f"{self.unsupported} unsupported dropped")
+        if not self.taken:
+            parts.append("not needed")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeNote(Note):
+    """All merges of a context as the trees that they make: what each remaining chunk was made of, the host above the source.
+
+    Behind them stand the merges that were not needed.
+    """
+
+    kind: ClassVar[str] = "tree"
+
+    merges: tuple[MergeNote, ...]
+
+    @property
+    def roots(self) -> list[MergeNote]:
+        used = {node.number for note in self.merges if note.taken for node in (note.source, note.host)}
+        return [note for note in self.merges if note.taken and note.result.number not in used]
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "roots": [note.result.number for note in self.roots],
+            "not_needed": [note.result.number for note in self.merges if not note.taken],
+        }
+
+    def lines(self, step: Step, quoter: Quoter) -> list[str]:
+        made = {note.result.number: note for note in self.merges if note.taken}
+        roots = [_tree(note.result, made, quoter) for note in self.roots]
+        roots += [_tree(note.result, {note.result.number: note}, quoter) for note in self.merges if not note.taken]
+        return [f"{step.action}: {step.reason}", *_branches(roots)]
+
+
+def _tree(node: MergeNode, made: Mapping[int, MergeNote], quoter: Quoter) -> list[str]:
+    """The chunk, and below it what it was made of."""
+    note = made.get(node.number)
+    line = f"{quoter.where(node.spans) or 'nothing'}  score {node.score:.3f}, {node.tokens} tokens"
+    if note is None:
+        return [line]
+    return [f"{line}: {note}", *_branches([_tree(child, made, quoter) for child in (note.host, note.source)])]
+
+
+def _branches(trees: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Trees below one another, each with its branch in front."""
+    for number, (first, *rest) in enumerate(trees, 1):
+        branch, gap = ("└── ", "    ") if number == len(trees) else ("├── ", "│   ")
+        yield branch + first
+        yield from (gap + line for line in rest)

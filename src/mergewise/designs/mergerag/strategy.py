@@ -41,7 +41,7 @@ from mergewise.designs.mergerag.merging import (
     merge,
     symmetric,
 )
-from mergewise.designs.mergerag.notes import MergeNode, MergeNote
+from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
 from mergewise.designs.mergerag.pieces import (
     Lengths,
     Sentence,
@@ -57,7 +57,7 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, Range, check_fields
-from mergewise.types import Context, Span, Step, Usage
+from mergewise.types import Cause, Context, Span, Step, Usage
 
 REFILL = 40  # sentences that are tried, at most
 
@@ -145,7 +145,8 @@ def merge_sources(
         parameters.at_once,
         parameters.guard,
     )
-    steps = [*trace, *map(chunks.step, merged.merges), _summary(chunks, merged)]
+    notes = [chunks.note(done) for done in merged.merges]
+    steps = [*trace, *map(chunks.step, merged.merges, notes), _summary(chunks, merged, notes)]
     context = pack(question, chunks.candidates(merged), budget, models, parameters.order, steps)
     return replace(context, usage=chunks.usage)
 
@@ -209,26 +210,29 @@ class Chunks:
         scores = self._models.reranker.score(self._question, [text_of(content) for content in contents])
         return [float(score) for score in scores]
 
-    def step(self, done: Merge[Content]) -> Step:
+    def note(self, done: Merge[Content]) -> MergeNote:
         fusion = self._fusions[done.number]
-        pair = done.pair
-        note = MergeNote(
+        return MergeNote(
             round=done.round,
-            source=self._node(pair.source),
-            host=self._node(pair.host),
+            source=self._node(done.pair.source),
+            host=self._node(done.pair.host),
             result=self._node(done.result),
             how=fusion.how,
-            nll=pair.nll,
+            nll=done.pair.nll,
             calls=fusion.usage.calls,
             unsupported=fusion.unsupported,
             taken=done.taken,
+            problem=fusion.problem,
         )
+
+    def step(self, done: Merge[Content], note: MergeNote) -> Step:
+        fusion, pair = self._fusions[done.number], done.pair
         reason = f"round {done.round}, {fusion.how}: {pair.source.length} + {pair.host.length} tokens to {done.result.length}"
         reason += f"; {fusion.unsupported} sentences dropped that stand in neither" if fusion.unsupported else ""
         reason += f"; the model failed: {fusion.problem}" if fusion.problem else ""
         reason += "" if done.taken else "; not needed, the budget held"
         inputs = (*note.source.spans, *note.host.spans)
-        return Step("merge", reason, inputs, score=done.result.score, note=note)
+        return Step("merge", reason, inputs, score=done.result.score, note=note, cause=Cause.FUSION)
 
     def _node(self, chunk: Chunk[Content]) -> MergeNode:
         if chunk.number not in self._nodes:
@@ -310,15 +314,15 @@ def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
     return rows
 
 
-def _summary(chunks: Chunks, merged: Merged[Content]) -> Step:
-    """The merge tree in one line."""
+def _summary(chunks: Chunks, merged: Merged[Content], notes: Sequence[MergeNote]) -> Step:
+    """The merge tree, in one line and as a note."""
     depth = max((chunk.depth for chunk in merged.chunks), default=0)
     reason = (
         f"{len(chunks.first)} chunks to {len(merged.chunks)}: {merged.rounds} rounds, depth {depth}, "
         f"{len(merged.merges)} fusions in {merged.batches} batches, {chunks.usage.calls} calls of a model"
     )
     reason += f", {chunks.repairs} of them repairs" if chunks.repairs else ""
-    return Step("merged", reason)
+    return Step("merged", reason, note=TreeNote(tuple(notes)))
 
 
 def _spans(sources: Sequence[Source]) -> tuple[Span, ...]:

@@ -1,8 +1,8 @@
 """M-RAG: keys are searched, values are given.
 
 `markers` is its view. `strategy` searches and takes values by rank, `pieces` is what a value contributes to a context,
-`selection` keeps within the budget, `notes` tells of the markers that were taken. Beside it stand the paper's baselines, which
-cut documents into `chunks` in three ways and take the best ones (`chunked`).
+`notes` tells of the markers that were taken. Beside it stand the paper's baselines, which cut documents into `chunks` in three
+ways and take the best ones (`chunked`).
 """
 
 from __future__ import annotations

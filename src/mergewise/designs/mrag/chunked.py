@@ -54,10 +54,7 @@ def assemble(
         found = sorted(rescored, key=lambda pair: (-pair[1], pair[0].id))
         trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
     candidates = [Candidate((_fragment(chunk),), score) for chunk, score in found]
-    context = pack(question, candidates, budget, models, parameters.order, trace)
-    if parameters.last == "end" and (kept := _up_to_first_skipped(candidates, context)) < len(candidates):
-        context = pack(question, candidates[:kept], budget, models, parameters.order, trace)
-    return context
+    return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
 
 
 def _found(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
@@ -76,10 +73,3 @@ def _said(found: Sequence[tuple[TextChunk, float]]) -> str:
 
 def _fragment(chunk: TextChunk) -> Fragment:
     return Fragment(chunk.doc_id, chunk.title, chunk.headings, chunk.start, chunk.end, chunk.body, chunk.text)
-
-
-def _up_to_first_skipped(candidates: Sequence[Candidate], context: Context) -> int:
-    """How many candidates there are up to the first that did not fit, which is one of them."""
-    skipped = {step.inputs for step in context.trace if step.action == "skip"}
-    places = (i for i, candidate in enumerate(candidates) if tuple(f.span for f in candidate.fragments) in skipped)
-    return next(places, len(candidates) - 1) + 1

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mergewise.designs.mrag.markers import Marker, ValueSentence
+from mergewise.types import Note, Quoter, Span, Step
+
+SUPPORTS = 4  # of a written sentence that are quoted
+_MADE = {"model": "written by a model", "rules": "made by rules, verbatim", "copy": "a copy of its paragraph"}
 
 
 @dataclass(frozen=True, slots=True)
-class MarkerNote:
+class MarkerNote(Note):
     """A marker that was taken: its key, its value, where it stands, and how its sentences are grounded.
 
     `sentences` are those that were taken; where that is not all, others stand in the context already or did not fit.
     """
 
+    kind: ClassVar[str] = "marker"
+
     marker: Marker
     sentences: tuple[ValueSentence, ...]
-
-    @property
-    def kind(self) -> str:
-        return "marker"
 
     def as_dict(self) -> dict[str, object]:
         marker = self.marker
@@ -42,10 +45,32 @@ class MarkerNote:
             ],
         }
 
+    def lines(self, step: Step, quoter: Quoter) -> list[str]:
+        """The key of the marker, and its value a sentence a line; below a written one, what it rests on."""
+        score = "" if step.score is None else f"  score {step.score:.3f}"
+        made = _MADE.get(self.marker.made, self.marker.made)
+        lines = [f"{step.action}: {step.reason}{score}", f"    {made}: {quoter.where(step.inputs)}"]
+        for sentence in self.sentences:
+            lines.append(f"    {self._line(sentence)}")
+            if self.marker.written and not sentence.replaced:
+                spans = [Span(self.marker.doc_id, start, end) for start, end in sentence.support[:SUPPORTS]]
+                lines += [f"      rests on {quoter.quote(span)}" for span in spans]
+        return lines
+
+    def _line(self, sentence: ValueSentence) -> str:
+        text = " ".join(self.marker.value[sentence.start : sentence.end].split())
+        state = "" if sentence.supported else "without support"
+        if sentence.replaced:
+            state = "stands for one without support"
+        remarks = "; ".join(filter(None, (state, *sentence.flags)))
+        return f"“{text}”" + (f"  ({remarks})" if remarks else "")
+
 
 @dataclass(frozen=True, slots=True)
-class GroundingNote:
+class GroundingNote(Note):
     """Of the sentences in a context, how many a model wrote, how many the document's own stand for, how many have no support."""
+
+    kind: ClassVar[str] = "grounding"
 
     sentences: int
     written: int
@@ -61,10 +86,6 @@ class GroundingNote:
             sum(sentence.replaced for _, sentence in said),
             sum(not sentence.supported for _, sentence in said),
         )
-
-    @property
-    def kind(self) -> str:
-        return "grounding"
 
     @property
     def share(self) -> float:

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import ClassVar
 
-from mergewise.assemble.fragments import Candidate, Fragment, SectionKey, uncovered
-from mergewise.assemble.render import heading_cost_line, passages_of
+from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, uncovered
+from mergewise.assemble.render import passages_of
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.terms import content_terms
-from mergewise.types import GAP, Passage, Span
+from mergewise.types import GAP, Passage, Span, Step
 
 SAME = 0.8  # share of its content words that a written sentence repeats of another one from the same place
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A marker with the sentences of its value that are given. `fragments` are these sentences where they are verbatim."""
+class ValuePiece:
+    """A marker with the sentences of its value that are given. `fragments` are these sentences where they are verbatim.
+
+    It is a `budget.Portion`.
+    """
 
     marker: Marker
     score: float
     sentences: tuple[ValueSentence, ...]
     fragments: tuple[Fragment, ...] = ()
 
+    instead: ClassVar[tuple[ValuePiece, ...]] = ()
+
     @property
-    def section(self) -> SectionKey:
-        return self.marker.doc_id, self.marker.headings
+    def documents(self) -> tuple[str, ...]:
+        return (self.marker.doc_id,)
 
     @property
     def heading(self) -> tuple[SectionKey, bool]:
         """What shares a heading line with others."""
-        return self.section, self.marker.written
+        return (self.marker.doc_id, self.marker.headings), self.marker.written
 
     @property
-    def heading_line(self) -> str:
-        return heading_cost_line(self.marker.title, self.marker.headings, self.marker.written)
+    def headings(self) -> dict[Hashable, HeadingParts]:
+        return {self.heading: (self.marker.title, self.marker.headings, self.marker.written)}
 
     @property
     def texts(self) -> list[str]:
@@ -51,17 +57,35 @@ class Piece:
         held = dict.fromkeys(part for sentence in self.sentences for part in sentence.support)
         return tuple(Span(self.marker.doc_id, start, end) for start, end in sorted(held or self.marker.spans))
 
-    def first(self, count: int) -> Piece:
-        """The piece with its first sentences alone."""
-        return _of(self.marker, self.score, self.sentences[:count])
+    def beyond(self, taken: Sequence[ValuePiece]) -> ValuePiece | None:
+        if not self.marker.written:
+            held = [fragment for other in taken for fragment in other.fragments]
+            left = [part for fragment in self.fragments for part in uncovered(fragment, held)]
+            return self._with_fragments(left) if left else None
+        sentences = tuple(s for s in self.sentences if not any(_repeats(self.marker, s, other) for other in taken))
+        return replace(self, sentences=sentences) if sentences else None
+
+    def _with_fragments(self, left: Sequence[Fragment]) -> ValuePiece:
+        spans = [fragment.span for fragment in left]
+        kept = (s for s in self.sentences if any(_inside(s, self.marker.doc_id, span) for span in spans))
+        return replace(self, sentences=tuple(kept), fragments=tuple(left))
+
+    def beginnings(self, taken: Sequence[ValuePiece]) -> Iterator[ValuePiece]:
+        for count in range(len(self.sentences) - 1, 0, -1):
+            beginning = _of(self.marker, self.score, self.sentences[:count]).beyond(taken)
+            if beginning is not None:
+                yield beginning
+
+    def cut_step(self, beginning: ValuePiece) -> Step:
+        return Step("cut", "first sentences", beginning.spans, score=self.score)
 
 
-def piece_of(marker: Marker, score: float) -> Piece:
+def piece_of(marker: Marker, score: float) -> ValuePiece:
     return _of(marker, score, marker.sentences)
 
 
-def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...]) -> Piece:
-    return Piece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)))
+def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...]) -> ValuePiece:
+    return ValuePiece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)))
 
 
 def joined(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
@@ -99,28 +123,11 @@ def _touch(one: ValueSentence, other: ValueSentence) -> bool:
 # -- what values repeat
 
 
-def without_repeats(piece: Piece, taken: Sequence[Piece]) -> Piece | None:
-    """The piece without what the context holds already; None where nothing is left."""
-    beside = [other for other in taken if other.marker.doc_id == piece.marker.doc_id]
-    if not piece.marker.written:
-        held = [fragment for other in beside for fragment in other.fragments]
-        left = [part for fragment in piece.fragments for part in uncovered(fragment, held)]
-        return _trimmed(piece, left) if left else None
-    sentences = tuple(s for s in piece.sentences if not any(_repeats(piece.marker, s, other) for other in beside))
-    return replace(piece, sentences=sentences) if sentences else None
-
-
-def _trimmed(piece: Piece, left: Sequence[Fragment]) -> Piece:
-    spans = [fragment.span for fragment in left]
-    kept = (s for s in piece.sentences if any(_inside(s, piece.marker.doc_id, span) for span in spans))
-    return replace(piece, sentences=tuple(kept), fragments=tuple(left))
-
-
 def _inside(sentence: ValueSentence, doc_id: str, span: Span) -> bool:
     return any(span.overlaps(Span(doc_id, start, end)) for start, end in sentence.support)
 
 
-def _repeats(marker: Marker, sentence: ValueSentence, other: Piece) -> bool:
+def _repeats(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool:
     """Whether the other piece quotes all that the sentence rests on, or says the same of the same place."""
     if not sentence.support:
         return False
@@ -137,7 +144,7 @@ def _repeats(marker: Marker, sentence: ValueSentence, other: Piece) -> bool:
 # -- passages
 
 
-def passages(pieces: Sequence[Piece], order: str) -> list[Passage]:
+def passages(pieces: Sequence[ValuePiece], order: str) -> list[Passage]:
     """The pieces in reading order. "position": documents by their best marker, and each in its own order, so that what stands
     under one heading is one passage. "similarity": the best marker first."""
     if order == "similarity":
@@ -151,12 +158,12 @@ def passages(pieces: Sequence[Piece], order: str) -> list[Passage]:
     return [p for _, group in groupby(parts, key=lambda part: part.heading) for p in _passages(list(group))]
 
 
-def _parts(piece: Piece) -> list[Piece]:
+def _parts(piece: ValuePiece) -> list[ValuePiece]:
     """A verbatim piece for each of its stretches, which may stand far apart."""
     return [replace(piece, fragments=(fragment,)) for fragment in piece.fragments] or [piece]
 
 
-def _passages(pieces: Sequence[Piece]) -> list[Passage]:
+def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:
     """Pieces under one heading, all of them written or none."""
     if not pieces[0].marker.written:
         return passages_of([Candidate(piece.fragments, piece.score) for piece in pieces], "document")

@@ -14,16 +14,28 @@ written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, TypeAlias
 
+from mergewise.assemble.budget import Packer
 from mergewise.designs.mrag.markers import MarkerReader
-from mergewise.designs.mrag.pieces import piece_of
-from mergewise.designs.mrag.selection import Last, Order, Selection
+from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
+from mergewise.designs.mrag.pieces import ValuePiece, passages, piece_of
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
-from mergewise.types import Context, Step
+from mergewise.types import Cause, Context, Step
+
+Order: TypeAlias = Annotated[
+    Literal["position", "similarity"],
+    "`position` keeps the documents' own order, `similarity` shows the best key first",
+]
+Last: TypeAlias = Annotated[
+    Literal["cut", "skip", "stop"],
+    "what becomes of a value that does not fit: `stop` ends the selection there, as in the paper, but within the budget; `skip` "
+    "goes on to values that fit; `cut` does so too, and gives the rest of the budget to the first sentences of the others",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +59,28 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     markers: MarkerReader = reader.view("marker")
     hits = markers.search(question, parameters.k, parameters.search)  # (2) of the paper: sigma(e_q, e_K)
     trace = [Step("search", f"{len(hits)} keys", tuple(span for marker, _ in hits for span in marker.supports[:1]))]
-    selection = Selection(budget, models, parameters.order, parameters.merge, parameters.last)
-    selection.take([piece_of(marker, score) for marker, score in hits])
-    return selection.context(question, trace)
+    packer: Packer[ValuePiece] = Packer(
+        budget,
+        models.count_tokens,
+        parameters.last,
+        shares_headings=parameters.order == "position",
+        repeats="tell" if parameters.merge else "take",
+    )
+    packer.fill([piece_of(marker, score) for marker, score in hits])  # v_c by rank until the budget is reached
+    context = packer.context(question, lambda pieces: passages(pieces, parameters.order))
+    return replace(context, trace=(*trace, *_marker_steps(packer.taken), *context.trace))
+
+
+def _marker_steps(pieces: Sequence[ValuePiece]) -> list[Step]:
+    """A step for each marker that was taken, and one for how they are grounded."""
+    if not pieces:
+        return []
+    notes = [MarkerNote(piece.marker, piece.sentences) for piece in pieces]
+    steps = []
+    for piece, note in zip(pieces, notes, strict=True):
+        key = " ".join(piece.marker.key.split())
+        steps.append(Step("marker", key, piece.spans, score=piece.score, note=note, cause=Cause.TAKE))
+    grounding = GroundingNote.of(notes)
+    written = f"{grounding.written} of {grounding.sentences} sentences written by a model"
+    reason = f"{written}, {grounding.unsupported} without support" if grounding.written else "all sentences verbatim"
+    return [*steps, Step("grounding", reason, note=grounding)]

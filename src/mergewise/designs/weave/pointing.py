@@ -33,14 +33,14 @@ from mergewise.designs.weave.selection import needed_by
 from mergewise.errors import ModelError
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, FloatArray
-from mergewise.types import Span, Step, Usage
+from mergewise.types import Note, Span, Step, Usage
 
 LEAST = 2  # candidates that are worth a question
 WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens are not ours
 
 
 @dataclass(frozen=True, slots=True)
-class PointNote:
+class PointNote(Note):
     """One round: how many sentences the model was shown, how many it pointed at, what it asked for next, why it failed."""
 
     kind: ClassVar[str] = "point"

@@ -16,7 +16,7 @@ from mergewise.designs.weave.submodular import Objective, Selection, maximise
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray
 from mergewise.text.terms import spelled_terms
-from mergewise.types import GAP, Step
+from mergewise.types import GAP, Cause, Step
 
 CONSIDERED = 100  # candidates that are selected from, the most relevant ones
 LENGTH_POWER = 0.4  # a sentence's worth is its relevance times its tokens to this power
@@ -154,12 +154,15 @@ def _tell(
 ) -> None:
     place = {i: f"the model pointed at it, number {n} of {len(pointed)}; " for n, i in enumerate(pointed, 1)}
 
-    def step(action: str, reason: str, i: int) -> Step:
-        return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]))
+    def step(action: str, reason: str, i: int, cause: Cause) -> Step:
+        return Step(action, reason, (candidates.sentences[i].span,), score=float(candidates.relevance[i]), cause=cause)
 
     for i in chosen:
-        why = place.get(i, "") + _why(candidates, i)
-        trace.append(step("take", f"a neighbour that the evidence needs; {why}" if i in companions else why, i))
+        why, cause = place.get(i, "") + _why(candidates, i), _cause(candidates, i)
+        if i in companions:
+            why = f"a neighbour that the evidence needs; {why}"
+            cause = Cause.NEIGHBOUR if cause is Cause.TAKE else cause
+        trace.append(step("take", why, i, cause))
     taken = set(chosen)
     out = [i for i in np.argsort(-candidates.relevance, kind="stable").tolist() if i not in taken]
     if selection.stopped:
@@ -167,7 +170,14 @@ def _tell(
         trace.append(Step("stop", f"a further token gains little; {len(out)} sentences were left out", spans))
     order = {i: n for n, i in enumerate(pointed)}
     out.sort(key=lambda i: order.get(i, len(order)))  # the first of them are those that were pointed at and did not fit
-    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i) for i in out[:LEFT_OUT])
+    trace.extend(step("left", place.get(i, "") + _why(candidates, i), i, Cause.LEFT) for i in out[:LEFT_OUT])
+
+
+def _cause(candidates: Candidates, candidate: int) -> Cause:
+    section = candidates.sentences[candidate].section
+    if section in candidates.named:
+        return Cause.NAMED
+    return Cause.HOP if candidates.links.get(section) else Cause.TAKE
 
 
 def _why(candidates: Candidates, candidate: int) -> str:

@@ -25,7 +25,7 @@ from mergewise.designs.weave.selection import CONSIDERED, select
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.types import Context, Step
+from mergewise.types import Cause, Context, HopNote, Step
 
 LEADS = 3  # how often what candidates need before them is read from further leaves: a row's header, what announces that
 
@@ -143,4 +143,6 @@ def _tell(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link
     for section, link in sorted(fresh, key=lambda pair: -pair[1].strength):
         target = candidates.sentences[candidates.members[section][0]].leaf.span
         evidence = candidates.sentences[link.evidence].span
-        trace.append(Step("hop", f"{hop}: the evidence names “{link.name}”", (evidence,), target, link.strength))
+        reason = f"{hop}: the evidence names “{link.name}”"
+        note = HopNote(hop, link.name)
+        trace.append(Step("hop", reason, (evidence,), target, link.strength, note, Cause.LINK))

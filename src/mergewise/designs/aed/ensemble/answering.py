@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble.citing import ground
 from mergewise.designs.aed.ensemble.reading import Question
+from mergewise.designs.aed.streams import StreamToken, StreamWeights
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.marks import MarkFilter, without_unknown
 from mergewise.generate.mode import Request, Show
 from mergewise.models.decoding import Decoded, Sampling, StreamPrompts, decode
-from mergewise.types import Answer, Message, Reply, Step, Streams, StreamToken, Usage
+from mergewise.types import Answer, Message, Reply, Step, Usage
 
 if TYPE_CHECKING:
     from typing import Any
@@ -152,7 +153,7 @@ def finished(
         unsupported=found.unsupported,
         unverified=found.unverified,
         trace=(*question.steps, Step("weights", told)),
-        streams=Streams(dict(question.weights), dict(question.utilities), tokens) if question.utilities else None,
+        streams=StreamWeights(dict(question.weights), dict(question.utilities), tokens) if question.utilities else None,
     )
 
 

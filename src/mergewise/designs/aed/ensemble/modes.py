@@ -25,12 +25,12 @@ from mergewise.designs.aed.ensemble.answering import (
     room_of,
 )
 from mergewise.designs.aed.ensemble.reading import Question, Reading, fitting
-from mergewise.designs.aed.ensemble.weighing import ensemble_of, weights_of
+from mergewise.designs.aed.streams import Ensemble, ensemble_of, one_stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
 from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
-from mergewise.types import Answer, Ensemble, Step, Usage
+from mergewise.types import Answer, Step, Usage
 
 if TYPE_CHECKING:
     from typing import Any
@@ -102,14 +102,14 @@ def answer_by_best(request: Request, chat: ChatModel) -> Answer:
 def _ensemble(request: Request) -> Ensemble:
     """The context's own streams, or one of all its passages."""
     context = request.context
-    if context.ensemble is not None:
-        return context.ensemble
+    if (ensemble := ensemble_of(context)) is not None:
+        return ensemble
     texts = [passage.text for passage in context.passages]
-    return ensemble_of(context, request.models.utilities.utilities(context.question, texts))
+    return one_stream(context, request.models.utilities.utilities(context.question, texts))
 
 
 def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int) -> Question:
-    drawn = request.context.ensemble or Ensemble(())
+    drawn = ensemble_of(request.context) or Ensemble(())
     question = Question(request, replace(drawn, streams=(), memory=False))
     sources = base_sources(request.context, request.document)
     code = code_for([question.text, request.context.text])

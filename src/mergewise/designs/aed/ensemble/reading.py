@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from mergewise.designs.aed.ensemble import prompts
-from mergewise.designs.aed.ensemble.weighing import MEMORY, weights_of
+from mergewise.designs.aed.streams import MEMORY, Ensemble, Stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.prompting.quoting import code_for
-from mergewise.types import Ensemble, Message, Step, Stream
+from mergewise.types import Message, Step
 
 TOGETHER = "together"
 

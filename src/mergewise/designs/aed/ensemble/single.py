@@ -26,15 +26,15 @@ from mergewise.designs.aed.ensemble.answering import (
     room_of,
 )
 from mergewise.designs.aed.ensemble.reading import Measure, Question, Reading, fitting
+from mergewise.designs.aed.streams import PASSAGES, Ensemble
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel
-from mergewise.types import Answer, Ensemble, Message, Step, Usage
+from mergewise.types import Answer, Message, Step, Usage
 
 ALONE = "question"
-PASSAGES = "passages"
 SUMMARY = "summary"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mergewise.assemble.streams import with_streams_of
+from mergewise.designs.aed.streams import Ensemble, Stream, ensemble_of
 from mergewise.designs.strategies import assemble, merge_context
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
-from mergewise.types import Context, Ensemble, Passage, Span, Stream
+from mergewise.types import Context, Passage, Span
 from tests.designs.aed.test_aed import FOUND, STORE, WORTH, Worth
 from tests.support import ScriptedReader
 
@@ -19,7 +19,7 @@ def passage(start: int, end: int, text: str = "", verbatim: bool = True) -> Pass
 
 
 def context(*passages: Passage, ensemble: Ensemble | None = None) -> Context:
-    return Context("q", "aed", 100, "", 0, passages, ensemble=ensemble)
+    return Context("q", "aed", 100, "", 0, passages, reading=ensemble)
 
 
 FIRST = context(
@@ -34,7 +34,7 @@ SECOND = context(passage(40, 50), ensemble=Ensemble((Stream("passages", (1,), (2
 
 def test_streams_follow_their_passages() -> None:
     merged = context(passage(0, 30), passage(40, 50), passage(0, 5, "(a; b; c)", False))
-    found = with_streams_of(merged, [FIRST, SECOND]).ensemble
+    found = ensemble_of(merged.merged_from([FIRST, SECOND]))
     assert found is not None
     passages, triplets = found.streams
     assert (passages.passages, passages.utilities) == ((1, 2), (3.0, 2.0, 1.0))
@@ -44,13 +44,13 @@ def test_streams_follow_their_passages() -> None:
 
 
 def test_what_is_gone_has_no_stream() -> None:
-    found = with_streams_of(context(passage(0, 10)), [FIRST]).ensemble
+    found = ensemble_of(context(passage(0, 10)).merged_from([FIRST]))
     assert found is not None
     (stream,) = found.streams  # the triplets' sentence stands in the passage, but they themselves are gone
     assert (stream.name, stream.passages, stream.utilities, stream.utility) == ("passages", (1,), (1.0,), 1.0)
-    assert with_streams_of(context(), [FIRST]).ensemble == replace(FIRST.ensemble, streams=())  # type: ignore[type-var]
+    assert ensemble_of(context().merged_from([FIRST])) == replace(ensemble_of(FIRST), streams=())  # type: ignore[type-var]
     plain = context(passage(0, 10))
-    assert with_streams_of(plain, [context(), context()]) is plain
+    assert plain.merged_from([context(), context()]) is plain
 
 
 def asked(question: str, **worth: float) -> Context:
@@ -63,28 +63,28 @@ def test_rounds_and_then_keep_the_ensemble() -> None:
     old, new = asked("Which tower?"), asked("Which mason?", Arden=9.0)
     models = Models(count_tokens)
     merged = merge(old, new, models)
-    assert merged.ensemble is not None and not merged.ensemble.memory
-    (stream,) = merged.ensemble.streams
+    assert ensemble_of(merged) is not None and not ensemble_of(merged).memory
+    (stream,) = ensemble_of(merged).streams
     assert stream.utilities == (9.0, 4.0) and stream.utility == 9.0 + 0.5 * 4.0
     headings = [merged.passages[number - 1].headings[-1] for number in stream.passages]
     assert headings == ["Arden", "Delos"]
     fused = merge_context("mergerag-sym", old, 300, models)
-    assert fused.ensemble is not None and fused.ensemble.streams[0].utilities == (4.0,)
-    assert fused.ensemble.streams[0].passages
+    assert ensemble_of(fused) is not None and ensemble_of(fused).streams[0].utilities == (4.0,)
+    assert ensemble_of(fused).streams[0].passages
 
 
 def test_triplet_sets_go_from_round_to_round() -> None:
     facts = [Passage(f"(tower {i}; built in; {1500 + i})", 0.5, (Span("towns.md", 9, 20),), False) for i in range(12)]
     found = asked("Which tower?")
-    assert found.ensemble is not None
-    streams = (*found.ensemble.streams, Stream("triplets", tuple(range(2, 14)), (1.0,) * 12, 2.0))
-    old = replace(found, passages=(*found.passages, *facts), ensemble=Ensemble(streams))
+    assert ensemble_of(found) is not None
+    streams = (*ensemble_of(found).streams, Stream("triplets", tuple(range(2, 14)), (1.0,) * 12, 2.0))
+    old = replace(found, passages=(*found.passages, *facts), reading=Ensemble(streams))
     models = Models(count_tokens)
     merged = merge(old, old, models)
     sets = [passage.text for passage in merged.passages if not passage.verbatim]
     assert len(sets) == len(set(sets)) and 2 < len(sets) < 12  # each once, in their share of the budget
     assert merged.tokens == count_tokens([merged.text])[0] <= merged.budget == 300
     assert all(text in merged.text for text in sets) and any(passage.verbatim for passage in merged.passages)
-    assert merged.ensemble is not None
-    (triplets,) = (stream for stream in merged.ensemble.streams if stream.name == "triplets")
+    assert ensemble_of(merged) is not None
+    (triplets,) = (stream for stream in ensemble_of(merged).streams if stream.name == "triplets")
     assert {merged.passages[number - 1].text for number in triplets.passages} == set(sets)
