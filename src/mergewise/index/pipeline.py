@@ -219,7 +219,7 @@ def _watched(
     """The makers, which tell how far they are with a batch. Where a chat model writes, all else takes no time."""
     asking = sum(registry[name].asks_chat(own) for name, own in settings.items())
     if asking:
-        return replace(makers, told=work.writing_shares(characters, asking))
+        return replace(makers, told=work.shares_of(characters, asking))
     return replace(makers, embedder=work.watch(makers.embedder, characters, len(settings)))
 
 
