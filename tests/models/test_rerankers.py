@@ -337,7 +337,7 @@ class PredictingBefore(Predicting):
 def test_a_cross_encoder_s_scores_do_not_depend_on_their_neighbours(
     model: Predicting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mergewise.models.cross_encoder.load", lambda name: model)
+    monkeypatch.setattr("mergewise.models.cross_encoder.load", lambda name, kind, max_length: model)
     reranker = SentenceTransformersCrossEncoder("any")
     together = reranker.score("q", list(model.logits))
     alone = [float(reranker.score("q", [text])[0]) for text in model.logits]

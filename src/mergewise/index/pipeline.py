@@ -229,7 +229,7 @@ def _watched(
     """The models, and who hears how far a batch is. Where a chat model writes, all else takes no time."""
     asking = sum(registry[name].asks_chat(own) for name, own in settings.items())
     if asking:
-        return models, work.writing_shares(characters, asking)
+        return models, work.shares_of(characters, asking)
     return replace(models, embedder=work.watch(models.embedder, characters, len(settings))), None
 
 

@@ -47,22 +47,14 @@ class IndexingProgress:
         """The embedder, which tells how far it is with a batch of texts that it gets in so many calls."""
         if embedder is None or self._progress is None:
             return embedder
+        kind = _WatchedPartEmbedder if isinstance(embedder, PartEmbedder) else _WatchedEmbedder
+        return kind(embedder, self.shares_of(characters, calls))
+
+    def shares_of(self, characters: int, builders: int) -> Callable[[float], None]:
+        """What the builders of so many views tell, each by and by, of a batch whose rows a chat model writes."""
 
         def tell(share: float) -> None:
-            self._batch = min(characters, self._batch + share * characters / max(1, calls))
-            self._tell()
-
-        return (
-            _WatchedPartEmbedder(embedder, tell)
-            if isinstance(embedder, PartEmbedder)
-            else _WatchedEmbedder(embedder, tell)
-        )
-
-    def writing_shares(self, characters: int, views: int) -> Callable[[float], None]:
-        """What the builders of so many views report, each by and by, of a batch whose rows a chat model writes."""
-
-        def tell(share: float) -> None:
-            self._batch = min(characters, self._batch + share * characters / max(1, views))
+            self._batch = min(characters, self._batch + share * characters / max(1, builders))
             self._tell()
 
         return tell

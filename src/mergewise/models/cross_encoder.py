@@ -13,8 +13,9 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mergewise.errors import MissingExtra, ModelError
+from mergewise.errors import ModelError
 from mergewise.models.scores import unit_interval
+from mergewise.models.sentence_transformers import load
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,7 +99,7 @@ class SentenceTransformersCrossEncoder:
 
     def __init__(self, name: str) -> None:
         self.spec = f"cross-encoder:{name}"
-        self._model = load(name)
+        self._model = load(name, "CrossEncoder", max_length=MAX_TOKENS)
         # what the parameter is called since version 4, and what it was called before
         named = "activation_fn" if "activation_fn" in signature(self._model.predict).parameters else "activation_fct"
         self._options = {named: _as_it_is, "batch_size": BATCH_PAIRS, "show_progress_bar": False}
@@ -123,16 +124,3 @@ class SentenceTransformersCrossEncoder:
 def _as_it_is(logits: Any) -> Any:
     """In place of a model's own activation function."""
     return logits
-
-
-def load(name: str) -> Any:
-    try:
-        from sentence_transformers import CrossEncoder
-    except ImportError as error:
-        raise MissingExtra("sentence-transformers", "st") from error
-    try:
-        return CrossEncoder(name, max_length=MAX_TOKENS)
-    except (OSError, ValueError) as error:
-        reason = str(error).partition("\n")[0]
-        hint = "give the path of a model's folder, or check the name"
-        raise ModelError(f"sentence-transformers cannot load {name!r}: {reason}", hint) from error

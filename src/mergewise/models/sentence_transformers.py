@@ -44,13 +44,14 @@ class SentenceTransformersEmbedder:
         return np.asarray(vectors, dtype=np.float32)
 
 
-def load(name: str) -> Any:
+def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
+    """A model of this class of the library, by its name or path."""
     try:
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers
     except ImportError as error:
         raise MissingExtra("sentence-transformers", "st") from error
     try:
-        return SentenceTransformer(name)
+        return getattr(sentence_transformers, kind)(name, **options)
     except (OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         hint = "give the path of a model's folder, or check the name"

@@ -379,27 +379,23 @@ class LanceReader:
 
     def damage(self) -> dict[str, str]:
         """The tables that cannot be read whole, with what their files say."""
-        found = {}
-        for name in (d.DOCUMENTS, *self._specs):
-            try:
-                with reading(self.directory, f"the table {name!r}"):
-                    if (table := self._table(name)) is not None:
-                        run(_read_through(table))
-            except CorruptIndex as error:
-                found[name] = error.message
-        return found
+        return self._failures("the table {!r}", _read_through)
 
     def damaged_search(self) -> dict[str, str]:
         """The tables whose rows are whole, but not what finds them: the search indexes."""
-        found = {}
+        return self._failures("the search indexes of the table {!r}", _load_indexes)
+
+    def _failures(self, what: str, use: Callable[[AsyncTable], Coroutine[Any, Any, None]]) -> dict[str, str]:
+        """The tables that cannot be used so, with what their files say."""
+        messages = {}
         for name in (d.DOCUMENTS, *self._specs):
             try:
-                with reading(self.directory, f"the search indexes of the table {name!r}"):
+                with reading(self.directory, what.format(name)):
                     if (table := self._table(name)) is not None:
-                        run(_load_indexes(table))
+                        run(use(table))
             except CorruptIndex as error:
-                found[name] = error.message
-        return found
+                messages[name] = error.message
+        return messages
 
     def unreadable(self, name: str) -> list[str]:
         """The documents whose rows in this table cannot be read, found by halving."""
