@@ -38,7 +38,7 @@ def no_trust_in_named() -> AbstractContextManager[object]:
 
 def no_words_of_relations() -> AbstractContextManager[object]:
     """A father is not told by "daughter of"."""
-    return patch.object(evidence, "told_by", lambda words: [])
+    return patch.object(evidence, "telling_words", lambda words: [])
 
 
 PARTS: dict[str, Callable[[], AbstractContextManager[object]]] = {
