@@ -1,11 +1,11 @@
-"""Passages as the triplet view reads them: a document divided by the rule of `mergewise.assemble.passages`."""
+"""Passages as the triplet view reads them: a document divided by the rule by which strategies retrieve them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
 
-from mergewise.assemble.passages import extent
+from mergewise.index.tree.reader import extent
 from mergewise.index.writing.segments import Segment
 from mergewise.types import DocumentRows, Leaf
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from mergewise.assemble.passages import LONGEST
+from mergewise.index.tree.reader import LONGEST
 from mergewise.ranges import SHARE, Range, check_fields
 
 
