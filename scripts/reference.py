@@ -228,7 +228,7 @@ def python() -> Iterator[str]:
 def _first_sentences(thing: Any) -> str:
     """The first sentence of the docstring, and the second one where the first says next to nothing."""
     first, *others = re.split(r"(?<=\.) (?=[A-Z`])", " ".join(str(inspect.getdoc(thing)).split("\n\n")[0].split()))
-    return " ".join([first, *others[:1]]) if len(first) < 40 else first
+    return " ".join([first, *others[:1]]) if len(first) < 30 else first
 
 
 def signature(name: str, function: Any) -> str:

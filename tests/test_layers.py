@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mergewise
 
 SOURCE = Path(mergewise.__file__).parent
@@ -64,8 +66,11 @@ def test_no_import_cycles_between_the_types() -> None:
     assert imports_of(SOURCE / "types.py") == imports_of(SOURCE / "errors.py") == set()
 
 
-def test_importing_brings_nothing_heavy() -> None:
-    heavy = {"lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "rich", "typer", "lxml", "docutils", "torch"}
-    code = "import sys, mergewise; print(*sys.modules)"
+@pytest.mark.parametrize("module", ["mergewise", "mergewise.designs", "mergewise.cli.main"])
+def test_importing_brings_nothing_heavy(module: str) -> None:
+    heavy = {"lancedb", "pyarrow", "numpy", "onnxruntime", "tokenizers", "lxml", "docutils", "torch"}
+    heavy |= {"rich", "typer"} if module != "mergewise.cli.main" else set()
+    code = f"import sys, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert heavy & set(loaded) == set()
+    assert not any(name.startswith("mergewise.designs.") for name in set(loaded) - {"mergewise.designs.design"})

@@ -6,15 +6,15 @@ are about, so that every passage has its own set of triplets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.leads import Leads
+from mergewise.index.tree.reader import extent
 from mergewise.protocols import IndexReader
-from mergewise.types import Hit, Leaf, Section, Step
+from mergewise.types import Hit, Step
 
-LONGEST = 256
 SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
 
 
@@ -24,15 +24,6 @@ class LeafRun:
 
     leaves: range
     candidate: Candidate
-
-
-def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:
-    """The leaves of the passage around this one."""
-    around = (sections[section] for section in leaf.ancestors if section in sections)
-    passage = next((section for section in around if section.tokens <= longest), None)
-    if passage is None:
-        return range(leaf.id, leaf.id + 1)
-    return range(passage.first_leaf, passage.first_leaf + passage.leaf_count)
 
 
 def search_passages(

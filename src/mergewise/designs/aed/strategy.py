@@ -32,11 +32,12 @@ from math import exp
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.passages import LONGEST, SEARCHED
+from mergewise.assemble.passages import SEARCHED
 from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, utility
 from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, fitting, passage_of, rendered
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.designs.aed.units import VIEW, Unit, map_triplets, retrieve
+from mergewise.index.tree.reader import LONGEST
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields

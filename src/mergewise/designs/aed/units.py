@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.passages import LONGEST, LeafRun, passages_around, search_passages
+from mergewise.assemble.passages import LeafRun, passages_around, search_passages
 from mergewise.designs.aed.triplets import TripletReader, TripletSet
+from mergewise.index.tree.reader import LONGEST
 from mergewise.protocols import IndexReader
 from mergewise.text.keys import heading_path
 from mergewise.types import Hit, Span, Step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -91,3 +91,16 @@ class NameTable:
                     Definition(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
                 ]
         return definitions
+
+
+LONGEST = 256
+"""Tokens of a section up to which it is one passage. The papers' passages have a hundred words."""
+
+
+def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:
+    """The leaves of the passage around this one: its outermost section of at most `longest` tokens, or the leaf alone."""
+    around = (sections[section] for section in leaf.ancestors if section in sections)
+    passage = next((section for section in around if section.tokens <= longest), None)
+    if passage is None:
+        return range(leaf.id, leaf.id + 1)
+    return range(passage.first_leaf, passage.first_leaf + passage.leaf_count)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from mergewise.assemble.passages import extent
 from mergewise.designs.aed.triplets.extract import PassageTriplet, policy, same_words, task
 from mergewise.designs.aed.triplets.records import (
     EXTRACTION,
@@ -21,6 +20,7 @@ from mergewise.designs.aed.triplets.records import (
     TripletSettings,
 )
 from mergewise.designs.aed.triplets.rules import triplets_by_rules
+from mergewise.index.tree.reader import extent
 from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of

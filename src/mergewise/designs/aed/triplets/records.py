@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from mergewise.assemble.passages import LONGEST
+from mergewise.index.tree.reader import LONGEST
 from mergewise.ranges import SHARE, Range, check_fields
 from mergewise.store.tables import Packed, Table
 from mergewise.types import DocumentRows, LeafId, RowId, Span
