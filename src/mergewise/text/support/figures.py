@@ -90,12 +90,13 @@ class Figure(NamedTuple):
         return not known.isdisjoint(self.readings) or (bool(self.parts) and known.issuperset(self.parts))
 
 
-def figures(text: str) -> list[Figure]:
+@lru_cache(4096)
+def figures(text: str) -> tuple[Figure, ...]:
     """The numbers of a statement, in digits of any script or spelled out in English, in their order."""
     text = _in_digits(text)
-    written = list(_written(text))
-    taken = {place for figure in written for place in range(figure.start, figure.end)}
-    return sorted([*written, *(figure for figure in _spelled(text) if figure.start not in taken)])
+    in_digits = list(_digit_figures(text))
+    places = {place for figure in in_digits for place in range(figure.start, figure.end)}
+    return tuple(sorted([*in_digits, *(figure for figure in _spelled_figures(text) if figure.start not in places)]))
 
 
 @lru_cache(4096)
@@ -131,24 +132,24 @@ def _in_digits(text: str) -> str:
     return text.translate(_FORMS | str.maketrans(forms))
 
 
-def _written(text: str) -> Iterator[Figure]:
+def _digit_figures(text: str) -> Iterator[Figure]:
     for match in _NUMBER.finditer(text):
-        readings, parts = _read(match[0])
+        readings, parts = _readings_of(match[0])
         scale = _CJK_SCALE.match(text, match.end()) or _SCALE.match(text, match.end())
         if scale is None:
             yield Figure(*match.span(), readings, parts)
             continue
         name = scale["scale"].lower() if scale.re is _SCALE else scale[0]
-        scaled = frozenset(_shifted(reading, _WRITTEN_SCALES[name]) for reading in readings)
+        scaled = frozenset(_with_point_moved(reading, _WRITTEN_SCALES[name]) for reading in readings)
         yield Figure(match.start(), scale.end(), scaled | readings if name in _MAYBE_SCALES else scaled, parts)
 
 
-def _read(written: str) -> tuple[frozenset[str], tuple[str, ...]]:
+def _readings_of(number: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """The readings of a number in digits, and its parts where it may be several numbers."""
-    groups = re.split(rf"[.,{_SPACES}]", written)
-    marks = re.sub(r"\d", "", written)
+    groups = re.split(rf"[.,{_SPACES}]", number)
+    marks = re.sub(r"\d", "", number)
     if not marks:
-        return frozenset({_plain(written)}), ()
+        return frozenset({_plain(number)}), ()
     grouped = all(len(group) == 3 for group in groups[1:]) and 1 <= len(groups[0]) <= 3 and groups[0][0] != "0"
     parts = tuple(_plain(group) for group in groups)
     if marks[0] in _SPACES:
@@ -163,10 +164,10 @@ def _read(written: str) -> tuple[frozenset[str], tuple[str, ...]]:
         lakhs = marks[0] == "," and len(groups[-1]) == 3 and all(len(group) == 2 for group in groups[1:-1])
         if grouped or lakhs:
             return frozenset({_plain("".join(groups))}), ()
-        return frozenset({written.replace(",", ".")}), parts
+        return frozenset({number.replace(",", ".")}), parts
     if marks[-1] not in marks[:-1]:
         return frozenset({_plain("".join(groups[:-1]) + "." + groups[-1])}), ()
-    return frozenset({written}), parts
+    return frozenset({number}), parts
 
 
 def _plain(number: str) -> str:
@@ -176,14 +177,14 @@ def _plain(number: str) -> str:
     return f"{whole}.{fraction}" if fraction else whole
 
 
-def _shifted(number: str, places: int) -> str:
+def _with_point_moved(number: str, places: int) -> str:
     """The number with its point moved to the right."""
     whole, _, fraction = number.partition(".")
     fraction = fraction.ljust(places, "0")
     return _plain(f"{whole}{fraction[:places]}.{fraction[places:]}")
 
 
-def _spelled(text: str) -> Iterator[Figure]:
+def _spelled_figures(text: str) -> Iterator[Figure]:
     run: list[re.Match[str]] = []
     for match in _SPELLED.finditer(text):
         if run and (len(run) == _LONGEST or not _JOINS.fullmatch(text, run[-1].end(), match.start())):
@@ -300,15 +301,15 @@ _DATES = [
 
 
 def dates(text: str) -> list[DateMention]:
-    """The dates of a text that say at least two of day, month and year, in their order."""
+    """The dates of a text that give at least two of day, month and year, in their order."""
     text = _in_digits(text)
-    found: list[DateMention] = []
+    mentions: list[DateMention] = []
     for pattern in _DATES:
         for match in pattern.finditer(text):
             readings = tuple(_dates_of(match))
-            if readings and not any(match.start() < other.end and other.start < match.end() for other in found):
-                found.append(DateMention(*match.span(), readings))
-    return sorted(found)
+            if readings and not any(match.start() < other.end and other.start < match.end() for other in mentions):
+                mentions.append(DateMention(*match.span(), readings))
+    return sorted(mentions)
 
 
 def holds_date(mention: DateMention, known: Sequence[DateMention], numbers: frozenset[str]) -> bool:
@@ -324,14 +325,14 @@ def _agrees(date: Date, other: Date, numbers: frozenset[str]) -> bool:
 
 
 def _dates_of(match: re.Match[str]) -> Iterator[Date]:
-    said = match.groupdict()
-    year = int(said["year"] or 0)
-    if "first" in said:
-        first, other = int(said["first"]), int(said["other"])
+    groups = match.groupdict()
+    year = int(groups["year"] or 0)
+    if "first" in groups:
+        first, other = int(groups["first"]), int(groups["other"])
         pairs = {(first, other), (other, first)}
     else:
-        month = _MONTH_OF.get(said["month"].lower()) or int(said["month"] if said["month"].isdecimal() else 0)
-        days = {int(day) for name in ("from", "day") if (day := said.get(name))}
+        month = _MONTH_OF.get(groups["month"].lower()) or int(groups["month"] if groups["month"].isdecimal() else 0)
+        days = {int(day) for name in ("from", "day") if (day := groups.get(name))}
         pairs = {(day, month) for day in days or {0}}
     for day, month in sorted(pairs):
         if 1 <= month <= 12 and 0 <= day <= 31 and (day or year):

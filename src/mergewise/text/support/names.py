@@ -88,9 +88,7 @@ def initials(texts: Sequence[str]) -> frozenset[str]:
     """Abbreviations that may stand for names of several words: WHO for World Health Organization."""
     short = set()
     for text in texts:
-        tokens = [
-            word.text for word in words_of(text) if word.text.lower() not in ("of", "the", "and", "for", "de", "in")
-        ]
+        tokens = [word for word in TOKEN.findall(text) if word.lower() not in ("of", "the", "and", "for", "de", "in")]
         letters = "".join(token[0] if token[0].isupper() else " " for token in tokens)
         short |= {
             run[i:j] for run in letters.split() for i in range(len(run)) for j in range(i + 2, min(len(run), i + 8) + 1)

@@ -19,7 +19,7 @@ from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import Part
 from mergewise.text.support.denial import clauses, says_no
 from mergewise.text.support.figures import DateMention, Figure, dates, figures, known_figures
-from mergewise.text.support.names import TOKEN, base_form, counts_as_german, german_words, initials, root, words_of
+from mergewise.text.support.names import TOKEN, base_form, counts_as_german, german_words, initials, root
 from mergewise.text.support.quotations import in_order
 from mergewise.text.terms import content_terms
 
@@ -39,7 +39,7 @@ class Extract(NamedTuple):
     def find(self, stated: str) -> Part | None:
         """The first place where these characters stand."""
         at = self.text.find(stated, self.start, self.end)
-        return None if at < 0 else (at, at + len(stated))
+        return (at, at + len(stated)) if stated and at >= 0 else None
 
     def cuts(self, start: int, end: int) -> bool:
         """Whether an edge of the extract cuts the sentence that stands there."""
@@ -105,6 +105,11 @@ class ReadSource:
         plain = [*(sentence.text for sentence in sentences), path]
         raw = [text[start:end] for text, start, end in extracts]
         starts = [extract.start for extract in extracts]
+        placed = [_placed_words(text, start) for text, start in zip(raw, starts, strict=True)]
+        blanked = [
+            of_raw if (shown := readable(text)) == text else _placed_words(shown, start)
+            for text, start, of_raw in zip(raw, starts, placed, strict=True)
+        ]
         return cls(
             extracts=tuple(extracts),
             sentences=tuple(sentences),
@@ -114,16 +119,14 @@ class ReadSource:
                 for clause in clauses(sentence.text)
             ),
             dates=tuple(mention for text in (*raw, path) for mention in dates(text)),
-            words=tuple(word for text, start in zip(raw, starts, strict=True) for word in _placed_words(text, start)),
-            readable_words=tuple(
-                word for text, start in zip(raw, starts, strict=True) for word in _placed_words(readable(text), start)
-            ),
+            words=tuple(chain.from_iterable(placed)),
+            readable_words=tuple(chain.from_iterable(blanked)),
             paths=(in_order(words(path)),),
             path_forms=(_forms(path),),
             path_terms=known_terms(path),
             numbers=frozenset[str]().union(*map(known_figures, (*raw, path))),
             stems=stems(" ".join(plain)),
-            exact=frozenset(word.text for text in plain for word in words_of(text)),
+            exact=frozenset(word for text in plain for word in TOKEN.findall(text)),
             initials=initials(plain),
             german=(german_words(" ".join(plain[:-1])),),
         )
@@ -198,13 +201,15 @@ def _sentences(extract: Extract) -> Iterator[KnownSentence]:
 
 
 def _forms(text: str) -> frozenset[str]:
-    return frozenset(base_form(word.text) for word in words_of(text))
+    return frozenset(map(base_form, TOKEN.findall(text)))
 
 
-def _placed_words(text: str, offset: int) -> Iterator[_PlacedWord]:
-    for match in TOKEN.finditer(text):
-        for form in words(match[0]):
-            yield _PlacedWord(form, offset + match.start(), offset + match.end())
+def _placed_words(text: str, offset: int) -> list[_PlacedWord]:
+    return [
+        _PlacedWord(form, offset + match.start(), offset + match.end())
+        for match in TOKEN.finditer(text)
+        for form in words(match[0])
+    ]
 
 
 class WordOrder:

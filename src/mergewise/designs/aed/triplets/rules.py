@@ -34,7 +34,7 @@ from mergewise.text.markup import readable
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import Leaf
 
-_Said: TypeAlias = tuple[str, str, str]
+_Parts: TypeAlias = tuple[str, str, str]
 
 LONGEST = 160  # characters of a head or tail
 SENTENCE = 1_000  # characters of a sentence that is read
@@ -47,14 +47,14 @@ def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Tri
     for leaf in leaves:
         for start, end, _ in leaf.sentences:
             plain = readable(text[start : min(end, start + SENTENCE)])
-            held = (_clean(one) for one in _Sentence(plain, about).triplets())
+            held = (_clean(one) for one in _SentenceReader(plain, about).triplets())
             found += (Triplet(*one, start, end) for one in held if one is not None)
     return found
 
 
-def _clean(said: _Said) -> _Said | None:
+def _clean(parts: _Parts) -> _Parts | None:
     """The triplet without marks at the ends of its parts; None where a part says nothing, or too much."""
-    head, relation, tail = (trimmed(part) for part in said)
+    head, relation, tail = (trimmed(part) for part in parts)
     if not (words(head) and relation and words(tail)) or max(len(head), len(tail)) > LONGEST:
         return None
     if words(head) == words(tail) or set(words(tail)) <= STOP_WORDS:
@@ -112,15 +112,15 @@ def _is_name(lead: str) -> bool:
     return any(character.isupper() for character in lead.removeprefix("The "))
 
 
-class _Sentence:
+class _SentenceReader:
     """A sentence, and what it says."""
 
     def __init__(self, plain: str, about: _About) -> None:
         self.raw = plain
-        self.said = " ".join(plain.split())
+        self.flat = " ".join(plain.split())
         self.about = about
 
-    def triplets(self) -> Iterator[_Said]:
+    def triplets(self) -> Iterator[_Parts]:
         rows = self.raw.strip().splitlines()
         if all(map(patterns.ROW.match, rows)):
             for row in rows:
@@ -132,7 +132,7 @@ class _Sentence:
             yield self.about.name, " ".join(keyed["key"].split()), " ".join(keyed["value"].split()).rstrip(".")
             return
         yield from self._brackets()
-        bare = " ".join(patterns.BRACKETS.sub("", self.said).split()).replace(" ,", ",")
+        bare = " ".join(patterns.BRACKETS.sub("", self.flat).split()).replace(" ,", ",")
         other = self._other_tongues(bare)
         if other is not None:
             yield other
@@ -143,7 +143,7 @@ class _Sentence:
 
     # -- forms
 
-    def _row(self, row: str) -> Iterator[_Said]:
+    def _row(self, row: str) -> Iterator[_Parts]:
         """A row of a table: its first cell, the header of each other one, and that one."""
         cells = tuple(" ".join(cell.split()) for cell in row.strip().strip("|").split("|"))
         if not any(re.search(r"\w", cell) for cell in cells):
@@ -155,7 +155,7 @@ class _Sentence:
             if cells[0] and name and cell:
                 yield cells[0], name, cell
 
-    def _other_tongues(self, bare: str) -> _Said | None:
+    def _other_tongues(self, bare: str) -> _Parts | None:
         for pattern, relation in (
             (patterns.OTHER_TONGUES, ""),
             (patterns.CHINESE, "是"),
@@ -167,12 +167,12 @@ class _Sentence:
                 return self.about.subject(match["head"].strip()), relation or match["is"], match["rest"]
         return None
 
-    def _brackets(self) -> Iterator[_Said]:
+    def _brackets(self) -> Iterator[_Parts]:
         """What stands in brackets behind the name that the sentence begins with."""
         name = ""
         at = 0
-        for match in patterns.BRACKETS.finditer(self.said[:600]):
-            lead = self.said[: match.start()].strip()
+        for match in patterns.BRACKETS.finditer(self.flat[:600]):
+            lead = self.flat[: match.start()].strip()
             if (at and match.start() > at) or match.start() > 120 or re.search(rf"\s{patterns.VERB}\s", f"{lead} "):
                 return
             at, inside = match.end(), match[1]
@@ -184,7 +184,7 @@ class _Sentence:
                     yield name, f"{foreign['language']} name", foreign["name"]
             yield from self._life(name, inside)
 
-    def _life(self, name: str, inside: str) -> Iterator[_Said]:
+    def _life(self, name: str, inside: str) -> Iterator[_Parts]:
         parts = patterns.DASH.split(inside, maxsplit=1)
         dates = re.findall(DATE, inside)
         if len(parts) == 1 and len(dates) == 2 and re.search(r"\d{4}\s+\S*\s*\d{1,2}", inside):
@@ -208,7 +208,7 @@ class _Sentence:
 
     # -- clauses
 
-    def _clause(self, clause: str, subject: str) -> Generator[_Said, None, str]:
+    def _clause(self, clause: str, subject: str) -> Generator[_Parts, None, str]:
         """What a clause says; its subject is returned, since the next one may have none of its own."""
         clause = clause.strip()
         relative = patterns.RELATIVE.search(clause)
@@ -220,7 +220,7 @@ class _Sentence:
             subject = self._subject(lead["lead"].strip(), subject)
             for alias in patterns.ALIAS.finditer(lead["aside"] or ""):
                 yield subject, _how(alias["how"]), alias["name"]
-            yield from self._owned(lead["lead"], body[lead.end("verb") :], lead["verb"])
+            yield from self._own_relations(lead["lead"], body[lead.end("verb") :], lead["verb"])
             said = self._predicate(subject, lead["verb"], body[lead.end() :].strip())
             part = (
                 patterns.PART.fullmatch(lead["lead"]) if self.about.name and subject == lead["lead"].strip() else None
@@ -235,7 +235,7 @@ class _Sentence:
         ):
             yield from self._passive(subject, born, fronted[0])
         yield from self._kin(subject, main)
-        yield from self._apposed(main)
+        yield from self._appositions(main)
         if relative:
             yield from self._relative(clause, relative, subject)
         return subject
@@ -245,19 +245,19 @@ class _Sentence:
             return self.about.name or before
         return self.about.subject(lead)
 
-    def _owned(self, lead: str, rest: str, verb: str) -> Iterator[_Said]:
+    def _own_relations(self, lead: str, rest: str, verb: str) -> Iterator[_Parts]:
         """ "His father was Ian Keith": the father of what the passage is about."""
         own = patterns.OWN.match(lead)
         named = re.match(NAME, rest)
         if own and named and verb in ("is", "was", "are", "were") and self.about.name:
             yield self.about.name, lead[own.end() :], named[0]
 
-    def _of_a_part(self, noun: str, said: Iterator[_Said]) -> Iterator[_Said]:
+    def _of_a_part(self, noun: str, said: Iterator[_Parts]) -> Iterator[_Parts]:
         """What is said of "the music" or "its population", as said of what has it: it is to be understood alone."""
         for _, relation, tail in said:
             yield self.about.name, noun if relation in ("is", "was", "are", "were") else f"{noun} {relation}", tail
 
-    def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
+    def _predicate(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         if verb in ("is", "was", "are", "were"):
             passive = patterns.PASSIVE.match(rest) or re.match(rf"{patterns.PARTICIPLE}\b", rest)
             if passive is None:
@@ -278,7 +278,7 @@ class _Sentence:
         for alias in patterns.ALIAS.finditer(rest):
             yield subject, _how(alias["how"]), alias["name"]
 
-    def _kind(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
+    def _kind(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         """ "is a 1938 American western film directed by": what it is, from when, and where from."""
         match = patterns.KINDS.match(rest)
         if match is None:
@@ -313,7 +313,7 @@ class _Sentence:
             for further in re.finditer(rf",\s+in\s+(?:the\s+)?(?P<place>{PLACE})", rest[of.end() :]):
                 yield subject, f"{of['noun']} in", further["place"]
 
-    def _verb(self, subject: str, verb: str, rest: str) -> Iterator[_Said]:
+    def _verb(self, subject: str, verb: str, rest: str) -> Iterator[_Parts]:
         """The object of a verb, and what its prepositions say: "died on 3 March 1972 in Beverly Hills"."""
         end = BOUNDARY.search(rest)
         said = rest[: end.start()] if end else rest
@@ -333,7 +333,7 @@ class _Sentence:
             for tail in objects(rest[prep.end() :], prep["prep"]):
                 yield subject, f"{verb}{name} {prep['prep']}", tail
 
-    def _passive(self, subject: str, match: re.Match[str], text: str) -> Iterator[_Said]:
+    def _passive(self, subject: str, match: re.Match[str], text: str) -> Iterator[_Parts]:
         """ "written and directed by X in 1990": each participle with its preposition, and what follows."""
         verbs = re.findall(rf"(?:re-|co-)?{patterns.PARTICIPLE}", match["verbs"])
         rest = text[match.end() :]
@@ -346,7 +346,7 @@ class _Sentence:
             for tail in objects(rest[following.end() :], following["prep"]):
                 yield subject, f"{verbs[-1]} {following['prep']}", tail
 
-    def _kin(self, subject: str, clause: str) -> Iterator[_Said]:
+    def _kin(self, subject: str, clause: str) -> Iterator[_Parts]:
         for match in islice(patterns.KIN_OF.finditer(clause), 8):
             apposed = re.search(
                 rf"(?P<name>{NAME}),\s+(?:the\s+|an?\s+)?(?:[a-z]+\s+){{0,2}}\Z", clause[: match.start()]
@@ -361,13 +361,13 @@ class _Sentence:
             if name and self.about.name:
                 yield self.about.name, match["kin"], name[0]
 
-    def _apposed(self, clause: str) -> Iterator[_Said]:
+    def _appositions(self, clause: str) -> Iterator[_Parts]:
         """ "Ian Keith, an English actor": a name and what it is."""
         for match in patterns.APPOSED.finditer(clause):
             if not re.search(rf"\b{patterns.VERB}\b", match["kind"]):
                 yield self.about.subject(match["name"]), "is a", match["kind"]
 
-    def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Said]:
+    def _relative(self, clause: str, relative: re.Match[str], subject: str) -> Iterator[_Parts]:
         """A clause with "who" or "which", about the name before it, or behind "is a ..." about the subject."""
         named = re.search(rf"(?P<name>{NAME})\Z", clause[: relative.start()])
         if named is None and (relative["comma"] or not patterns.SAYS_WHAT.search(clause[: relative.start()])):

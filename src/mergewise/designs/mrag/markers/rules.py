@@ -39,7 +39,7 @@ _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯\u0e00-\u0eff]")
 
 
 @dataclass(frozen=True)
-class _Said:
+class _DocumentSentence:
     """A sentence of a document, and the white space `after` it up to the next one."""
 
     start: int
@@ -67,35 +67,35 @@ class _Said:
 
 def drafts(document: DocumentRows, segments: Sequence[TextSegment], most: int) -> list[Draft]:
     """Markers that together name every segment that says something; none names more than `most` of them."""
-    said = _sentences(document, segments)
-    weights = _Weights(said)
+    sentences = _sentences(document, segments)
+    weights = _Weights(sentences)
     title = document["leaf"][0].title if document["leaf"] else ""
     made: list[Draft] = []
-    for run in _runs(said, most):
-        taken = _with_needed(run, said)
-        while len({said[i].segment for i in taken}) > most:
-            taken = taken[1:]  # what it takes along from far off
-        inside, own = [said[i] for i in taken], [said[i] for i in run]
+    for run in _runs(sentences, most):
+        numbers = _with_needed(run, sentences)
+        while len({sentences[i].segment for i in numbers}) > most:
+            numbers = numbers[1:]  # what it takes along from far off
+        inside, own = [sentences[i] for i in numbers], [sentences[i] for i in run]
         if not any(says_something(sentence.plain) and not sentence.is_heading for sentence in own):
             continue
         value, placed = _value(inside)
         key = heading_path(title, own[0].headings) + "\n" + weights.key(own)
-        named = tuple(sorted({sentence.segment for sentence in inside}))
-        made.append(Draft(key.strip(), value, named, placed, "rules"))
+        segment_numbers = tuple(sorted({sentence.segment for sentence in inside}))
+        made.append(Draft(key.strip(), value, segment_numbers, placed, "rules"))
     return made
 
 
 # -- sentences, and runs of them
 
 
-def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[_Said]:
+def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[_DocumentSentence]:
     """Every sentence of the document with its segment and its lead."""
     text = document.document.text
     segment_of = {s.start: segment.number for segment in segments for s in segment.sentences}
-    said: list[_Said] = []
+    sentences: list[_DocumentSentence] = []
     first: list[int] = []  # of each leaf, the number of its first sentence
     for at, leaf in enumerate(document["leaf"]):
-        first.append(len(said))
+        first.append(len(sentences))
         leads = {lead.number: (lead.back, lead.of) for lead in leaf.leads}
         starts = [*(sentence.start for sentence in leaf.sentences[1:]), leaf.end]
         for number, ((start, end, tokens), following) in enumerate(zip(leaf.sentences, starts, strict=False)):
@@ -103,15 +103,17 @@ def _sentences(document: DocumentRows, segments: Sequence[TextSegment]) -> list[
             lead = first[at - back] + of if back <= at else None
             after = text[end:following]
             after = after if not after.strip() else ""
-            said.append(_Said(start, end, after, tokens, leaf.headings, segment_of[start], lead, text[start:end]))
-    return said
+            sentences.append(
+                _DocumentSentence(start, end, after, tokens, leaf.headings, segment_of[start], lead, text[start:end])
+            )
+    return sentences
 
 
-def _runs(said: Sequence[_Said], most: int) -> Iterator[list[int]]:
+def _runs(sentences: Sequence[_DocumentSentence], most: int) -> Iterator[list[int]]:
     """Neighbouring sentences of one section that are one topic, as their numbers; of `most` segments at most."""
     run: list[int] = []
-    for number in range(len(said)):
-        if run and (said[number].segment - said[run[0]].segment >= most or _ends(run, number, said)):
+    for number in range(len(sentences)):
+        if run and (sentences[number].segment - sentences[run[0]].segment >= most or _ends(run, number, sentences)):
             yield run
             run = []
         run.append(number)
@@ -119,32 +121,34 @@ def _runs(said: Sequence[_Said], most: int) -> Iterator[list[int]]:
         yield run
 
 
-def _ends(run: Sequence[int], number: int, said: Sequence[_Said]) -> bool:
+def _ends(run: Sequence[int], number: int, sentences: Sequence[_DocumentSentence]) -> bool:
     """Whether the run ends before this sentence: another section or topic begins, or it is full."""
-    sentence = said[number]
-    tokens = sum(said[i].tokens for i in run)
-    if said[run[-1]].headings != sentence.headings or tokens + sentence.tokens > TOKENS:
+    sentence = sentences[number]
+    tokens = sum(sentences[i].tokens for i in run)
+    if sentences[run[-1]].headings != sentence.headings or tokens + sentence.tokens > TOKENS:
         return True
     if tokens < CHANGED or (sentence.lead is not None and sentence.lead >= run[0]):
         return False
-    return not any(sentence.terms & said[i].terms for i in run) and not needs_previous(sentence.plain, headed=False)
+    return not any(sentence.terms & sentences[i].terms for i in run) and not needs_previous(
+        sentence.plain, headed=False
+    )
 
 
-def _with_needed(run: Sequence[int], said: Sequence[_Said]) -> list[int]:
+def _with_needed(run: Sequence[int], sentences: Sequence[_DocumentSentence]) -> list[int]:
     """The run with what its sentences need: their leads, and the sentence before one that points back."""
-    taken = set(run)
+    needed = set(run)
     fresh: list[int] = list(run)
     for _ in range(_LEAD_ROUNDS):
-        fresh = [lead for i in fresh if (lead := said[i].lead) is not None and lead not in taken]
-        taken.update(fresh)
-    opens, before = said[run[0]], run[0] - 1
+        fresh = [lead for i in fresh if (lead := sentences[i].lead) is not None and lead not in needed]
+        needed.update(fresh)
+    opens, before = sentences[run[0]], run[0] - 1
     points_back = opens.lead is None and needs_previous(opens.plain.lstrip(), headed=False)
-    if points_back and before >= 0 and said[before].headings == opens.headings:
-        taken.add(before)
-    return sorted(taken)
+    if points_back and before >= 0 and sentences[before].headings == opens.headings:
+        needed.add(before)
+    return sorted(needed)
 
 
-def _value(inside: Sequence[_Said]) -> tuple[str, tuple[ValueSentence, ...]]:
+def _value(inside: Sequence[_DocumentSentence]) -> tuple[str, tuple[ValueSentence, ...]]:
     """The sentences as they stand, and a mark where others stand between them.
 
     The white space after the last one is kept, so that values that stand side by side can be joined.
@@ -166,11 +170,11 @@ def _value(inside: Sequence[_Said]) -> tuple[str, tuple[ValueSentence, ...]]:
 class _Weights:
     """How telling words are within a document: the rarer, the more."""
 
-    def __init__(self, said: Sequence[_Said]) -> None:
-        self._total = len(said)
-        self._holding = Counter(term for sentence in said for term in sentence.terms)
+    def __init__(self, sentences: Sequence[_DocumentSentence]) -> None:
+        self._total = len(sentences)
+        self._holding = Counter(term for sentence in sentences for term in sentence.terms)
 
-    def key(self, run: Sequence[_Said]) -> str:
+    def key(self, run: Sequence[_DocumentSentence]) -> str:
         """The most telling of the sentences that can be asked as a question, and salient phrases of the others."""
         ranked = sorted(run, key=lambda sentence: -self.of(sentence.terms))
         for sentence in ranked:
@@ -183,7 +187,7 @@ class _Weights:
     def of(self, terms: frozenset[str]) -> float:
         return sum(log(1 + self._total / max(1, self._holding[t])) for t in terms) / sqrt(max(1, len(terms)))
 
-    def _phrases(self, ranked: Sequence[_Said]) -> str:
+    def _phrases(self, ranked: Sequence[_DocumentSentence]) -> str:
         """Stretches without stop words, the most telling first."""
         found: dict[str, float] = {}
         for number, sentence in enumerate(ranked):
@@ -192,11 +196,11 @@ class _Weights:
         chosen: list[str] = []
         size = 0
         for phrase in sorted(found, key=lambda phrase: -found[phrase]):
-            said = phrase.lower()
+            lowered = phrase.lower()
             if (
                 len(chosen) < PHRASES
                 and size + len(phrase) <= LONGEST_KEY
-                and not any(said in c.lower() for c in chosen)
+                and not any(lowered in c.lower() for c in chosen)
             ):
                 chosen.append(phrase)
                 size += len(phrase)
