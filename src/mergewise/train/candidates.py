@@ -63,14 +63,14 @@ def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> lis
     return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
 
 
-def _passage(found: units.Unit) -> Unit:
+def _passage(found: units.RetrievedUnit) -> Unit:
     *_, last = found.candidate.fragments
     text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
     start, end, _ = last.visible
     return Unit("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
 
 
-def _triplets(found: units.Unit) -> Unit:
+def _triplets(found: units.RetrievedUnit) -> Unit:
     assert found.triplets is not None
     row = found.triplets
     return Unit("triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble.citing import ground
-from mergewise.designs.aed.ensemble.reading import Question
+from mergewise.designs.aed.ensemble.reading import StreamedQuestion
 from mergewise.designs.aed.streams import StreamToken, StreamWeights
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.marks import MarkFilter, without_unknown
@@ -35,18 +35,18 @@ def limit_of(requests: Sequence[Request]) -> int:
     return max(1, min(requests[0].max_tokens, causal_of(requests).window // 4))
 
 
-def measured(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
+def prompt_length(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
     return lambda messages: len(causal.prompt(messages))
 
 
-def demand_streams(question: Question, spec: str) -> None:
+def demand_streams(question: StreamedQuestion, spec: str) -> None:
     if not question.readings:
         raise UsageError(
             f"no passage fits into the window of {spec}, and there is no background", "lower --budget or --max-tokens"
         )
 
 
-def measured_by_chat(request: Request) -> Callable[[Sequence[Message]], int]:
+def chat_prompt_length(request: Request) -> Callable[[Sequence[Message]], int]:
     return lambda messages: sum(request.count_tokens([message.text for message in messages]))
 
 
@@ -56,17 +56,17 @@ def room_of(chat: ChatModel, max_tokens: int) -> tuple[int, int]:
     return int(chat.window * (1 - _MARGIN)) - limit, limit
 
 
-def by_chat(question: Question, spent: Usage) -> Answer:
+def by_chat(question: StreamedQuestion, spent: Usage) -> Answer:
     """The answer of a chat model to the question's only reading; `spent` is what was paid on the way."""
     chat = question.request.chat
     assert chat is not None  # what `mode_for` made sure of
     (reading,), (_, limit) = question.readings, room_of(chat, question.request.max_tokens)
-    shown = Shown(question.request.show)
-    reply = run(_completed(chat, reading.messages, limit, shown))
-    return finished(question, reply.text, spent + reply.usage, reply.complete, (), shown)
+    shown = ShownAnswer(question.request.show)
+    reply = run(_complete(chat, reading.messages, limit, shown))
+    return finish_answer(question, reply.text, spent + reply.usage, reply.complete, (), shown)
 
 
-async def _completed(chat: ChatModel, messages: Sequence[Message], limit: int, shown: Shown) -> Reply:
+async def _complete(chat: ChatModel, messages: Sequence[Message], limit: int, shown: ShownAnswer) -> Reply:
     if not shown.wanted:
         return await chat.complete(messages, max_tokens=limit)
     reply = Reply("", Usage())
@@ -78,8 +78,8 @@ async def _completed(chat: ChatModel, messages: Sequence[Message], limit: int, s
     return reply
 
 
-def decoded(
-    asked: Sequence[Question],
+def decode_answers(
+    asked: Sequence[StreamedQuestion],
     causal: CausalModel[Any],
     limit: int,
     before: Sequence[Decoded | None],
@@ -95,7 +95,7 @@ def decoded(
         )
         for question in asked
     ]
-    shown = [Shown(question.request.show) for question in asked]
+    shown = [ShownAnswer(question.request.show) for question in asked]
     wanted = asked[0].ensemble
     said = decode(
         causal,
@@ -106,12 +106,12 @@ def decoded(
         show=lambda number, piece: shown[number].add(piece),
     )
     return [
-        _answered(question, one, written, shown)
+        _answer_of(question, one, written, shown)
         for question, one, written, shown in zip(asked, said, before, shown, strict=True)
     ]
 
 
-def _answered(question: Question, said: Decoded, written: Decoded | None, shown: Shown) -> Answer:
+def _answer_of(question: StreamedQuestion, said: Decoded, written: Decoded | None, shown: ShownAnswer) -> Answer:
     spent = Usage(1, said.input_tokens, len(said.tokens))
     if written is not None:
         spent += Usage(1, written.input_tokens, len(written.tokens))
@@ -127,11 +127,16 @@ def _answered(question: Question, said: Decoded, written: Decoded | None, shown:
             said.pieces, said.carried, said.agreement, said.log_probs, strict=True
         )
     )
-    return finished(question, said.text, spent, said.complete, tokens, shown)
+    return finish_answer(question, said.text, spent, said.complete, tokens, shown)
 
 
-def finished(
-    question: Question, text: str, spent: Usage, complete: bool, tokens: tuple[StreamToken, ...], shown: Shown
+def finish_answer(
+    question: StreamedQuestion,
+    text: str,
+    spent: Usage,
+    complete: bool,
+    tokens: tuple[StreamToken, ...],
+    shown: ShownAnswer,
 ) -> Answer:
     request = question.request
     text, removed = without_unknown(text, ())
@@ -160,7 +165,7 @@ def finished(
     )
 
 
-class Shown:
+class ShownAnswer:
     """Shows an answer as it arrives, as its text will be in the end: without marks of the model, and with ours behind it."""
 
     def __init__(self, show: Show | None) -> None:
