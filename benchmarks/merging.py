@@ -18,9 +18,9 @@ import mergewise
 from benchmarks.corpus import bench_folder
 from mergewise.assemble.budget import pack
 from mergewise.designs import STRATEGIES, VIEWS
-from mergewise.designs.mergerag.lm import WordModel, background_of, words_of
+from mergewise.designs.mergerag.lm import WordModel, corpus_words, words_of
 from mergewise.designs.mergerag.merging import merge
-from mergewise.designs.mergerag.pieces import Source, sources_of
+from mergewise.designs.mergerag.pieces import ChunkSource, sources_of
 from mergewise.designs.mergerag.strategy import Chunks, pairing
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
@@ -29,7 +29,7 @@ from mergewise.models.tokens import count_tokens
 from mergewise.retrieve.hybrid import HybridReader
 
 
-def times(name: str, question: str, sources: list[Source], budget: int) -> tuple[float, float, float]:
+def times(name: str, question: str, sources: list[ChunkSource], budget: int) -> tuple[float, float, float]:
     models, parameters = Models(count_tokens), STRATEGIES[name].parameters
     started = perf_counter()
     chunks = Chunks(question, sources, budget, models, parameters)
@@ -41,7 +41,7 @@ def times(name: str, question: str, sources: list[Source], budget: int) -> tuple
 
 
 def embedded_scorer(texts: list[str], repeats: int = 9) -> float:
-    background = background_of(texts)
+    background = corpus_words(texts)
     taken = []
     for _ in range(repeats):
         words_of.cache_clear()

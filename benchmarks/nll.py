@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from mergewise.designs.mergerag.merging import Chunk, asymmetric
+from mergewise.designs.mergerag.merging import MergeChunk, asymmetric
 from mergewise.models.causal import HFCausalModel
 from mergewise.models.causal_scorer import BATCH_PAIRS, CausalScorer
 
@@ -51,10 +51,10 @@ def build(shape: str, device: str) -> Any:
 def first_round(scorer: CausalScorer, texts: Sequence[str]) -> int:
     """The pairs of the first round of Algorithm 4: every second chunk becomes a source. How many there are."""
 
-    def rows(source: Chunk[str], anchors: Sequence[Chunk[str]]) -> list[float]:
+    def rows(source: MergeChunk[str], anchors: Sequence[MergeChunk[str]]) -> list[float]:
         return list(scorer.nll([source.content], [anchor.content for anchor in anchors])[0])
 
-    chunks = [Chunk(i, float(i), 1, text) for i, text in enumerate(texts)]
+    chunks = [MergeChunk(i, float(i), 1, text) for i, text in enumerate(texts)]
     return len(list(asymmetric(rows)(chunks, len(chunks) // 2)))
 
 

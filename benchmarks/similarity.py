@@ -31,7 +31,7 @@ from benchmarks.cells import Cell, Cells, averaged, markdown
 from benchmarks.corpus import bench_folder
 from benchmarks.fitting import Array
 from mergewise.designs import VIEWS
-from mergewise.designs.mergerag.lm import WordModel, background_of
+from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.pieces import sentences_of, sources_of, text_of
 from mergewise.engine import Index
 from mergewise.evaluate.run import Half, chosen_questions
@@ -99,7 +99,7 @@ def measured(index: Index, question: str, count: int, scorer: NLLScorer | None) 
     texts = texts_of(index, question, count)
     vectors = np.asarray(index.embedder.embed_documents(texts), float)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    nll = (scorer or WordModel(background_of(texts))).nll(texts, texts)
+    nll = (scorer or WordModel(corpus_words(texts))).nll(texts, texts)
     known = compared(vectors @ vectors.T, np.asarray(nll, float))
     return {name: value for name, value in known.items() if value is not None}
 

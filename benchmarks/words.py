@@ -13,7 +13,7 @@ from time import thread_time
 
 import numpy as np
 
-from mergewise.designs.mergerag.lm import WordModel, background_of, words_of
+from mergewise.designs.mergerag.lm import WordModel, corpus_words, words_of
 
 RUNS = 5
 
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=320)
     options = parser.parse_args()
     pool = chunks(options.chunks, options.words)
-    background = background_of(pool)
+    background = corpus_words(pool)
     taken = []
     for _ in range(RUNS):
         words_of.cache_clear()

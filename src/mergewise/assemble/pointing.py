@@ -33,7 +33,7 @@ class Unusable(ModelError):
 
 
 @dataclass(frozen=True, slots=True)
-class Form(Generic[Read]):
+class ReplyForm(Generic[Read]):
     """What an answer has to look like. `read` gives what it says, or in a text what is wrong with it.
 
     `shape` is said to a model whose answer was wrong; `tokens` is the most that an answer may take.
@@ -45,7 +45,7 @@ class Form(Generic[Read]):
     read: Callable[[str], Read | str]
 
 
-async def ask(chat: ChatModel, messages: Sequence[Message], form: Form[Read]) -> tuple[Read, Usage]:
+async def ask(chat: ChatModel, messages: Sequence[Message], form: ReplyForm[Read]) -> tuple[Read, Usage]:
     """What the model answered, and what it cost. Raises Unusable where the model fails, or its repaired answer is wrong too."""
     usage, problem = Usage(), ""
     asked = list(messages)
@@ -64,7 +64,7 @@ async def ask(chat: ChatModel, messages: Sequence[Message], form: Form[Read]) ->
     raise Unusable(f"the answer could not be used: {problem}", usage)
 
 
-def numbered(sentences: Iterable[tuple[Fragment, str]]) -> Iterator[str]:
+def numbered_lines(sentences: Iterable[tuple[Fragment, str]]) -> Iterator[str]:
     """A line for each sentence. The first sentence of each run under one heading has its heading path before it."""
     section = None
     for number, (fragment, text) in enumerate(sentences, 1):

@@ -117,17 +117,17 @@ class Marks:
     def stretches(self, span: Span, text: str) -> list[Stretch]:
         """The text of a span in pieces, each with what is said of it."""
         if (span, text) not in self._stretches:
-            self._stretches[span, text] = self._divided(span, text)
+            self._stretches[span, text] = self._cut_by_reasons(span, text)
         return self._stretches[span, text]
 
-    def _divided(self, span: Span, text: str) -> list[Stretch]:
+    def _cut_by_reasons(self, span: Span, text: str) -> list[Stretch]:
         covering = self._reasons.at(span)
         pieces = [
-            Stretch(piece, text[piece.start - span.start : piece.end - span.start], *_said(piece, covering))
+            Stretch(piece, text[piece.start - span.start : piece.end - span.start], *_kind_and_reasons(piece, covering))
             for piece in pieces_of(span, [reason.span for reason in covering])
         ]
         found = any(piece.reasons for piece in pieces)
-        return _joined([_settled(piece, found) for piece in pieces])
+        return _unite_alike([_with_kind(piece, found) for piece in pieces])
 
     def _left_out(self, trace: Sequence[Step]) -> list[LeftOut]:
         """Candidates of which nothing is in the context, the best first, and of those that overlap the best alone."""
@@ -179,24 +179,24 @@ def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
     return [Span(span.doc_id, start, end) for start, end in pairwise(cuts)]
 
 
-def _said(piece: Span, covering: Sequence[Reason]) -> tuple[str, tuple[Reason, ...]]:
+def _kind_and_reasons(piece: Span, covering: Sequence[Reason]) -> tuple[str, tuple[Reason, ...]]:
     said = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (_RANK[r.kind], -(r.score or 0.0)))
     return (said[0].kind if said else ""), tuple(said)
 
 
-def _settled(piece: Stretch, found: bool) -> Stretch:
+def _with_kind(piece: Stretch, found: bool) -> Stretch:
     """With a kind, unless it has no word: beside a hit it is a neighbour, and alone nobody says why it was taken."""
     if not any(map(str.isalnum, piece.text)):
         return Stretch(piece.span, piece.text)
     return piece if piece.kind else Stretch(piece.span, piece.text, "neighbour" if found else "taken")
 
 
-def _joined(pieces: Sequence[Stretch]) -> list[Stretch]:
+def _unite_alike(pieces: Sequence[Stretch]) -> list[Stretch]:
     """Neighbours of which the same is said, as one."""
     joined: list[Stretch] = []
     for piece in pieces:
         last = joined[-1] if joined else None
-        if last is not None and (last.kind, _words(last)) == (piece.kind, _words(piece)):
+        if last is not None and (last.kind, _explanations(last)) == (piece.kind, _explanations(piece)):
             span = Span(last.span.doc_id, last.span.start, piece.span.end)
             joined[-1] = Stretch(span, last.text + piece.text, last.kind, last.reasons)
         else:
@@ -204,7 +204,7 @@ def _joined(pieces: Sequence[Stretch]) -> list[Stretch]:
     return joined
 
 
-def _words(piece: Stretch) -> set[str]:
+def _explanations(piece: Stretch) -> set[str]:
     return {reason.why for reason in piece.reasons}
 
 

@@ -26,7 +26,7 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ShownPiece:
     """A piece of a document as it is shown: surroundings, or taken; a gap comes before it where it does not touch the last."""
 
     span: Span
@@ -64,10 +64,12 @@ def passage_card(
         tag("h3", path or (first.doc_id if first else "No title"), dir="auto"),
         tag("p", " · ".join([*where, tokens]), class_="where", title=first.doc_id if first else None),
     )
-    shown = _shortened(passage, detail.characters)
+    shown = _first_characters(passage, detail.characters)
     stretches = stretches_of(shown, marks)
     body = (
-        _verbatim(shown, stretches, marks, places, cited, seen, detail) if passage.verbatim else _written(shown, places)
+        _verbatim(shown, stretches, marks, places, cited, seen, detail)
+        if passage.verbatim
+        else _written_text(shown, places)
     )
     cut = tag("p", "The passage goes on.", class_="notice") if shown is not passage else None
     why = _reasons(stretches, detail.reasons)
@@ -84,7 +86,7 @@ def passage_card(
     )
 
 
-def _shortened(passage: Passage, characters: int | None) -> Passage:
+def _first_characters(passage: Passage, characters: int | None) -> Passage:
     """The passage up to so many characters."""
     if characters is None or len(passage.text) <= characters:
         return passage
@@ -101,7 +103,7 @@ def _shortened(passage: Passage, characters: int | None) -> Passage:
     return replace(passage, text=GAP.join(texts), spans=tuple(spans))
 
 
-def _written(passage: Passage, places: Places) -> Markup:
+def _written_text(passage: Passage, places: Places) -> Markup:
     """What a model wrote, and from where."""
     sources = join(tag("li", places.spelled(span)) for span in passage.spans[:8])
     return Markup(
@@ -121,7 +123,7 @@ def _verbatim(
     detail: Detail,
 ) -> Markup:
     pieces: list[str] = []
-    runs = _trimmed(list(_runs(passage, marks, places, detail.around)))
+    runs = _without_outer_space(list(_runs(passage, marks, places, detail.around)))
     if runs and runs[0].cut:
         pieces.append(tag("span", "… ", class_="around"))
     for run in runs:
@@ -129,7 +131,7 @@ def _verbatim(
         if run.gap:
             pieces.append(GAP_SHOWN)
         if run.taken:
-            pieces += _taken(run, words, stretches, cited, code, seen)
+            pieces += _marked_stretches(run, words, stretches, cited, code, seen)
         else:
             pieces.append(_around(run.span, words, marks, code))
     if runs and runs[-1].cut:
@@ -137,7 +139,7 @@ def _verbatim(
     return tag("div", *pieces, class_="text", dir="auto")
 
 
-def _runs(passage: Passage, marks: Marks, places: Places, around: int) -> Iterator[Run]:
+def _runs(passage: Passage, marks: Marks, places: Places, around: int) -> Iterator[ShownPiece]:
     """The parts of a passage in the order of the document, with their surroundings, no text twice."""
     end: tuple[str, int] | None = None
     for span, part in passage.parts():
@@ -149,14 +151,16 @@ def _runs(passage: Passage, marks: Marks, places: Places, around: int) -> Iterat
         gap = before.start > 0 if end is None else end != (before.doc_id, before.start)
         if len(before):
             cut = places.says(span.doc_id, floor, before.start)
-            yield Run(before, places.text(before) or "", taken=False, gap=gap and end is not None, cut=cut)
-        yield Run(span, part, taken=True, gap=gap and not len(before) and end is not None)
+            yield ShownPiece(before, places.text(before) or "", taken=False, gap=gap and end is not None, cut=cut)
+        yield ShownPiece(span, part, taken=True, gap=gap and not len(before) and end is not None)
         if len(after):
-            yield Run(after, places.text(after) or "", taken=False, cut=places.says(span.doc_id, after.end, ceiling))
+            yield ShownPiece(
+                after, places.text(after) or "", taken=False, cut=places.says(span.doc_id, after.end, ceiling)
+            )
         end = span.doc_id, after.end
 
 
-def _trimmed(runs: Sequence[Run]) -> list[Run]:
+def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
     """The runs without white space where the surroundings begin and end."""
     trimmed = list(runs)
     if trimmed and not trimmed[0].taken:
@@ -170,8 +174,13 @@ def _trimmed(runs: Sequence[Run]) -> list[Run]:
     return [run for run in trimmed if run.text]
 
 
-def _taken(
-    run: Run, words: str, stretches: Sequence[Stretch], cited: Sequence[Anchor], code: Sequence[Span], seen: set[str]
+def _marked_stretches(
+    run: ShownPiece,
+    words: str,
+    stretches: Sequence[Stretch],
+    cited: Sequence[Anchor],
+    code: Sequence[Span],
+    seen: set[str],
 ) -> Iterator[Markup]:
     for stretch in stretches:
         if stretch.span.doc_id == run.span.doc_id and run.span.contains(stretch.span):

@@ -30,7 +30,7 @@ _CODE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReadableText:
     """A document as a screen shows it: lines of prose flow, and some stretches are code."""
 
     text: str
@@ -44,7 +44,7 @@ class Places:
 
     lookup: DocumentLookup | None = None
     _known: dict[str, Document | None] = field(default_factory=dict)
-    _shown: dict[str, Shown] = field(default_factory=dict)
+    _shown: dict[str, ReadableText] = field(default_factory=dict)
 
     def document(self, doc_id: str) -> Document | None:
         if doc_id not in self._known:
@@ -88,7 +88,7 @@ class Places:
         begun = whole.headings.at(Span(span.doc_id, span.start, span.start + 1))
         return (span.start if begun else floor), ceiling
 
-    def _whole(self, doc_id: str) -> Shown | None:
+    def _whole(self, doc_id: str) -> ReadableText | None:
         document = self.document(doc_id)
         if document is None:
             return None
@@ -96,7 +96,7 @@ class Places:
             outline = markdown_headings(document.text) if document.outline is None else document.outline
             code = [Span(doc_id, start, end) for start, end in code_in(document.text)]
             headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
-            self._shown[doc_id] = Shown(flowed(document.text), Overlaps(code, lambda span: span), headings)
+            self._shown[doc_id] = ReadableText(flowed(document.text), Overlaps(code, lambda span: span), headings)
         return self._shown[doc_id]
 
     def title(self, doc_id: str) -> str:

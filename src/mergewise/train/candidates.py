@@ -80,14 +80,14 @@ def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> lis
     return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
 
 
-def _passage(found: units.Unit) -> TrainCandidate:
+def _passage(found: units.RetrievedUnit) -> TrainCandidate:
     *_, last = found.candidate.fragments
     text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
     start, end, _ = last.visible
     return TrainCandidate("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
 
 
-def _triplets(found: units.Unit) -> TrainCandidate:
+def _triplets(found: units.RetrievedUnit) -> TrainCandidate:
     assert found.triplets is not None
     row = found.triplets
     return TrainCandidate(

@@ -9,7 +9,7 @@ from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.designs.aed.strategy import _holds
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility
 from mergewise.designs.aed.triplets import TripletSettings
-from mergewise.designs.aed.units import Unit
+from mergewise.designs.aed.units import RetrievedUnit
 from mergewise.designs.strategies import assemble, preferred_mode
 from mergewise.errors import UsageError
 from mergewise.jsonable import step_json
@@ -209,6 +209,6 @@ def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
 
 def test_a_passage_holds_a_unit_that_is_one_of_its_parts() -> None:
     parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in (0, 20))
-    unit = Unit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0))
+    unit = RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0))
     one, both, other = ((Span("d", 21, 25),), (Span("d", 40, 44), Span("d", 0, 5)), (Span("d", 4, 8), Span("e", 0, 5)))
     assert [_holds(unit, Passage("text", 1.0, spans)) for spans in (one, both, other)] == [True, True, False]

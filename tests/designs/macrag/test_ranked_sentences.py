@@ -16,7 +16,7 @@ from mergewise.designs.macrag.ranked_sentences import (
     matching,
     ranked_sentences,
     sentences_in,
-    smoothed,
+    smooth_scores,
     weights,
 )
 from mergewise.protocols import FloatArray
@@ -60,7 +60,7 @@ def test_smoothing_is_the_formula(pairs: list[tuple[float, int]]) -> None:
     for i, (score, section) in enumerate(pairs):
         near = [pairs[j][0] for j in (i - 1, i + 1) if 0 <= j < len(pairs) and pairs[j][1] == section]
         expected.append((1 - NEIGHBOUR) * score + NEIGHBOUR * max(near) if near else score)
-    assert smoothed(scores, [section for _, section in pairs]) == pytest.approx(expected, abs=1e-5)
+    assert smooth_scores(scores, [section for _, section in pairs]) == pytest.approx(expected, abs=1e-5)
 
 
 def test_sentences_come_best_first_and_no_more_than_a_budget_could_hold() -> None:

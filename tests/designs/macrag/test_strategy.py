@@ -12,7 +12,14 @@ from mergewise.designs import VIEWS, strategies
 from mergewise.designs.macrag import strategy as macrag
 from mergewise.designs.macrag.chunks import ScoredChunk, parents, rerank, slice_view
 from mergewise.designs.macrag.slices import ChunkBounds, SliceSettings
-from mergewise.designs.macrag.strategy import MacRAG, Merged, document_score, merge, merge_neighbours, neighbourhood
+from mergewise.designs.macrag.strategy import (
+    MacRAG,
+    MergedChunks,
+    document_score,
+    merge,
+    merge_neighbours,
+    neighbourhood,
+)
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat
@@ -167,7 +174,9 @@ def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
     texts = {"worse": "A tower stands here. It is old.", "better": "A tower stands here. It is old."}
     store = memory_store([Document(id=name, title="T", text=text) for name, text in texts.items()])
     leaves = {leaf.doc_id: leaf for rows in store.document_rows([*texts]) for leaf in rows["leaf"]}
-    final = [Merged(n, ((0, 31),), (leaves[n].id,), 99, 0.5, rank) for n, rank in (("worse", 0.2), ("better", 0.8))]
+    final = [
+        MergedChunks(n, ((0, 31),), (leaves[n].id,), 99, 0.5, rank) for n, rank in (("worse", 0.2), ("better", 0.8))
+    ]
     ranked = macrag.within_reach("Which tower?", final, HybridReader(store, None, VIEWS), 50, MacRAG(), [])
     assert [c.fragments[0].doc_id for c in ranked] == ["better", "better", "worse", "worse"]
     assert ranked[0].score - ranked[2].score == pytest.approx(1 - 0.2 / 0.8)

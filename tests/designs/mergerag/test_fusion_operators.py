@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs.mergerag import fusion_prompts as prompts
-from mergewise.designs.mergerag.fusion_operators import Content, Extractive, Modelled, arranged, copy, point
-from mergewise.designs.mergerag.merging import Chunk, Pair
-from mergewise.designs.mergerag.pieces import Sentence
+from mergewise.designs.mergerag.fusion_operators import Content, Extractive, Modelled, copy, in_reading_order, point
+from mergewise.designs.mergerag.merging import MergeChunk, Pair
+from mergewise.designs.mergerag.pieces import ChunkSentence
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.types import Usage
 from tests.designs.mergerag.support import sentences as sentences_in
@@ -26,10 +26,10 @@ GUEST = "Cats eat fish. Mice are food for cats. The weather was fine."
 def make(host: str = HOST, guest: str = GUEST) -> Pair[Content]:
     sentences = sentences_in(source("host", host, 0.9), source("guest", guest, 0.3))
     of = {name: tuple(s for s in sentences if s.fragment.doc_id == name) for name in ("host", "guest")}
-    return Pair(Chunk(1, 0.3, 20, of["guest"]), Chunk(0, 0.9, 20, of["host"]))
+    return Pair(MergeChunk(1, 0.3, 20, of["guest"]), MergeChunk(0, 0.9, 20, of["host"]))
 
 
-def texts(content: Sequence[Sentence]) -> list[str]:
+def texts(content: Sequence[ChunkSentence]) -> list[str]:
     return [s.text for s in content]
 
 
@@ -64,7 +64,7 @@ def test_the_host_stays_where_both_say_the_same_only_with_a_direction() -> None:
 
 def test_the_floor_is_that_of_the_depth_that_comes_of_it() -> None:
     pair = make()
-    deep = Pair(pair.source, Chunk(2, 0.9, 20, pair.host.content, depth=3))
+    deep = Pair(pair.source, MergeChunk(2, 0.9, 20, pair.host.content, depth=3))
     asked: list[int] = []
     Extractive(extractive(pair).relevance, lambda d: asked.append(d) or 0.0, True)([pair, deep])  # type: ignore[func-returns-value]
     assert asked == [1, 4]
@@ -74,7 +74,7 @@ def test_the_floor_is_that_of_the_depth_that_comes_of_it() -> None:
 def test_reading_order(order: list[int], count: int, directional: bool) -> None:
     pair = make()
     everything = [*pair.host.content, *pair.source.content]
-    kept = arranged([everything[i] for i in order[:count]], pair, directional)
+    kept = in_reading_order([everything[i] for i in order[:count]], pair, directional)
     assert sorted(map(id, kept)) == sorted(id(everything[i]) for i in order[:count])
     for doc in ("host", "guest"):
         starts = [s.fragment.start for s in kept if s.fragment.doc_id == doc]
@@ -85,10 +85,10 @@ def test_reading_order(order: list[int], count: int, directional: bool) -> None:
 
 def test_a_source_of_the_hosts_own_place_takes_its_place_in_the_flow() -> None:
     whole = sentences_in(source("d", "One is here. Two is here. Three is here."), source("e", "Another."))
-    pair = Pair(Chunk(1, 0.1, 5, (whole[1],)), Chunk(0, 0.9, 9, (whole[3], whole[0], whole[2])))
-    assert texts(arranged(whole, pair, True)) == ["Another.", "One is here.", "Two is here.", "Three is here."]
-    first = Pair(Chunk(1, 0.1, 5, (whole[0],)), Chunk(0, 0.9, 9, (whole[1], whole[3])))
-    assert texts(arranged(whole, first, True)) == ["One is here.", "Two is here.", "Another."]
+    pair = Pair(MergeChunk(1, 0.1, 5, (whole[1],)), MergeChunk(0, 0.9, 9, (whole[3], whole[0], whole[2])))
+    assert texts(in_reading_order(whole, pair, True)) == ["Another.", "One is here.", "Two is here.", "Three is here."]
+    first = Pair(MergeChunk(1, 0.1, 5, (whole[0],)), MergeChunk(0, 0.9, 9, (whole[1], whole[3])))
+    assert texts(in_reading_order(whole, first, True)) == ["One is here.", "Two is here.", "Another."]
 
 
 # -- point
@@ -213,7 +213,7 @@ def test_pairs_are_asked_about_at_the_same_time() -> None:
 
 @pytest.mark.parametrize("ask", [point, copy])
 def test_a_chunk_that_holds_nothing_is_no_question(ask: object) -> None:
-    pair, nothing = make(), Chunk(9, 0.0, 0, ())
+    pair, nothing = make(), MergeChunk(9, 0.0, 0, ())
     operator = modelled(["never"], pair, ask)
     found = operator([Pair(nothing, nothing), Pair(nothing, pair.host), Pair(pair.source, nothing)])
     assert [fusion.kept for fusion in found] == [(), pair.host.content, pair.source.content]

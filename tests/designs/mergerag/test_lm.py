@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.mergerag.lm import MU, NU, Background, WordModel, background_of, words_of
+from mergewise.designs.mergerag.lm import MU, NU, CorpusWords, WordModel, corpus_words, words_of
 
 texts = st.lists(st.text("ab c.D", max_size=30), max_size=5)
 
 
-def literal(source: str, anchor: str, background: Background, mu: float, nu: float) -> float:
+def literal(source: str, anchor: str, background: CorpusWords, mu: float, nu: float) -> float:
     """The module's three equations, one word after another."""
     s, a = words_of(source), words_of(anchor)
     total = 0.0
@@ -32,7 +32,7 @@ def literal(source: str, anchor: str, background: Background, mu: float, nu: flo
 def test_the_matrix_is_the_equations(
     sources: list[str], anchors: list[str], corpus: list[str], mu: float, nu: float
 ) -> None:
-    background = background_of(corpus)
+    background = corpus_words(corpus)
     found = WordModel(background, mu, nu).nll(sources, anchors)
     wanted = [[literal(s, a, background, mu, nu) for a in anchors] for s in sources]
     assert found.shape == (len(sources), len(anchors))
@@ -42,7 +42,7 @@ def test_the_matrix_is_the_equations(
 @given(st.lists(st.text("abc ", max_size=20), min_size=1, max_size=4), st.text("abc ", max_size=20))
 def test_the_models_are_probabilities(corpus: list[str], anchor: str) -> None:
     """Over all words of the corpus and the unknown one, P(w | v, a) sums to one."""
-    background = background_of([*corpus, anchor])
+    background = corpus_words([*corpus, anchor])
     vocabulary = [*background.counts, "unknown"]
     first = next(iter(vocabulary))
     scorer = WordModel(background, MU, NU)
@@ -57,7 +57,7 @@ def test_the_text_itself_is_the_best_anchor_and_a_related_one_the_next() -> None
         "Military instruction at the University of the Philippines began in 1912.",
         "A recipe for rice with beans, garlic and lime.",
     ]
-    found = WordModel(background_of(pool)).nll(pool, pool)
+    found = WordModel(corpus_words(pool)).nll(pool, pool)
     assert found.argmin(axis=1).tolist() == [0, 1, 2]
     assert found[0, 1] < found[0, 2]
 

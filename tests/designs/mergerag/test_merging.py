@@ -12,11 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.designs.mergerag.merging import Chunk, Fused, Merged, Pair, Schedule, asymmetric, merge, symmetric
+from mergewise.designs.mergerag.merging import (
+    Fused,
+    MergeChunk,
+    MergeResult,
+    Pair,
+    Schedule,
+    asymmetric,
+    merge,
+    symmetric,
+)
 
 Set = frozenset[int]  # the content of a test's chunk: which of the first chunks are in it
-Form = tuple[str, Schedule]
-FORMS: list[Form] = [(kind, schedule) for kind in ("sym", "asym") for schedule in ("sequential", "hierarchical")]
+ReplyForm = tuple[str, Schedule]
+FORMS: list[ReplyForm] = [(kind, schedule) for kind in ("sym", "asym") for schedule in ("sequential", "hierarchical")]
 
 
 class World:
@@ -41,15 +50,15 @@ class World:
     def nll(self, source: Set, anchor: Set) -> float:
         return float(self._random("nll", source, anchor))
 
-    def chunks(self) -> list[Chunk[Set]]:
+    def chunks(self) -> list[MergeChunk[Set]]:
         sets = [frozenset([i]) for i in range(self.n)]
-        return [Chunk(i, self.score(s), self.length(s), s) for i, s in enumerate(sets)]
+        return [MergeChunk(i, self.score(s), self.length(s), s) for i, s in enumerate(sets)]
 
     def fuse(self, pairs: Sequence[Pair[Set]]) -> list[Fused[Set]]:
         contents = [pair.source.content | pair.host.content for pair in pairs]
         return [Fused(self.score(c), self.length(c), c) for c in contents]
 
-    def merged(self, form: Form, budget: int, at_once: int = 8, guard: bool = False) -> Merged[Set]:
+    def merged(self, form: ReplyForm, budget: int, at_once: int = 8, guard: bool = False) -> MergeResult[Set]:
         kind, schedule = form
         rows = asymmetric(lambda source, anchors: [self.nll(source.content, a.content) for a in anchors])
         pairing = symmetric if kind == "sym" else rows
@@ -95,7 +104,9 @@ def algorithm_2_and_4(world: World, budget: int, batched: bool) -> list[Set]:
 @settings(max_examples=700)
 @given(st.integers(0, 10**6), st.integers(0, 13), st.sampled_from([2, 5, 1000]), st.integers(0, 60), st.integers(1, 9))
 @pytest.mark.parametrize("form", FORMS)
-def test_the_algorithms_are_the_papers(form: Form, seed: int, n: int, levels: int, budget: int, at_once: int) -> None:
+def test_the_algorithms_are_the_papers(
+    form: ReplyForm, seed: int, n: int, levels: int, budget: int, at_once: int
+) -> None:
     world = World(seed, n, levels)
     literal = algorithm_1_and_3 if form[0] == "sym" else algorithm_2_and_4
     wanted = literal(world, budget, form[1] == "hierarchical")
@@ -109,7 +120,7 @@ def test_the_algorithms_are_the_papers(form: Form, seed: int, n: int, levels: in
 )  # fmt: skip
 @pytest.mark.parametrize("form", FORMS)
 def test_rounds_depth_and_calls_keep_the_bounds_of_section_3_4(
-    form: Form, seed: int, n: int, levels: int, budget: int, at_once: int, guard: bool
+    form: ReplyForm, seed: int, n: int, levels: int, budget: int, at_once: int, guard: bool
 ) -> None:
     found = World(seed, n, levels).merged(form, budget, at_once, guard)
     m = len(found.chunks)
@@ -136,7 +147,7 @@ def test_rounds_depth_and_calls_keep_the_bounds_of_section_3_4(
 @given(st.integers(0, 10**6), st.integers(2, 40), st.integers(0, 9000), st.integers(1, 9))
 @pytest.mark.parametrize("form", FORMS)
 def test_the_guard_takes_no_more_pairs_than_the_budget_needs(
-    form: Form, seed: int, n: int, budget: int, at_once: int
+    form: ReplyForm, seed: int, n: int, budget: int, at_once: int
 ) -> None:
     world = World(seed, n, 1000)
     guarded, plain = world.merged(form, budget, at_once, True), world.merged(form, budget, at_once, False)
@@ -151,7 +162,7 @@ def test_the_guard_takes_no_more_pairs_than_the_budget_needs(
 
 
 def test_the_best_chunk_of_an_odd_pool_stays_whole() -> None:
-    chunks = [Chunk(i, i / 10, 10, frozenset([i])) for i in range(5)]
+    chunks = [MergeChunk(i, i / 10, 10, frozenset([i])) for i in range(5)]
     found = merge(
         chunks, 30, symmetric, lambda pairs: [Fused(0.0, 10, p.source.content | p.host.content) for p in pairs]
     )
@@ -161,16 +172,16 @@ def test_the_best_chunk_of_an_odd_pool_stays_whole() -> None:
 def test_rows_are_asked_for_sources_only_and_for_what_is_left_in_the_pool() -> None:
     asked: list[tuple[int, list[int]]] = []
 
-    def rows(source: Chunk[Set], anchors: Sequence[Chunk[Set]]) -> list[float]:
+    def rows(source: MergeChunk[Set], anchors: Sequence[MergeChunk[Set]]) -> list[float]:
         asked.append((source.number, [anchor.number for anchor in anchors]))
         return [float(anchor.number) for anchor in anchors]
 
-    chunks = [Chunk(i, i / 10, 10, frozenset([i])) for i in range(6)]
+    chunks = [MergeChunk(i, i / 10, 10, frozenset([i])) for i in range(6)]
     merge(chunks, 30, asymmetric(rows), lambda pairs: [Fused(0.0, 10, frozenset()) for _ in pairs])
     assert asked == [(0, [1, 2, 3, 4, 5]), (2, [3, 4, 5]), (4, [5])]
 
 
 def test_nothing_to_merge() -> None:
     assert merge([], 10, symmetric, list).chunks == ()  # type: ignore[arg-type]
-    one = [Chunk(0, 1.0, 99, frozenset([0]))]
+    one = [MergeChunk(0, 1.0, 99, frozenset([0]))]
     assert merge(one, 10, symmetric, list).chunks == tuple(one)  # type: ignore[arg-type]

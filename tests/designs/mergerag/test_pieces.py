@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.designs.mergerag.pieces import Lengths, joined, sentences_of, sources_of, spans_of, text_of
+from mergewise.designs.mergerag.pieces import ChunkLengths, joined, sentences_of, sources_of, spans_of, text_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Hit
@@ -66,7 +66,7 @@ def test_a_length_is_what_the_context_costs(parts: list[str], chosen: set[int]) 
     kept = sorted((s for i, s in enumerate(all_sentences) if i in chosen), key=lambda s: s.fragment.start)
     if not kept:
         return
-    lengths = Lengths(all_sentences, count_tokens)
+    lengths = ChunkLengths(all_sentences, count_tokens)
     context = pack("q", [Candidate(joined(kept), 1.0)], 10_000, Models(count_tokens))
     assert abs(lengths(kept) - context.tokens) <= 3  # a word piece may cross the end of a sentence
     assert [span for p in context.passages for span in p.spans] == list(spans_of(kept))

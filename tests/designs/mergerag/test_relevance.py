@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.mergerag.pieces import Lengths, Sentence
+from mergewise.designs.mergerag.pieces import ChunkLengths, ChunkSentence
 from mergewise.designs.mergerag.relevance import BACKLINK, BEST, COVERAGE, LINK, OPENING, PATH, Floors, relevance
 from mergewise.models.tokens import count_tokens
 from mergewise.text.terms import content_terms
@@ -51,7 +51,7 @@ def test_floors_fall_with_room_and_hold_the_budget(values: list[int], budget: in
     text = " ".join(f"Number {i} says something of its own." for i in range(len(values)))
     sentences = sentences_in(source("d", text))
     relevant = {s: value + i / 1000 for i, (s, value) in enumerate(zip(sentences, values, strict=False))}
-    lengths = Lengths(sentences, count_tokens)
+    lengths = ChunkLengths(sentences, count_tokens)
     floor = Floors(relevant, lengths, budget, keep)
     for depth in range(12):
         assert floor(depth) <= floor(depth + 1)
@@ -92,7 +92,7 @@ def test_a_title_stands_in_for_a_heading() -> None:
     assert found[sentences[0]] > next(iter(without.values())) + 0.1
 
 
-def literal(question: str, sentences: Sequence[Sentence], scores: Sequence[float]) -> list[float]:
+def literal(question: str, sentences: Sequence[ChunkSentence], scores: Sequence[float]) -> list[float]:
     """The sum that the module's docstring tells, sentence by sentence."""
     wanted = content_terms(question)
 
@@ -100,10 +100,10 @@ def literal(question: str, sentences: Sequence[Sentence], scores: Sequence[float
         holding = sum(term in s.terms for s in sentences)
         return math.log(1 + (len(sentences) - holding + 0.5) / (holding + 0.5))
 
-    def name(s: Sentence) -> frozenset[str]:
+    def name(s: ChunkSentence) -> frozenset[str]:
         return content_terms(s.fragment.headings[-1] if s.fragment.headings else s.fragment.title)
 
-    def names(a: Sentence, b: Sentence) -> bool:
+    def names(a: ChunkSentence, b: ChunkSentence) -> bool:
         """Whether `a` names the heading of `b`, and the question does not."""
         return name(b) <= a.terms and not name(b) <= wanted
 

@@ -195,7 +195,7 @@ def test_a_scorer_is_asked_for_rows_of_sources_and_for_no_pair_twice() -> None:
 
 
 def test_the_embedded_scorer_gives_the_same_whether_asked_by_rows_or_at_once() -> None:
-    from mergewise.designs.mergerag.lm import WordModel, background_of
+    from mergewise.designs.mergerag.lm import WordModel, corpus_words
 
     chunks: list[str] = []
 
@@ -203,7 +203,7 @@ def test_the_embedded_scorer_gives_the_same_whether_asked_by_rows_or_at_once() -
         def nll(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
             if not chunks:
                 chunks.extend([*sources, *anchors])
-            return WordModel(background_of(chunks)).nll(sources, anchors)
+            return WordModel(corpus_words(chunks)).nll(sources, anchors)
 
     assert run("mergerag-asym", 40, scorer=Recording()).text == run("mergerag-asym", 40).text
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Asked, Candidates, Link
+from mergewise.designs.weave.evidence import FEATURES, WEIGHTS, Candidates, Link, QuestionAspects
 from mergewise.index.tree import TreeSettings
 from mergewise.text.names import Mention
 from mergewise.text.terms import content_terms
@@ -104,7 +104,7 @@ def literal_weights(candidates: Candidates) -> dict[str, float]:
 def candidates_of(documents: list[Document], embedder: HashEmbedder | None, k: int = 40) -> Candidates:
     reader = reader_of(*documents, embedder=embedder)
     scores = dict(reader.rank(QUESTION, k))
-    candidates = Candidates(Asked.of(QUESTION, reader.question_vector(QUESTION)), scores)
+    candidates = Candidates(QuestionAspects.of(QUESTION, reader.question_vector(QUESTION)), scores)
     candidates.add(reader.sentences(range(12)).values())
     return candidates
 
@@ -158,7 +158,7 @@ def test_relevance_is_the_logistic_of_the_weighted_sum(weights: dict[str, float]
 
 def test_weights_are_those_of_the_first_leaves_and_add_up_to_one() -> None:
     reader = reader_of(FILMS)
-    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
     candidates.add(reader.sentences([0, 1]).values())
     before = literal_weights(candidates)
     assert sum(before.values()) == pytest.approx(1)
@@ -174,7 +174,7 @@ def test_length_is_in_fifty_tokens_and_at_most_two(words: int, length: float | N
     store.write(
         rows_of([Document(id="d", title="", text=text)], settings=TreeSettings(leaf_tokens=500, max_leaf_tokens=999))
     )
-    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
     candidates.add(stored(store).sentences([0]).values())
     (found,) = candidates.features()[:, FEATURES.index("length")].tolist()
     assert found == pytest.approx(length or candidates.sentences[0].tokens / 50)
@@ -189,7 +189,7 @@ def test_shares_do_not_depend_on_the_order_of_the_terms() -> None:
 def test_what_stands_before_a_candidate() -> None:
     text = "# Pumps\n\nPumps press. This one hums.\n\n# Rings\n\nThat ring turns. It clicks.\n"
     reader = reader_of(Document(id="d", title="D", text=text))
-    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
     candidates.add(reader.sentences([0, 1]).values())
     assert [sentence.text for sentence in candidates.sentences] == [
         "Pumps press.",
@@ -210,7 +210,7 @@ def test_what_stands_before_a_candidate() -> None:
 def test_a_section_goes_on_in_its_next_leaf() -> None:
     line = "The pressure relief valve of pump number {} is opened by the knurled ring. "
     reader = reader_of(Document(id="d", title="D", text="".join(line.format(i) for i in range(6))))
-    candidates = Candidates(Asked.of(QUESTION, None), {})
+    candidates = Candidates(QuestionAspects.of(QUESTION, None), {})
     leaves = reader.sentences(range(6))
     candidates.add([leaves[2], leaves[1]])
     firsts = [i for i, sentence in enumerate(candidates.sentences) if sentence.number == 0]
@@ -218,12 +218,12 @@ def test_a_section_goes_on_in_its_next_leaf() -> None:
 
 
 def test_words_of_the_question_that_are_no_name_say_what_is_asked() -> None:
-    asked = Asked.of("Where was the director of Silent Rain born?", None)
+    asked = QuestionAspects.of("Where was the director of Silent Rain born?", None)
     assert asked.relations([]) == {"direc", "silen", "rain", "born"}
     assert asked.relations([Mention("silent rain", 5, 7)]) == {"direc", "born"}
 
 
 def test_what_is_told_of_a_father_is_told_of_a_daughter() -> None:
-    asked = Asked.of("Who was the father of Ada Moor?", None)
+    asked = QuestionAspects.of("Who was the father of Ada Moor?", None)
     assert {"fathe", "daugh", "child"} <= asked.relations([Mention("ada moor", 5, 7)])
-    assert "daugh" not in Asked.of("Where was Ada Moor born?", None).relations([])
+    assert "daugh" not in QuestionAspects.of("Where was Ada Moor born?", None).relations([])

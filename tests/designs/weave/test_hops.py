@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mergewise.designs.weave.evidence import COMMON, Asked, Candidates, Link
+from mergewise.designs.weave.evidence import COMMON, Candidates, Link, QuestionAspects
 from mergewise.designs.weave.hops import (
     DEFINITIONS,
     EVEN,
@@ -32,7 +32,7 @@ RAIN = "Silent Rain is a 1931 drama directed by Ada Moor."
 
 def candidates_of(reader: IndexReader, relevance: dict[str, float], question: str = QUESTION) -> Candidates:
     """All sentences, with the relevance of those named by how they begin; the others have none."""
-    candidates = Candidates(Asked.of(question, None), {})
+    candidates = Candidates(QuestionAspects.of(question, None), {})
     candidates.add(reader.sentences(range(60)).values())
     values = [
         next((value for start, value in relevance.items() if sentence.text.startswith(start)), 0.0)
@@ -143,7 +143,7 @@ def test_names_are_looked_up_once() -> None:
 def test_the_names_in_a_question_and_what_defines_them() -> None:
     many = [Document(id=f"r{i}", title=f"R{i}", text="# Rain\n\nIt falls.\n") for i in range(COMMON + 1)]
     reader = reader_of(FILMS, *many)
-    names, known = named_definitions(Asked.of("Did Ada Moor of Silent Rain like Rain?", None), reader)
+    names, known = named_definitions(QuestionAspects.of("Did Ada Moor of Silent Rain like Rain?", None), reader)
     assert [name.name for name in names] == ["ada moor", "silent rain"]  # that of many definitions tells nothing
     assert {name: len(known[name]) for name in ("ada moor", "silent rain")} == {"ada moor": 1, "silent rain": 1}
 

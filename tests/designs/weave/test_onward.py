@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.onward import open_question
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import gather
@@ -29,7 +29,7 @@ OTHERS = [
 def candidates_of(question: str, *texts: str) -> Candidates:
     """The sentences of one section, each more relevant than the next."""
     reader = reader_of(Document(id="d", title="", text=" ".join(texts)))
-    candidates = Candidates(Asked.of(question, None), {})
+    candidates = Candidates(QuestionAspects.of(question, None), {})
     candidates.add(reader.sentences(range(30)).values())
     candidates.relevance = np.linspace(1, 0.5, len(candidates), dtype=np.float32)
     return candidates

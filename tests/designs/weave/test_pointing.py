@@ -19,7 +19,7 @@ from mergewise import concurrency
 from mergewise.designs import VIEWS
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.pointing import Pointed
-from mergewise.designs.weave.pointing_prompts import LONGEST_SEARCH, Choice, choice_in
+from mergewise.designs.weave.pointing_prompts import LONGEST_SEARCH, NeededSentences, choice_in
 from mergewise.errors import ModelError, UsageError
 from mergewise.models.record import Models
 from mergewise.models.scripted import ChatServer, Script, ScriptedChat, Turn
@@ -435,24 +435,24 @@ def test_a_plain_weave_asks_no_model() -> None:
 @pytest.mark.parametrize(
     ("said", "choice"),
     [
-        ('{"needed":"3 1-2","missing":""}', Choice((3, 1, 2))),
-        ('{"needed":[3,1,2]}', Choice((3, 1, 2))),
-        ('```json\n{"needed":"3, 1, 2", "missing": null}\n```', Choice((3, 1, 2))),
-        ('These: {"needed":"3 1 2","missing":" Ada  Moor\\nborn "}', Choice((3, 1, 2), "Ada Moor born")),
-        ("3 1 2", Choice((3, 1, 2))),
-        ('{"needed":"","missing":"Ada Moor"}', Choice((), "Ada Moor")),
-        ('{"needed":"3 1 2","missing":"None."}', Choice((3, 1, 2))),
-        ('{"needed":"3","missing":"\\ud800 x"}', Choice((3,), "? x")),
-        ('{"needed":"3","missing":"a\\u0000b"}', Choice((3,), "a b")),
+        ('{"needed":"3 1-2","missing":""}', NeededSentences((3, 1, 2))),
+        ('{"needed":[3,1,2]}', NeededSentences((3, 1, 2))),
+        ('```json\n{"needed":"3, 1, 2", "missing": null}\n```', NeededSentences((3, 1, 2))),
+        ('These: {"needed":"3 1 2","missing":" Ada  Moor\\nborn "}', NeededSentences((3, 1, 2), "Ada Moor born")),
+        ("3 1 2", NeededSentences((3, 1, 2))),
+        ('{"needed":"","missing":"Ada Moor"}', NeededSentences((), "Ada Moor")),
+        ('{"needed":"3 1 2","missing":"None."}', NeededSentences((3, 1, 2))),
+        ('{"needed":"3","missing":"\\ud800 x"}', NeededSentences((3,), "? x")),
+        ('{"needed":"3","missing":"a\\u0000b"}', NeededSentences((3,), "a b")),
     ],
 )
-def test_answers_that_are_read(said: str, choice: Choice) -> None:
+def test_answers_that_are_read(said: str, choice: NeededSentences) -> None:
     assert choice_in(said, 5) == choice
 
 
 def test_an_endless_search_is_cut() -> None:
     choice = choice_in(json.dumps({"needed": "1", "missing": "x" * 9999}), 5)
-    assert isinstance(choice, Choice) and len(choice.missing) == LONGEST_SEARCH
+    assert isinstance(choice, NeededSentences) and len(choice.missing) == LONGEST_SEARCH
 
 
 VALUES = st.one_of(

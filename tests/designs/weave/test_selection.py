@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.selection import HALF, LEFT_OUT, LENGTH_POWER, SURE, Prices, objective_of, select
 from mergewise.models.record import Models
@@ -26,7 +26,7 @@ def candidates_of(
     question: str, *documents: Document, embedder: HashEmbedder | None = None, relevance: float = 0.5
 ) -> Candidates:
     reader = reader_of(*documents, embedder=embedder)
-    candidates = Candidates(Asked.of(question, reader.question_vector(question)), {})
+    candidates = Candidates(QuestionAspects.of(question, reader.question_vector(question)), {})
     candidates.add(reader.sentences(range(60)).values())
     candidates.relevance = np.full(len(candidates), relevance, np.float32)
     return candidates

@@ -36,7 +36,7 @@ from mergewise.assemble.passages import SEARCHED
 from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, utility
 from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, fitting, passage_of, rendered
 from mergewise.designs.aed.triplets import TripletSet
-from mergewise.designs.aed.units import VIEW, Unit, map_triplets, retrieve
+from mergewise.designs.aed.units import VIEW, RetrievedUnit, map_triplets, retrieve
 from mergewise.index.tree.reader import LONGEST
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
@@ -65,10 +65,10 @@ class AED:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _UsefulUnit:
     """A unit that was retrieved, with its utility S_phi(q, u), and the score by which passages are ordered."""
 
-    unit: Unit
+    unit: RetrievedUnit
     utility: float
     score: float
 
@@ -77,7 +77,9 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     trace: list[Step] = []
     retrieved = retrieve(question, reader, parameters.k, parameters.longest, trace)
     wanted = parameters.triplets and reader.has(VIEW)
-    judged = _judged(question, [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())], models, trace)
+    judged = _with_utilities(
+        question, [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())], models, trace
+    )
     if not parameters.ensemble:
         judged = _most_useful(judged)[: parameters.m]
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
@@ -104,24 +106,26 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     return replace(context, budget=budget, reading=ensemble, trace=tuple(trace))
 
 
-def _judged(question: str, units: Sequence[Unit], models: Models, trace: list[Step]) -> list[_Judged]:
+def _with_utilities(
+    question: str, units: Sequence[RetrievedUnit], models: Models, trace: list[Step]
+) -> list[_UsefulUnit]:
     """The units with S_phi(q, u); as scores, by which they are ordered later, with the logistic function of it."""
     if models.predictor is None:
-        return [_Judged(unit, unit.score, unit.score) for unit in units]
+        return [_UsefulUnit(unit, unit.score, unit.score) for unit in units]
     utilities = models.predictor.utilities(question, [unit.text for unit in units])
     counts = Counter(unit.kind for unit in units)
     sets = f" and {counts['triplets']} triplet sets" if counts["triplets"] else ""
     trace.append(Step("utility", f"{counts['passage']} passages{sets} by {models.predictor.spec}"))
-    return [_Judged(unit, value, _share(value)) for unit, value in zip(units, utilities, strict=True)]
+    return [_UsefulUnit(unit, value, _share(value)) for unit, value in zip(units, utilities, strict=True)]
 
 
-def _top(judged: Sequence[_Judged], kind: str, m: int) -> list[_Judged]:
+def _top(judged: Sequence[_UsefulUnit], kind: str, m: int) -> list[_UsefulUnit]:
     return sorted((one for one in judged if one.unit.kind == kind), key=lambda one: -one.utility)[:m]
 
 
-def _most_useful(judged: Sequence[_Judged]) -> list[_Judged]:
+def _most_useful(judged: Sequence[_UsefulUnit]) -> list[_UsefulUnit]:
     """Of each passage the passage or its triplets, whichever is more useful; the best first."""
-    best: dict[range, _Judged] = {}
+    best: dict[range, _UsefulUnit] = {}
     for one in judged:
         best[one.unit.leaves] = max(best.get(one.unit.leaves, one), one, key=lambda other: other.utility)
     return sorted(best.values(), key=lambda one: -one.utility)
@@ -134,7 +138,7 @@ def _share(utility: float) -> float:
 # -- passages
 
 
-def _passage_stream(top: Sequence[_Judged], passages: Sequence[Passage], beta: float) -> Stream:
+def _passage_stream(top: Sequence[_UsefulUnit], passages: Sequence[Passage], beta: float) -> Stream:
     """The passages of the context, best first, and the utilities of the candidates that have a place in it."""
     numbers: list[int] = []
     scores: list[float] = []
@@ -146,7 +150,7 @@ def _passage_stream(top: Sequence[_Judged], passages: Sequence[Passage], beta: f
     return Stream(PASSAGES, tuple(numbers), tuple(scores), utility(scores, beta))
 
 
-def _holds(unit: Unit, passage: Passage) -> bool:
+def _holds(unit: RetrievedUnit, passage: Passage) -> bool:
     return any(
         part.doc_id == span.doc_id and part.start <= span.start and span.end <= part.end
         for part in unit.candidate.fragments
@@ -157,14 +161,14 @@ def _holds(unit: Unit, passage: Passage) -> bool:
 # -- triplet sets
 
 
-def _cost(one: _Judged, models: Models) -> int:
+def _cost(one: _UsefulUnit, models: Models) -> int:
     return 0 if one.unit.triplets is None else cost_of(one.unit.triplets, models.count_tokens)
 
 
-def _with_sets(context: Context, top: Sequence[_Judged], models: Models, beta: float) -> tuple[Context, Stream]:
+def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, beta: float) -> tuple[Context, Stream]:
     """The context with the triplet sets behind its passages, as far as they fit, and their stream."""
     left = context.budget - context.tokens
-    taken: list[tuple[_Judged, TripletSet]] = []
+    taken: list[tuple[_UsefulUnit, TripletSet]] = []
     steps = list(context.trace)
     for one in top:
         found = None if one.unit.triplets is None else fitting(one.unit.triplets, left, models.count_tokens)
@@ -185,12 +189,12 @@ def _with_sets(context: Context, top: Sequence[_Judged], models: Models, beta: f
         shown.append(passage_of(found, one.score))
         numbers.append(len(shown))
         scores.append(one.utility)
-        steps.append(_told(found, one))
+        steps.append(_triplet_step(found, one))
     context = replace(context, text=text, tokens=tokens, passages=tuple(shown), trace=tuple(steps))
     return context, Stream(TRIPLETS, tuple(numbers), tuple(scores), utility(scores, beta))
 
 
-def _told(found: TripletSet, one: _Judged) -> Step:
+def _triplet_step(found: TripletSet, one: _UsefulUnit) -> Step:
     whole = len(found.triplets) == len(one.unit.triplets.triplets) if one.unit.triplets is not None else True
     count = f"{len(found.triplets)} triplets" if whole else f"the first {len(found.triplets)} triplets"
     reason = f"{count} made by {found.made}"

@@ -22,7 +22,7 @@ VIEW = "triplet"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class RetrievedUnit:
     """A passage, or its triplet set; `score` is that of its best hit, `leaves` are those of the passage.
 
     `text` is what a predictor or a model is given of it: a line of title and headings, then the passage or the triplets.
@@ -45,12 +45,12 @@ class Unit:
 
 def retrieve(
     question: str, reader: IndexReader, k: int, longest: int = LONGEST, trace: list[Step] | None = None
-) -> list[Unit]:
+) -> list[RetrievedUnit]:
     """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits."""
     return list(map(_passage, search_passages(question, reader, k, longest, trace)))
 
 
-def units_around(hits: Sequence[Hit], reader: IndexReader, k: int, longest: int = LONGEST) -> list[Unit]:
+def units_around(hits: Sequence[Hit], reader: IndexReader, k: int, longest: int = LONGEST) -> list[RetrievedUnit]:
     """The passages around leaves that were found."""
     return list(map(_passage, passages_around(hits, reader, k, longest)))
 
@@ -61,11 +61,11 @@ def triplets_of(reader: IndexReader, passages: Sequence[range]) -> list[TripletS
     return view.sets(passages)
 
 
-def map_triplets(passages: Sequence[Unit], reader: IndexReader) -> list[Unit]:
+def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list[RetrievedUnit]:
     """T_ret: the triplet sets of these passages, in their order; a passage without triplets has none."""
     sets = triplets_of(reader, [unit.leaves for unit in passages])
     return [
-        Unit(
+        RetrievedUnit(
             "triplets",
             "\n".join(filter(None, [heading_path(found.title, found.headings), found.text])),
             unit.score,
@@ -78,8 +78,8 @@ def map_triplets(passages: Sequence[Unit], reader: IndexReader) -> list[Unit]:
     ]
 
 
-def _passage(run: LeafRun) -> Unit:
-    return Unit("passage", _text(run.candidate), run.candidate.score, run.leaves, run.candidate)
+def _passage(run: LeafRun) -> RetrievedUnit:
+    return RetrievedUnit("passage", _text(run.candidate), run.candidate.score, run.leaves, run.candidate)
 
 
 def _text(candidate: Candidate) -> str:

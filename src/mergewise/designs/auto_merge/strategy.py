@@ -72,7 +72,7 @@ class AutoMerge:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class _LeafRange:
     """A leaf, a run of neighbouring leaves or a merged section: leaf ids `first .. last`, and a score."""
 
     first: int
@@ -101,8 +101,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
 
 
 def merge(
-    items: Sequence[_Item], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
-) -> list[_Item]:
+    items: Sequence[_LeafRange], sections: dict[int, Section], parameters: AutoMerge, budget: int, trace: list[Step]
+) -> list[_LeafRange]:
     """Replace items by their parents. The deepest parents come first, so that one pass is as good as repeated ones."""
     floor = _floor(items, parameters)
     standing = list(items)
@@ -116,7 +116,7 @@ def merge(
             if parent is None or not _should_merge(parent, family, parameters, floor, budget):
                 continue
             inside = [item for item in standing if _lies_in(item, parent)]
-            merged = _merged(parent, inside, family[0].ancestors[:-1], parameters)
+            merged = _parent_range(parent, inside, family[0].ancestors[:-1], parameters)
             if parent.children > 1:
                 reason = f"{len(family)} of {parent.children} children found"
                 trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
@@ -124,12 +124,14 @@ def merge(
     return standing
 
 
-def _floor(items: Sequence[_Item], parameters: AutoMerge) -> float:
+def _floor(items: Sequence[_LeafRange], parameters: AutoMerge) -> float:
     """`min_score` as a share of the best hit's score."""
     return parameters.min_score * max((item.score for item in items), default=0.0)
 
 
-def _should_merge(parent: Section, family: Sequence[_Item], parameters: AutoMerge, floor: float, budget: int) -> bool:
+def _should_merge(
+    parent: Section, family: Sequence[_LeafRange], parameters: AutoMerge, floor: float, budget: int
+) -> bool:
     """The share of the children reaches `merge_threshold` and their mean score reaches `min_score` (the seed's rule)."""
     alone = len(family) == 1 and parent.children > 1
     share = len(family) / parent.children
@@ -137,13 +139,15 @@ def _should_merge(parent: Section, family: Sequence[_Item], parameters: AutoMerg
     return not alone and share >= parameters.merge_threshold and mean >= floor and parent.tokens <= budget
 
 
-def _lies_in(item: _Item, parent: Section) -> bool:
+def _lies_in(item: _LeafRange, parent: Section) -> bool:
     """Whether the item is a child of this section, or a hit below a child that did not merge."""
     return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
 
 
-def _merged(parent: Section, inside: Sequence[_Item], ancestors: tuple[int, ...], parameters: AutoMerge) -> _Item:
-    return _Item(
+def _parent_range(
+    parent: Section, inside: Sequence[_LeafRange], ancestors: tuple[int, ...], parameters: AutoMerge
+) -> _LeafRange:
+    return _LeafRange(
         first=parent.first_leaf,
         last=parent.first_leaf + parent.leaf_count - 1,
         score=_together([item.score for item in inside], parameters),
@@ -157,12 +161,14 @@ def _together(scores: Sequence[float], parameters: AutoMerge) -> float:
     return max(scores) if parameters.merged_score == "max" else sum(scores) / len(scores)
 
 
-def join_neighbours(items: Sequence[_Item], floor: float, parameters: AutoMerge, trace: list[Step]) -> list[_Item]:
+def join_neighbours(
+    items: Sequence[_LeafRange], floor: float, parameters: AutoMerge, trace: list[Step]
+) -> list[_LeafRange]:
     """Join items of one parent that touch or leave a gap of at most `fill_gaps` leaves, by position in the document.
 
     Both must have a score of `floor` or more.
     """
-    runs: list[list[_Item]] = []
+    runs: list[list[_LeafRange]] = []
     for item in sorted(items, key=lambda i: i.first):
         last = runs[-1][-1] if runs else None
         near = (
@@ -172,14 +178,14 @@ def join_neighbours(items: Sequence[_Item], floor: float, parameters: AutoMerge,
             runs[-1].append(item)
         else:
             runs.append([item])
-    return [_joined(run, parameters, trace) if len(run) > 1 else run[0] for run in runs]
+    return [_join_run(run, parameters, trace) if len(run) > 1 else run[0] for run in runs]
 
 
-def _joined(run: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> _Item:
+def _join_run(run: Sequence[_LeafRange], parameters: AutoMerge, trace: list[Step]) -> _LeafRange:
     first, last = run[0], run[-1]
     span = Span(first.span.doc_id, first.span.start, last.span.end)
     score = _together([item.score for item in run], parameters)
-    joined = _Item(first.first, last.last, score, first.ancestors, span)
+    joined = _LeafRange(first.first, last.last, score, first.ancestors, span)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
     spans = tuple(item.span for item in run)
@@ -187,13 +193,15 @@ def _joined(run: Sequence[_Item], parameters: AutoMerge, trace: list[Step]) -> _
     return joined
 
 
-def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, trace: list[Step]) -> list[_Item]:
+def parents(
+    items: Sequence[_LeafRange], sections: dict[int, Section], budget: int, trace: list[Step]
+) -> list[_LeafRange]:
     """The parents of the items, each once, at the score of its best item. An item whose parent is missing or too large stays.
 
     A parent may lie below another one that was chosen; then only the outer one stays.
     """
-    families: dict[int, list[_Item]] = defaultdict(list)
-    kept: list[_Item] = []
+    families: dict[int, list[_LeafRange]] = defaultdict(list)
+    kept: list[_LeafRange] = []
     for item in items:
         parent = sections.get(item.ancestors[-1])
         if parent is not None and parent.tokens <= budget:
@@ -202,7 +210,7 @@ def parents(items: Sequence[_Item], sections: dict[int, Section], budget: int, t
             kept.append(item)
     for parent_id, family in families.items():
         parent = sections[parent_id]
-        merged = _Item(
+        merged = _LeafRange(
             parent.first_leaf,
             parent.first_leaf + parent.leaf_count - 1,
             max(item.score for item in family),
@@ -226,8 +234,8 @@ def _distinct(hits: Sequence[Hit]) -> list[Hit]:
     return list(best.values())
 
 
-def _item(hit: Hit) -> _Item:
-    return _Item(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span)
+def _item(hit: Hit) -> _LeafRange:
+    return _LeafRange(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span)
 
 
 def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
@@ -241,7 +249,7 @@ def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> d
     return sections
 
 
-def _candidates(items: Sequence[_Item], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
+def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexReader) -> list[Candidate]:
     """The items with their text, best first; the hits in them stand in where the whole does not fit.
 
     Leaves that were not hits are read in one call.

@@ -79,25 +79,25 @@ async def _extract(writer: Writer, base: Sequence[Source], extracts: Text | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _FilteredSources:
     """What the filter let through."""
 
     sources: tuple[Source, ...]
     steps: tuple[Step, ...] = ()
 
 
-async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Kept:
+async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _FilteredSources:
     """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
     if not filters:
-        return _Kept(tuple(base))
+        return _FilteredSources(tuple(base))
     room = writer.room(prompts.think(writer.question, [], writer.code))
     thoughts = await writer.ask(prompts.think(writer.question, fit(base, room, writer.measure), writer.code))
     verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
     kept = tuple(source for source, helps in zip(base, verdicts, strict=True) if helps)
     if not kept:
-        return _Kept(tuple(base), (Step("filter", "would keep nothing, so it keeps everything"),))
+        return _FilteredSources(tuple(base), (Step("filter", "would keep nothing, so it keeps everything"),))
     dropped = [source for source in base if source not in kept]
-    return _Kept(kept, tuple(_step("filter", "does not help", source) for source in dropped))
+    return _FilteredSources(kept, tuple(_step("filter", "does not help", source) for source in dropped))
 
 
 async def _judge(writer: Writer, thoughts: str, source: Source) -> bool:

@@ -41,7 +41,7 @@ def ranked_sentences(
     """
     if not sentences:
         return []
-    scores = smoothed(weights(question, vector, sentences, shares), [sentence.section for sentence in sentences])
+    scores = smooth_scores(weights(question, vector, sentences, shares), [sentence.section for sentence in sentences])
     order = np.argsort(-scores, kind="stable")
     before = np.cumsum([0, *(sentences[i].tokens for i in order)])[:-1]
     order = order[before <= _AHEAD * budget]
@@ -88,7 +88,7 @@ def matching(question: str, sentences: Sequence[SentenceInLeaf]) -> FloatArray:
     return np.array([sum(idf[term] for term in idf if term in terms) / total for terms in held], np.float32)
 
 
-def smoothed(scores: FloatArray, sections: Sequence[object]) -> FloatArray:
+def smooth_scores(scores: FloatArray, sections: Sequence[object]) -> FloatArray:
     """(1 - n) w(s) + n max(w(s-1), w(s+1)) over the neighbours in the same section; w(s) for a sentence without any."""
     blank = np.float32(-np.inf)
     same = np.array([a == b for a, b in pairwise(sections)], bool)

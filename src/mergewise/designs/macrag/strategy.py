@@ -57,7 +57,7 @@ class MacRAG:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedChunks:
     """c_merge(q, d): parts of one document (start, end), without overlaps, and the leaves that they touch."""
 
     doc_id: str
@@ -154,7 +154,7 @@ def merge_neighbours(
     reader: IndexReader,
     parameters: MacRAG,
     trace: list[Step],
-) -> list[Merged]:
+) -> list[MergedChunks]:
     """(2.5) C_final = TopK_k2 of c_merge(q, d) = Merge(N_h(c_i)), in the order of r(q, d)."""
     inside = [chunk for chunk in scaled if chunk.doc_id in documents]
     near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, parameters.h)}))
@@ -178,20 +178,25 @@ def neighbourhood(chunk: int, h: int) -> range:
     return range(chunk - h, chunk + h + 1)
 
 
-def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> Merged:
+def merge(doc_id: str, members: Sequence[ChunkBounds], score: float, rank: float) -> MergedChunks:
     """The chunks as spans: what they share is taken once, and neighbours become one part."""
     parts = union((chunk.start, chunk.end) for chunk in members)
     leaves = sorted({i for chunk in members for i in chunk.leaves})
     characters = sum(chunk.end - chunk.start for chunk in members)
     tokens = sum(chunk.tokens for chunk in members) * sum(b - a for a, b in parts) // max(1, characters)
-    return Merged(doc_id, tuple(parts), tuple(leaves), tokens, score, rank)
+    return MergedChunks(doc_id, tuple(parts), tuple(leaves), tokens, score, rank)
 
 
 def within_reach(
-    question: str, final: Sequence[Merged], reader: IndexReader, budget: int, parameters: MacRAG, trace: list[Step]
+    question: str,
+    final: Sequence[MergedChunks],
+    reader: IndexReader,
+    budget: int,
+    parameters: MacRAG,
+    trace: list[Step],
 ) -> list[Candidate]:
     """C_final as candidates: whole if all of it fits, else its sentences, best first."""
-    read = _reached(final, parameters.reach * budget)
+    read = _first_chunks(final, parameters.reach * budget)
     if len(read) < len(final):
         trace.append(
             Step("reach", f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget")
@@ -206,7 +211,7 @@ def within_reach(
     return ranked_sentences(question, reader.question_vector(question), sentences, shares, budget)
 
 
-def _reached(final: Sequence[Merged], tokens: float) -> list[Merged]:
+def _first_chunks(final: Sequence[MergedChunks], tokens: float) -> list[MergedChunks]:
     """The first merged chunks, as many as it takes to have this many tokens together."""
     total, reached = 0, []
     for merged in final:

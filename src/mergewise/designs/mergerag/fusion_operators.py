@@ -20,12 +20,12 @@ from mergewise import concurrency
 from mergewise.assemble.pointing import Unusable, ask
 from mergewise.designs.mergerag import fusion_prompts as prompts
 from mergewise.designs.mergerag.merging import Pair
-from mergewise.designs.mergerag.pieces import Sentence
+from mergewise.designs.mergerag.pieces import ChunkSentence
 from mergewise.errors import MergewiseError
 from mergewise.protocols import ChatModel
 from mergewise.types import Usage
 
-Content: TypeAlias = tuple[Sentence, ...]
+Content: TypeAlias = tuple[ChunkSentence, ...]
 
 SAME = 0.8  # a sentence says nothing new where one that is kept holds this share of its terms
 
@@ -51,7 +51,7 @@ class Operator(Protocol):
 class Extractive:
     """Sentences by relevance, novelty and coverage. `floor` gives the least relevance at a depth of the tree."""
 
-    relevance: dict[Sentence, float]
+    relevance: dict[ChunkSentence, float]
     floor: Callable[[int], float]
     directional: bool
 
@@ -65,21 +65,21 @@ class Extractive:
         if self.directional:
             host = set(pair.host.content)
             ranked.sort(key=lambda s: s not in host)
-        kept: list[Sentence] = []
+        kept: list[ChunkSentence] = []
         for sentence in ranked:
             if self.relevance[sentence] >= floor and _says_something_new(sentence, kept):
                 kept.append(sentence)
-        return Fusion(arranged(kept, pair, self.directional), "extractive")
+        return Fusion(in_reading_order(kept, pair, self.directional), "extractive")
 
 
-def _says_something_new(sentence: Sentence, kept: Sequence[Sentence]) -> bool:
+def _says_something_new(sentence: ChunkSentence, kept: Sequence[ChunkSentence]) -> bool:
     needed = SAME * len(sentence.terms)
     return not any(
         other is sentence or (sentence.terms and len(sentence.terms & other.terms) >= needed) for other in kept
     )
 
 
-def arranged(kept: Sequence[Sentence], pair: Pair[Content], directional: bool) -> Content:
+def in_reading_order(kept: Sequence[ChunkSentence], pair: Pair[Content], directional: bool) -> Content:
     """The sentences that were kept, in reading order, each once."""
     chosen = set(kept)
     host = [s for s in pair.host.content if s in chosen]
@@ -131,7 +131,7 @@ async def point(question: str, chat: ChatModel, pair: Pair[Content], directional
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.point(question, pair.host.content, pair.source.content, directional=directional)
     numbers, usage = await ask(chat, messages, prompts.point_form(len(sentences)))
-    return Fusion(arranged([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
+    return Fusion(in_reading_order([sentences[n - 1] for n in numbers], pair, directional), "point", usage)
 
 
 async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional: bool) -> Fusion:
@@ -142,7 +142,9 @@ async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional:
     numbers, unsupported = prompts.supported(reply.text, sentences)
     if not numbers and (unsupported or not reply.text.strip()):
         raise Unusable("nothing of the answer stands in the chunks", reply.usage, unsupported)
-    return Fusion(arranged([sentences[i] for i in numbers], pair, directional), "copy", reply.usage, unsupported)
+    return Fusion(
+        in_reading_order([sentences[i] for i in numbers], pair, directional), "copy", reply.usage, unsupported
+    )
 
 
 ASK: dict[str, Ask] = {"copy": copy, "point": point}

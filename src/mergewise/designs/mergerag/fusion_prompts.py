@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mergewise.assemble.pointing import Form, number_tokens, numbered, numbers_of, value_in
-from mergewise.designs.mergerag.pieces import Sentence, text_of
+from mergewise.assemble.pointing import ReplyForm, number_tokens, numbered_lines, numbers_of, value_in
+from mergewise.designs.mergerag.pieces import ChunkSentence, text_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.text.alignment import Aligner, SourceSentence, words
 from mergewise.text.sentences import split_sentences
@@ -45,14 +45,18 @@ _WORD_FOR_WORD = (
 )
 
 
-def point(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *, directional: bool) -> list[Message]:
+def point(
+    question: str, host: Sequence[ChunkSentence], source: Sequence[ChunkSentence], *, directional: bool
+) -> list[Message]:
     """The pair as numbered sentences: the host's come first."""
-    lines = list(numbered((s.fragment, s.text) for s in (*host, *source)))
+    lines = list(numbered_lines((s.fragment, s.text) for s in (*host, *source)))
     parts = {"A": "\n".join(lines[: len(host)]), "B": "\n".join(lines[len(host) :])}
     return _messages(_NUMBERS, question, {name: text for name, text in parts.items() if text}, directional)
 
 
-def copy(question: str, host: Sequence[Sentence], source: Sequence[Sentence], *, directional: bool) -> list[Message]:
+def copy(
+    question: str, host: Sequence[ChunkSentence], source: Sequence[ChunkSentence], *, directional: bool
+) -> list[Message]:
     """The pair as running text."""
     return _messages(_WORD_FOR_WORD, question, {"A": text_of(host), "B": text_of(source)}, directional)
 
@@ -64,7 +68,7 @@ def _messages(form: str, question: str, chunks: Mapping[str, str], directional: 
     return turn(f"{task}\n\n{warning(code, 'chunks')}", [f"Question: {question}", *shown])
 
 
-def copy_tokens(sentences: Sequence[Sentence]) -> int:
+def copy_tokens(sentences: Sequence[ChunkSentence]) -> int:
     """Room for every sentence, also where the model's tokens are shorter than ours."""
     return 64 + 2 * sum(sentence.tokens for sentence in sentences)
 
@@ -82,13 +86,13 @@ def numbers_in(answer: str, count: int) -> list[int] | str:
     return numbers_of(value, count)
 
 
-def point_form(count: int) -> Form[list[int]]:
+def point_form(count: int) -> ReplyForm[list[int]]:
     """How numbers from 1 to `count` are answered."""
     shape = f'{{"keep":"..."}}, numbers from 1 to {count}'
-    return Form(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
+    return ReplyForm(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
 
 
-def supported(answer: str, sentences: Sequence[Sentence]) -> tuple[list[int], int]:
+def supported(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:
     """Which of the `sentences` an answer repeats word for word, and how many sentences of the answer stand in none of them."""
     if answer.strip(" .\n").upper() == "NONE":
         return [], 0
@@ -107,7 +111,7 @@ def supported(answer: str, sentences: Sequence[Sentence]) -> tuple[list[int], in
     return list(repeated), unsupported
 
 
-def _is_heading(line: str, sentences: Sequence[Sentence]) -> bool:
+def _is_heading(line: str, sentences: Sequence[ChunkSentence]) -> bool:
     """Whether the line is the heading line above some of the sentences, which models like to repeat."""
     said = words(line)
     return any(said == words(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences)

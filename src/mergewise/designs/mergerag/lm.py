@@ -41,7 +41,7 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Background:
+class CorpusWords:
     """P(w | C) of the corpus, or of a sample of it: occurrences of each word, and of all words."""
 
     counts: Mapping[str, int]
@@ -53,10 +53,10 @@ class Background:
         return (occurrences + UNSEEN) / (self.total + UNSEEN * (len(self.counts) + 1))
 
 
-def background_of(texts: Sequence[str]) -> Background:
+def corpus_words(texts: Sequence[str]) -> CorpusWords:
     """The words of these texts, for want of a corpus."""
     counts = Counter(word for text in texts for word in words_of(text))
-    return Background(counts, counts.total())
+    return CorpusWords(counts, counts.total())
 
 
 class WordModel:
@@ -64,7 +64,7 @@ class WordModel:
 
     spec = "lm"
 
-    def __init__(self, background: Background, mu: float = MU, nu: float = NU) -> None:
+    def __init__(self, background: CorpusWords, mu: float = MU, nu: float = NU) -> None:
         self._background = background
         self._mu = mu
         self._nu = nu
@@ -74,7 +74,7 @@ class WordModel:
         if not sources or not anchors:
             return np.zeros((len(sources), len(anchors)), np.float32)
         vocabulary: dict[str, int] = {}
-        numbered = {text: _numbered(text, vocabulary) for text in (*sources, *anchors)}
+        numbered = {text: _word_ids(text, vocabulary) for text in (*sources, *anchors)}
         texts = list(numbered)
         s = np.array([texts.index(text) for text in sources])
         a = np.array([texts.index(text) for text in anchors])
@@ -113,7 +113,7 @@ class WordModel:
         return sums
 
 
-def _numbered(text: str, vocabulary: dict[str, int]) -> Ids:
+def _word_ids(text: str, vocabulary: dict[str, int]) -> Ids:
     return np.array([vocabulary.setdefault(word, len(vocabulary)) for word in words_of(text)], np.int64)
 
 

@@ -28,7 +28,7 @@ Schedule: TypeAlias = Literal["hierarchical", "sequential"]
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk(Generic[T]):
+class MergeChunk(Generic[T]):
     """A chunk as the algorithms see it: S(c; q), l(c) in tokens, and `content` for the fusion operator alone.
 
     `number` is the order of arrival, `depth` how many merges lie between the chunk and what was retrieved."""
@@ -44,8 +44,8 @@ class Chunk(Generic[T]):
 class Pair(Generic[T]):
     """What is fused: the weaker `source` into the `host`; `nll` where that chose the host."""
 
-    source: Chunk[T]
-    host: Chunk[T]
+    source: MergeChunk[T]
+    host: MergeChunk[T]
     nll: float | None = None
 
 
@@ -68,39 +68,39 @@ class Merge(Generic[T]):
     number: int
     round: int
     pair: Pair[T]
-    result: Chunk[T]
+    result: MergeChunk[T]
     taken: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Merged(Generic[T]):
+class MergeResult(Generic[T]):
     """The chunks that are left, and the merges that led to them. `batches`: the paper's number of sequential inference steps."""
 
-    chunks: tuple[Chunk[T], ...]
+    chunks: tuple[MergeChunk[T], ...]
     merges: tuple[Merge[T], ...]
     rounds: int
     batches: int
 
 
-Pairing: TypeAlias = Callable[[Sequence[Chunk[T]], int], Iterator[Pair[T]]]
+Pairing: TypeAlias = Callable[[Sequence[MergeChunk[T]], int], Iterator[Pair[T]]]
 """At most this many disjoint pairs of the chunks, weakest first. A pair is worked out only when it is asked for."""
 
 Fuse: TypeAlias = Callable[[Sequence[Pair[T]]], Sequence[Fused[T]]]
 """The fusion operator M(ci, cj; q), for pairs that may be fused at the same time."""
 
-Rows: TypeAlias = Callable[[Chunk[T], Sequence[Chunk[T]]], Sequence[float]]
+Rows: TypeAlias = Callable[[MergeChunk[T], Sequence[MergeChunk[T]]], Sequence[float]]
 """One row of the NLL matrix: of the source given each of the anchors."""
 
 
 def merge(
-    chunks: Sequence[Chunk[T]],
+    chunks: Sequence[MergeChunk[T]],
     budget: int,
     pairing: Pairing[T],
     fuse: Fuse[T],
     schedule: Schedule = "hierarchical",
     at_once: int = 8,
     guard: bool = True,
-) -> Merged[T]:
+) -> MergeResult[T]:
     """Algorithms 1 and 2 (sequential), 3 and 4 (hierarchical): merge until the sum of l(c) is at most L, the budget."""
     standing, merges, rounds, batches = list(chunks), list[Merge[T]](), 0, 0
     numbers = iter(range(max((c.number for c in standing), default=0) + 1, 2**62))
@@ -114,17 +114,17 @@ def merge(
             for pair, fused in zip(batch, fuse(batch), strict=True):
                 taken = not (guard and total <= budget)
                 depth = 1 + max(pair.source.depth, pair.host.depth)
-                result = Chunk(next(numbers), fused.score, fused.length, fused.content, depth)
+                result = MergeChunk(next(numbers), fused.score, fused.length, fused.content, depth)
                 merges.append(Merge(len(merges), rounds, pair, result, taken))
                 if taken:
                     del remaining[pair.source.number], remaining[pair.host.number]
                     fresh.append(result)
                     total += result.length - pair.source.length - pair.host.length
         standing = [*remaining.values(), *fresh]
-    return Merged(tuple(standing), tuple(merges), rounds, batches)
+    return MergeResult(tuple(standing), tuple(merges), rounds, batches)
 
 
-def symmetric(chunks: Sequence[Chunk[T]], count: int) -> Iterator[Pair[T]]:
+def symmetric(chunks: Sequence[MergeChunk[T]], count: int) -> Iterator[Pair[T]]:
     """The pairs of least S(ci; q) + S(cj; q), one after another: the two weakest, the next two ... (section 3.2)."""
     ranked = sorted(chunks, key=_weakest)
     for weaker, stronger in islice(zip(ranked[::2], ranked[1::2], strict=False), count):
@@ -136,7 +136,7 @@ def asymmetric(nll: Rows[T]) -> Pairing[T]:
 
     A row is asked for only when its pair is, and only for the anchors that no pair has taken yet."""
 
-    def pairs(chunks: Sequence[Chunk[T]], count: int) -> Iterator[Pair[T]]:
+    def pairs(chunks: Sequence[MergeChunk[T]], count: int) -> Iterator[Pair[T]]:
         remaining = sorted(chunks, key=_weakest)
         for _ in range(count):
             source, *anchors = remaining
@@ -148,5 +148,5 @@ def asymmetric(nll: Rows[T]) -> Pairing[T]:
     return pairs
 
 
-def _weakest(chunk: Chunk[T]) -> tuple[float, int]:
+def _weakest(chunk: MergeChunk[T]) -> tuple[float, int]:
     return chunk.score, chunk.number

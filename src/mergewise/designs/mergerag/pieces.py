@@ -16,7 +16,7 @@ from mergewise.types import GAP, Hit, Leaf, Span
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ChunkSource:
     """Neighbouring leaves, or a part of a passage: what a first chunk is made of, and its relevance S(c; q)."""
 
     fragment: Fragment
@@ -24,7 +24,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sentence:
+class ChunkSentence:
     """One sentence of a chunk. `fragment` holds it with the white space after it, so that neighbours touch."""
 
     chunk: int  # the first chunk that it came in
@@ -39,7 +39,7 @@ class Sentence:
         return self.fragment.section
 
 
-def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[Source]:
+def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
     """A source for each leaf, best first; leaves below one parent that touch are joined, up to `chunk_tokens`."""
     distinct: dict[int, Hit] = {}
     for hit in sorted(hits, key=lambda h: -h.score):
@@ -50,7 +50,7 @@ def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[Source]:
             runs[-1].append(hit)
         else:
             runs.append([hit])
-    joined = [Source(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
+    joined = [ChunkSource(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
     return sorted(joined, key=lambda source: -source.score)
 
 
@@ -60,13 +60,16 @@ def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
     return touch and sum(hit.row.tokens for hit in run) + leaf.tokens <= chunk_tokens
 
 
-def sentences_of(sources: Sequence[Source], count_tokens: TokenCounter) -> list[list[Sentence]]:
+def sentences_of(sources: Sequence[ChunkSource], count_tokens: TokenCounter) -> list[list[ChunkSentence]]:
     """The sentences of each source, in order. All tokens are counted in one call."""
     cuts = [[(cut, cut.visible[2]) for cut in _cut(source.fragment)] for source in sources]
     texts = [text for chunk in cuts for _, text in chunk]
     counts = iter(count_tokens(texts) if texts else ())
     return [
-        [Sentence(number, i == 0, cut, text, next(counts), content_terms(text)) for i, (cut, text) in enumerate(chunk)]
+        [
+            ChunkSentence(number, i == 0, cut, text, next(counts), content_terms(text))
+            for i, (cut, text) in enumerate(chunk)
+        ]
         for number, chunk in enumerate(cuts)
     ]
 
@@ -80,13 +83,13 @@ def _cut(fragment: Fragment) -> Iterator[Fragment]:
             yield fragment.cut(start, end)
 
 
-class Lengths:
+class ChunkLengths:
     """l(c) by the token counter in use: the sentences, a heading line each time that a section begins, a mark for each gap.
 
     Headings in front of a sentence are shown only where the sentence goes on from the one before it.
     """
 
-    def __init__(self, sentences: Iterable[Sentence], count_tokens: TokenCounter) -> None:
+    def __init__(self, sentences: Iterable[ChunkSentence], count_tokens: TokenCounter) -> None:
         sentences = list(sentences)
         lines = {s.section: heading_cost_line(s.fragment.title, s.fragment.headings) for s in sentences}
         leads = {s: lead for s in sentences if (lead := _lead(s.fragment))}
@@ -94,10 +97,10 @@ class Lengths:
         self._headings = dict(zip(lines, counts, strict=False))
         self._leads = dict(zip(leads, counts[len(lines) :], strict=True))
 
-    def heading(self, sentence: Sentence) -> int:
+    def heading(self, sentence: ChunkSentence) -> int:
         return self._headings[sentence.section]
 
-    def __call__(self, sentences: Sequence[Sentence]) -> int:
+    def __call__(self, sentences: Sequence[ChunkSentence]) -> int:
         shown = sorted(sentences, key=lambda s: (s.fragment.doc_id, s.fragment.start))
         sections = [section for section, _ in groupby(shown, key=lambda s: s.section)]
         pairs = [(a, b) for a, b in pairwise(sentences) if a.section == b.section]
@@ -113,13 +116,13 @@ def _lead(fragment: Fragment) -> str:
     return fragment.text[: fragment.body - fragment.start].strip()
 
 
-def _touch(left: Sentence, right: Sentence) -> bool:
+def _touch(left: ChunkSentence, right: ChunkSentence) -> bool:
     return left.fragment.doc_id == right.fragment.doc_id and left.fragment.end == right.fragment.start
 
 
-def joined(sentences: Sequence[Sentence]) -> tuple[Fragment, ...]:
+def joined(sentences: Sequence[ChunkSentence]) -> tuple[Fragment, ...]:
     """Sentences as fragments; those that follow each other in the document become one."""
-    runs: list[list[Sentence]] = []
+    runs: list[list[ChunkSentence]] = []
     for sentence in sentences:
         if runs and _touch(runs[-1][-1], sentence) and runs[-1][-1].section == sentence.section:
             runs[-1].append(sentence)
@@ -134,12 +137,12 @@ def _whole(run: Sequence[Fragment]) -> Fragment:
     return Fragment(first.doc_id, first.title, first.headings, first.start, last.end, first.body, text)
 
 
-def spans_of(sentences: Sequence[Sentence]) -> tuple[Span, ...]:
+def spans_of(sentences: Sequence[ChunkSentence]) -> tuple[Span, ...]:
     """The spans of the visible text of the sentences, one for each run."""
     return tuple(Span(f.doc_id, *f.visible[:2]) for f in joined(sentences))
 
 
-def text_of(sentences: Sequence[Sentence]) -> str:
+def text_of(sentences: Sequence[ChunkSentence]) -> str:
     """The chunk as a model reads it: the sentences below their heading path."""
     blocks = []
     for _, group in groupby(sentences, key=lambda s: s.section):

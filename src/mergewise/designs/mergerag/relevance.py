@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from math import fsum
 
 from mergewise.assemble.sentences import inverse_frequency
-from mergewise.designs.mergerag.pieces import Lengths, Sentence
+from mergewise.designs.mergerag.pieces import ChunkLengths, ChunkSentence
 from mergewise.text.terms import content_terms
 
 COVERAGE = 0.5
@@ -27,7 +27,7 @@ LINK, BACKLINK = 0.3, 0.2
 BEST = 6  # sentences that links go out from
 
 
-def relevance(question: str, sentences: Sequence[Sentence], scores: Sequence[float]) -> dict[Sentence, float]:
+def relevance(question: str, sentences: Sequence[ChunkSentence], scores: Sequence[float]) -> dict[ChunkSentence, float]:
     """The relevance of each sentence, comparable within one question only. `scores` are S(c; q) of the first chunks."""
     wanted = content_terms(question)
     paths = {s.section: content_terms(" ".join((s.fragment.title, *s.fragment.headings))) for s in sentences}
@@ -44,7 +44,7 @@ def relevance(question: str, sentences: Sequence[Sentence], scores: Sequence[flo
     return _with_links(worth, wanted)
 
 
-def _with_links(worth: dict[Sentence, float], wanted: frozenset[str]) -> dict[Sentence, float]:
+def _with_links(worth: dict[ChunkSentence, float], wanted: frozenset[str]) -> dict[ChunkSentence, float]:
     """Adds what the best link of each sentence brings. A name in the question itself makes no link: it leads nowhere new."""
     titles = {s.section: s.fragment.headings[-1] if s.fragment.headings else s.fragment.title for s in worth}
     names = {section: terms for section, title in titles.items() if not (terms := content_terms(title)) <= wanted}
@@ -62,7 +62,7 @@ def _with_links(worth: dict[Sentence, float], wanted: frozenset[str]) -> dict[Se
     return linked
 
 
-def _backlink(sentence: Sentence, name: frozenset[str] | None) -> float:
+def _backlink(sentence: ChunkSentence, name: frozenset[str] | None) -> float:
     return BACKLINK if name is not None and name <= sentence.terms else 0.0
 
 
@@ -73,7 +73,7 @@ class Floors:
     first, the floor is the relevance of the last one that fits. So weak pairs lose most of what they have, strong ones little.
     """
 
-    def __init__(self, relevant: dict[Sentence, float], lengths: Lengths, budget: int, keep: float) -> None:
+    def __init__(self, relevant: dict[ChunkSentence, float], lengths: ChunkLengths, budget: int, keep: float) -> None:
         self._values: list[float] = []
         self._filled: list[int] = []
         self._budget, self._keep = budget, keep

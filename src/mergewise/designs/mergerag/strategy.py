@@ -27,12 +27,12 @@ from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.render import Order
 from mergewise.designs.mergerag.fusion_operators import ASK, Content, Extractive, Fusion, Modelled, Operator
-from mergewise.designs.mergerag.lm import WordModel, background_of
+from mergewise.designs.mergerag.lm import WordModel, corpus_words
 from mergewise.designs.mergerag.merging import (
-    Chunk,
     Fused,
     Merge,
-    Merged,
+    MergeChunk,
+    MergeResult,
     Pair,
     Pairing,
     Rows,
@@ -43,9 +43,9 @@ from mergewise.designs.mergerag.merging import (
 )
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
 from mergewise.designs.mergerag.pieces import (
-    Lengths,
-    Sentence,
-    Source,
+    ChunkLengths,
+    ChunkSentence,
+    ChunkSource,
     joined,
     sentences_of,
     sources_of,
@@ -114,7 +114,7 @@ def merge_context(context: Context, budget: int, models: Models, parameters: Mer
     What a model wrote is left out, since its sentences stand in no document.
     """
     sources = [
-        Source(Fragment(span.doc_id, p.title, p.headings, span.start, span.end, span.start, text), p.score)
+        ChunkSource(Fragment(span.doc_id, p.title, p.headings, span.start, span.end, span.start, text), p.score)
         for p in context.passages
         if p.verbatim
         for span, text in p.parts()
@@ -129,7 +129,7 @@ def merge_context(context: Context, budget: int, models: Models, parameters: Mer
 
 def merge_sources(
     question: str,
-    sources: Sequence[Source],
+    sources: Sequence[ChunkSource],
     budget: int,
     models: Models,
     parameters: MergeRAG,
@@ -158,15 +158,17 @@ class Chunks:
     """
 
     def __init__(
-        self, question: str, sources: Sequence[Source], budget: int, models: Models, parameters: MergeRAG
+        self, question: str, sources: Sequence[ChunkSource], budget: int, models: Models, parameters: MergeRAG
     ) -> None:
         by_chunk = sentences_of(sources, models.count_tokens)
         self.sentences = [sentence for sentences in by_chunk for sentence in sentences]
-        self.lengths = Lengths(self.sentences, models.count_tokens)
+        self.lengths = ChunkLengths(self.sentences, models.count_tokens)
         self.texts = _Texts()
         self.usage = Usage()
         self._question, self._models, self._parameters = question, models, parameters
-        scores = self._reranked([tuple(sentences) for sentences in by_chunk]) or [source.score for source in sources]
+        scores = self._reranker_scores([tuple(sentences) for sentences in by_chunk]) or [
+            source.score for source in sources
+        ]
         self._found = scores
         self.relevance = relevance(question, self.sentences, scores)
         floor = Floors(self.relevance, self.lengths, budget, parameters.keep)
@@ -176,7 +178,7 @@ class Chunks:
         self._fusions: list[Fusion] = []
         self._nodes: dict[int, MergeNode] = {}
         self.first = [
-            Chunk(number, self._score(tuple(sentences), scores[number]), self.lengths(sentences), tuple(sentences))
+            MergeChunk(number, self._score(tuple(sentences), scores[number]), self.lengths(sentences), tuple(sentences))
             for number, sentences in enumerate(by_chunk)
             if sentences
         ]
@@ -185,7 +187,7 @@ class Chunks:
         fusions = self._operator(pairs)
         self._fusions += fusions
         self.usage = sum((fusion.usage for fusion in fusions), self.usage)
-        scores = self._reranked([fusion.kept for fusion in fusions])
+        scores = self._reranker_scores([fusion.kept for fusion in fusions])
         return [
             Fused(self._score(fusion.kept, scores[i] if scores else None), self.lengths(fusion.kept), fusion.kept)
             for i, fusion in enumerate(fusions)
@@ -204,7 +206,7 @@ class Chunks:
             return max((self._found[sentence.chunk] for sentence in content), default=0.0)
         return max((self.relevance[sentence] for sentence in content), default=0.0)
 
-    def _reranked(self, contents: Sequence[Content]) -> list[float] | None:
+    def _reranker_scores(self, contents: Sequence[Content]) -> list[float] | None:
         if self._models.reranker is None or not contents:
             return None
         scores = self._models.reranker.score(self._question, [text_of(content) for content in contents])
@@ -234,28 +236,29 @@ class Chunks:
         inputs = (*note.source.spans, *note.host.spans)
         return Step("merge", reason, inputs, score=done.result.score, note=note, cause=Cause.FUSION)
 
-    def _node(self, chunk: Chunk[Content]) -> MergeNode:
+    def _node(self, chunk: MergeChunk[Content]) -> MergeNode:
         if chunk.number not in self._nodes:
             spans = spans_of(chunk.content)
             self._nodes[chunk.number] = MergeNode(chunk.number, chunk.score, chunk.length, spans)
         return self._nodes[chunk.number]
 
-    def candidates(self, merged: Merged[Content]) -> list[Candidate]:
+    def candidates(self, merged: MergeResult[Content]) -> list[Candidate]:
         """What is left of the chunks, best first, and then the sentences that the extractive operator left out."""
         chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
         left = {sentence for chunk in chunks for sentence in chunk.content}
         candidates = [
-            Candidate(joined(c.content), c.score, tuple(map(self._single, self._ranked(c.content)))) for c in chunks
+            Candidate(joined(c.content), c.score, tuple(map(self._single, self._by_relevance(c.content))))
+            for c in chunks
         ]
         if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):
-            rest = self._ranked([sentence for sentence in self.sentences if sentence not in left])
+            rest = self._by_relevance([sentence for sentence in self.sentences if sentence not in left])
             candidates += map(self._single, rest[:REFILL])
         return candidates
 
-    def _ranked(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+    def _by_relevance(self, sentences: Sequence[ChunkSentence]) -> list[ChunkSentence]:
         return sorted(sentences, key=lambda s: -self.relevance[s])
 
-    def _single(self, sentence: Sentence) -> Candidate:
+    def _single(self, sentence: ChunkSentence) -> Candidate:
         return Candidate((sentence.fragment,), self.relevance[sentence])
 
 
@@ -276,7 +279,7 @@ class _Texts:
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
 
-    def __call__(self, chunk: Chunk[Content]) -> str:
+    def __call__(self, chunk: MergeChunk[Content]) -> str:
         if chunk.number not in self._known:
             self._known[chunk.number] = text_of(chunk.content)
         return self._known[chunk.number]
@@ -296,10 +299,10 @@ def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
     known: dict[int, dict[int, float]] = defaultdict(dict)
     embedded = scorer is None
 
-    def rows(source: Chunk[Content], anchors: Sequence[Chunk[Content]]) -> list[float]:
+    def rows(source: MergeChunk[Content], anchors: Sequence[MergeChunk[Content]]) -> list[float]:
         nonlocal scorer
         if scorer is None:
-            scorer = WordModel(background_of([texts(chunk) for chunk in (source, *anchors)]))
+            scorer = WordModel(corpus_words([texts(chunk) for chunk in (source, *anchors)]))
         row = known[source.number]
         missing = [anchor for anchor in anchors if anchor.number not in row]
         if missing:
@@ -314,7 +317,7 @@ def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
     return rows
 
 
-def _summary(chunks: Chunks, merged: Merged[Content], notes: Sequence[MergeNote]) -> Step:
+def _summary(chunks: Chunks, merged: MergeResult[Content], notes: Sequence[MergeNote]) -> Step:
     """The merge tree, in one line and as a note."""
     depth = max((chunk.depth for chunk in merged.chunks), default=0)
     reason = (
@@ -325,5 +328,5 @@ def _summary(chunks: Chunks, merged: Merged[Content], notes: Sequence[MergeNote]
     return Step("merged", reason, note=TreeNote(tuple(notes)))
 
 
-def _spans(sources: Sequence[Source]) -> tuple[Span, ...]:
+def _spans(sources: Sequence[ChunkSource]) -> tuple[Span, ...]:
     return tuple(source.fragment.span for source in sources)

@@ -46,8 +46,8 @@ def assemble(
     view: str, question: str, reader: IndexReader, budget: int, models: Models, parameters: Chunked
 ) -> Context:
     """The best chunks of one of the three views."""
-    found = _found(view, question, reader, parameters)
-    trace = [Step("search", _said(found), tuple(chunk.span for chunk, _ in found))]
+    found = _search_chunks(view, question, reader, parameters)
+    trace = [Step("search", _count_line(found), tuple(chunk.span for chunk, _ in found))]
     if models.reranker is not None and found:
         scores = models.reranker.score(question, [f"{chunk.title}\n{chunk.text}".strip() for chunk, _ in found])
         rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
@@ -57,14 +57,14 @@ def assemble(
     return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
 
 
-def _found(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
+def _search_chunks(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
     """The chunks that say something, best first."""
     chunks: ChunkReader = reader.view(view)
     found = chunks.search(question, parameters.k, parameters.search)
     return [(chunk, score) for chunk, score in found if says_something(readable(chunk.text))]
 
 
-def _said(found: Sequence[tuple[TextChunk, float]]) -> str:
+def _count_line(found: Sequence[tuple[TextChunk, float]]) -> str:
     """How many chunks, and how their bounds were found."""
     cuts = Counter(chunk.cut for chunk, _ in found)
     ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))

@@ -71,7 +71,7 @@ PREFIX = 5  # letters by which "directed" is a word of "who is the director"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionAspects:
     """A question's aspects: its terms, its words, its kind, what it wants, its vector."""
 
     text: str
@@ -82,7 +82,7 @@ class Asked:
     vector: FloatArray | None
 
     @classmethod
-    def of(cls, question: str, vector: FloatArray | None) -> Asked:
+    def of(cls, question: str, vector: FloatArray | None) -> QuestionAspects:
         return cls(
             question,
             content_terms(question),
@@ -122,7 +122,7 @@ class Candidates:
     `terms`, `features()` and `relevance` are in the order of `sentences`.
     """
 
-    def __init__(self, asked: Asked, scores: Mapping[int, float]) -> None:
+    def __init__(self, asked: QuestionAspects, scores: Mapping[int, float]) -> None:
         self.asked = asked
         self.scores = scores  # of leaves, by the hybrid search
         self.sentences: list[SentenceInLeaf] = []

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.designs.weave.evidence import COMMON, PREFIX, Asked, Candidates, Link
+from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
 from mergewise.types import Definition, LeafSentences
@@ -21,7 +21,7 @@ BESIDE = 4  # words around a name in which a word of the question counts as besi
 EVEN = 0.8  # of the best: what the best sentence of a named section counts for at least, and one in it that says what is asked
 
 
-def named_definitions(asked: Asked, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
+def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
     """The names in the question, and what defines each of them."""
     possible = possible_names(asked.words)
     known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))

@@ -25,10 +25,10 @@ import numpy as np
 
 from mergewise import concurrency
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.pointing import Unusable, ask, numbered
+from mergewise.assemble.pointing import Unusable, ask, numbered_lines
 from mergewise.designs.weave.evidence import Candidates
 from mergewise.designs.weave.parameters import Weave
-from mergewise.designs.weave.pointing_prompts import Choice, form, messages
+from mergewise.designs.weave.pointing_prompts import NeededSentences, form, messages
 from mergewise.designs.weave.selection import needed_by
 from mergewise.errors import ModelError
 from mergewise.models.record import Models
@@ -101,7 +101,7 @@ def point(
     best = pointer.selectable(np.argsort(-candidates.relevance, kind="stable").tolist())
     first = pointer.ask(1, best[: parameters.shown])
     wanted = first.missing
-    if not wanted or _folded(wanted) == _folded(candidates.asked.text):
+    if not wanted or _search_key(wanted) == _search_key(candidates.asked.text):
         return Pointed(first.needed, pointer.usage)
     try:
         found = _join(search(wanted), candidates, parameters, weights)
@@ -135,27 +135,31 @@ class _Pointer:
         known = needed_by(self._candidates, among, self._parameters.previous)
         return [i for i in among if i in known]
 
-    def ask(self, round: int, best: Sequence[int]) -> Choice:
+    def ask(self, round: int, best: Sequence[int]) -> NeededSentences:
         """The choice among these candidates, by their own numbers; an empty one where the model fails."""
-        shown = self._arranged(self._that_fit(best))
+        shown = self._in_reading_order(self._that_fit(best))
         self.seen.update(shown)
         if len(shown) < LEAST:
-            return self._told(round, shown, Choice(()), 0, "too few sentences to choose among")
+            return self._trace_choice(round, shown, NeededSentences(()), 0, "too few sentences to choose among")
         asked = messages(self._candidates.asked.text, self._lines(shown), last=round > 1)
         try:
             choice, usage = concurrency.run(ask(self._chat, asked, form(len(shown), last=round > 1)))
         except Unusable as error:
             self.usage += error.usage
-            return self._told(round, shown, Choice(()), error.usage.calls, f"the model failed: {error.message}")
+            return self._trace_choice(
+                round, shown, NeededSentences(()), error.usage.calls, f"the model failed: {error.message}"
+            )
         self.usage += usage
         needed = tuple(shown[number - 1] for number in choice.needed)
         problem = "" if needed else "the model pointed at nothing"
         if len(needed) == len(shown):
             needed, problem = (), "the model pointed at everything"
         missing = "" if round > 1 else choice.missing
-        return self._told(round, shown, Choice(needed, missing), usage.calls, problem)
+        return self._trace_choice(round, shown, NeededSentences(needed, missing), usage.calls, problem)
 
-    def _told(self, round: int, shown: Sequence[int], choice: Choice, calls: int, problem: str) -> Choice:
+    def _trace_choice(
+        self, round: int, shown: Sequence[int], choice: NeededSentences, calls: int, problem: str
+    ) -> NeededSentences:
         note = PointNote(round, len(shown), len(choice.needed), choice.missing, calls, problem)
         told = problem or f"{len(choice.needed)} of {len(shown)} sentences are needed, in this order"
         told += f"; asked for next: “{choice.missing}”" if choice.missing else ""
@@ -166,7 +170,7 @@ class _Pointer:
     def _spans(self, among: Iterable[int]) -> tuple[Span, ...]:
         return tuple(self._candidates.sentences[i].span for i in among)
 
-    def _arranged(self, best: Sequence[int]) -> list[int]:
+    def _in_reading_order(self, best: Sequence[int]) -> list[int]:
         """By sections, that of the best candidate first, and in a section as they stand in the text."""
         sentences = self._candidates.sentences
         rank: dict[SectionKey, int] = {}
@@ -177,7 +181,7 @@ class _Pointer:
     def _lines(self, shown: Sequence[int]) -> list[str]:
         """The numbered sentences. What one of them needs, and is not shown itself, stands before it in square brackets."""
         known = set(shown)
-        return list(numbered((self._candidates.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
+        return list(numbered_lines((self._candidates.sentences[i].fragment, self._with_leads(i, known)) for i in shown))
 
     def _with_leads(self, candidate: int, shown: set[int]) -> str:
         sentences = self._candidates.sentences
@@ -215,5 +219,5 @@ def _join(
     return {i: relevance for i, relevance in here if i is not None}
 
 
-def _folded(text: str) -> str:
+def _search_key(text: str) -> str:
     return " ".join(text.casefold().split()).rstrip("?.! ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mergewise.assemble.pointing import Form, number_tokens, numbers_of, value_in
+from mergewise.assemble.pointing import ReplyForm, number_tokens, numbers_of, value_in
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.types import Message
 
@@ -34,7 +34,7 @@ _LAST = (
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class NeededSentences:
     """The numbers of the sentences that are needed, the most needed first, and what is to be searched for next, or nothing."""
 
     needed: tuple[int, ...]
@@ -49,7 +49,7 @@ def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message
     return turn(task, [f"Question: {question}", quotation("sentences", shown, code)])
 
 
-def form(count: int, *, last: bool) -> Form[Choice]:
+def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:
     """How a choice among `count` sentences is answered."""
     properties = {"needed": _NUMBERS} if last else {"needed": _NUMBERS, "missing": _SEARCH}
     schema: Mapping[str, object] = {
@@ -61,10 +61,10 @@ def form(count: int, *, last: bool) -> Form[Choice]:
     written = ",".join(f'"{name}":"..."' for name in properties)
     shape = f'{{{written}}}, "needed" with numbers from 1 to {count}'
     tokens = number_tokens(count) + (0 if last else _SEARCH_TOKENS)
-    return Form(schema, shape, tokens, lambda answer: choice_in(answer, count))
+    return ReplyForm(schema, shape, tokens, lambda answer: choice_in(answer, count))
 
 
-def choice_in(answer: str, count: int) -> Choice | str:
+def choice_in(answer: str, count: int) -> NeededSentences | str:
     """The choice that an answer makes, or what is wrong with it. Numbers alone are a choice in which nothing is missing."""
     value = value_in(answer)
     if isinstance(value, dict):
@@ -76,7 +76,7 @@ def choice_in(answer: str, count: int) -> Choice | str:
     if not isinstance(missing, str):
         return '"missing" is no text'
     found = numbers_of(numbers, count)
-    return found if isinstance(found, str) else Choice(tuple(found), searchable(missing))
+    return found if isinstance(found, str) else NeededSentences(tuple(found), searchable(missing))
 
 
 def searchable(missing: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.designs.weave.hops import Follower, by_section, named_definitions
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import LEADS, previous_leaves
@@ -28,7 +28,7 @@ def evidence_in(context: Context, reader: IndexReader) -> tuple[Evidence, ...]:
     if not spans:
         return ()
     leaves = reader.sentences(reader.leaves_under(spans))
-    asked = Asked.of(context.question, reader.question_vector(context.question))
+    asked = QuestionAspects.of(context.question, reader.question_vector(context.question))
     candidates = Candidates(asked, _scores(context, leaves.values()))
     candidates.add(leaves.values())
     _link(candidates, reader)

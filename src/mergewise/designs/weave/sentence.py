@@ -21,7 +21,7 @@ import numpy as np
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.sentences import SentenceInLeaf
-from mergewise.designs.weave.evidence import Asked, Candidates
+from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.ranges import MOST_ROWS, ROWS, Range, check_fields
@@ -46,7 +46,7 @@ class Sentences:
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
     leaves = dict(reader.rank(question, parameters.k))
-    candidates = Candidates(Asked.of(question, reader.question_vector(question)), leaves)
+    candidates = Candidates(QuestionAspects.of(question, reader.question_vector(question)), leaves)
     candidates.add(reader.sentences(list(leaves)).values())
     trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]
     order = _order(candidates, models, parameters, trace)
@@ -72,7 +72,7 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
     order: list[int] = np.argsort(-scores, kind="stable").tolist()
     if parameters.by == "utility" and models.predictor is not None:
         order = order[: parameters.among]
-        texts = [_shown(candidates.sentences[i]) for i in order]
+        texts = [_predictor_text(candidates.sentences[i]) for i in order]
         utilities = models.predictor.utilities(candidates.asked.text, texts)
         trace.append(Step("utility", f"{len(order)} sentences by {models.predictor.spec}"))
         scores = np.full(len(scores), -np.inf, np.float32)
@@ -89,7 +89,7 @@ def _enough(order: Sequence[int], scores: FloatArray, least: float, trace: list[
     return kept
 
 
-def _shown(sentence: SentenceInLeaf) -> str:
+def _predictor_text(sentence: SentenceInLeaf) -> str:
     return "\n".join(filter(None, [heading_path(sentence.leaf.title, sentence.leaf.headings), sentence.text]))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
-from mergewise.designs.weave.evidence import WEIGHTS, Asked, Candidates, Link
+from mergewise.designs.weave.evidence import WEIGHTS, Candidates, Link, QuestionAspects
 from mergewise.designs.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
 from mergewise.designs.weave.onward import open_question
 from mergewise.designs.weave.parameters import Weave
@@ -70,7 +70,7 @@ def gather(
     After the first hop a second search looks for what the best evidence leaves open.
     """
     ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
-    asked = Asked.of(question, reader.question_vector(question))
+    asked = QuestionAspects.of(question, reader.question_vector(question))
     names, known = named_definitions(asked, reader)
     named = leaves_of([definition for name in names for definition in known[name.name]], ranked)
     leaves = reader.sentences(list(dict.fromkeys([*ranked, *named])))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble.citing import ground
-from mergewise.designs.aed.ensemble.reading import Question
+from mergewise.designs.aed.ensemble.reading import StreamedQuestion
 from mergewise.designs.aed.streams import StreamToken, StreamWeights
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.marks import MarkFilter, without_unknown
@@ -28,18 +28,18 @@ def limit_of(requests: Sequence[Request], causal: CausalModel[Any]) -> int:
     return max(1, min(requests[0].max_tokens, causal.window // 4))
 
 
-def measured(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
+def prompt_length(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int]:
     return lambda messages: len(causal.prompt(messages))
 
 
-def demand_streams(question: Question, spec: str) -> None:
+def demand_streams(question: StreamedQuestion, spec: str) -> None:
     if not question.readings:
         raise UsageError(
             f"no passage fits into the window of {spec}, and there is no background", "lower --budget or --max-tokens"
         )
 
 
-def measured_by_chat(request: Request) -> Callable[[Sequence[Message]], int]:
+def chat_prompt_length(request: Request) -> Callable[[Sequence[Message]], int]:
     return lambda messages: sum(request.models.count_tokens([message.text for message in messages]))
 
 
@@ -49,15 +49,15 @@ def room_of(chat: ChatModel, max_tokens: int) -> tuple[int, int]:
     return int(chat.window * (1 - _MARGIN)) - limit, limit
 
 
-def by_chat(question: Question, chat: ChatModel, spent: Usage) -> Answer:
+def by_chat(question: StreamedQuestion, chat: ChatModel, spent: Usage) -> Answer:
     """The answer of a chat model to the question's only reading; `spent` is what was paid on the way."""
     (reading,), (_, limit) = question.readings, room_of(chat, question.request.max_tokens)
-    shown = Shown(question.request.show)
-    reply = run(_completed(chat, reading.messages, limit, shown))
-    return finished(question, chat.spec, reply.text, spent + reply.usage, reply.complete, (), shown)
+    shown = ShownAnswer(question.request.show)
+    reply = run(_complete(chat, reading.messages, limit, shown))
+    return finish_answer(question, chat.spec, reply.text, spent + reply.usage, reply.complete, (), shown)
 
 
-async def _completed(chat: ChatModel, messages: Sequence[Message], limit: int, shown: Shown) -> Reply:
+async def _complete(chat: ChatModel, messages: Sequence[Message], limit: int, shown: ShownAnswer) -> Reply:
     if not shown.wanted:
         return await chat.complete(messages, max_tokens=limit)
     reply = Reply("", Usage())
@@ -69,8 +69,8 @@ async def _completed(chat: ChatModel, messages: Sequence[Message], limit: int, s
     return reply
 
 
-def decoded(
-    asked: Sequence[Question],
+def decode_answers(
+    asked: Sequence[StreamedQuestion],
     causal: CausalModel[Any],
     limit: int,
     before: Sequence[Decoded | None],
@@ -86,7 +86,7 @@ def decoded(
         )
         for question in asked
     ]
-    shown = [Shown(question.request.show) for question in asked]
+    shown = [ShownAnswer(question.request.show) for question in asked]
     wanted = asked[0].ensemble
     said = decode(
         causal,
@@ -97,12 +97,14 @@ def decoded(
         show=lambda number, piece: shown[number].add(piece),
     )
     return [
-        _answered(question, causal.spec, one, written, shown)
+        _answer_of(question, causal.spec, one, written, shown)
         for question, one, written, shown in zip(asked, said, before, shown, strict=True)
     ]
 
 
-def _answered(question: Question, spec: str, said: Decoded, written: Decoded | None, shown: Shown) -> Answer:
+def _answer_of(
+    question: StreamedQuestion, spec: str, said: Decoded, written: Decoded | None, shown: ShownAnswer
+) -> Answer:
     spent = Usage(1, said.input_tokens, len(said.tokens))
     if written is not None:
         spent += Usage(1, written.input_tokens, len(written.tokens))
@@ -118,17 +120,17 @@ def _answered(question: Question, spec: str, said: Decoded, written: Decoded | N
             said.pieces, said.carried, said.agreement, said.log_probs, strict=True
         )
     )
-    return finished(question, spec, said.text, spent, said.complete, tokens, shown)
+    return finish_answer(question, spec, said.text, spent, said.complete, tokens, shown)
 
 
-def finished(
-    question: Question,
+def finish_answer(
+    question: StreamedQuestion,
     spec: str,
     text: str,
     spent: Usage,
     complete: bool,
     tokens: tuple[StreamToken, ...],
-    shown: Shown,
+    shown: ShownAnswer,
 ) -> Answer:
     """The answer of the model `spec`, with its citations and its steps."""
     request = question.request
@@ -157,7 +159,7 @@ def finished(
     )
 
 
-class Shown:
+class ShownAnswer:
     """Shows an answer as it arrives, as its text will be in the end: without marks of the model, and with ours behind it."""
 
     def __init__(self, show: Show | None) -> None:

@@ -20,7 +20,7 @@ from mergewise.types import Citation
 
 
 @dataclass(frozen=True, slots=True)
-class Grounded:
+class AnswerGrounding:
     """What the sources say of an answer: the citations, the sentences without support, and how many could be judged."""
 
     citations: tuple[Citation, ...]
@@ -38,9 +38,9 @@ class Grounded:
         return len(self.unverified) / self.judged if self.judged else None
 
 
-def ground(text: str, question: str, sources: Sequence[Source], document: DocumentLookup) -> Grounded:
+def ground(text: str, question: str, sources: Sequence[Source], document: DocumentLookup) -> AnswerGrounding:
     claims, locator = Claims(sources), Locator(document)
-    known = list(_known(sources))
+    known = list(_source_sentences(sources))
     asked = content_terms(question)
     citations: dict[tuple[int, object], Citation] = {}
     unverified: list[str] = []
@@ -55,13 +55,13 @@ def ground(text: str, question: str, sources: Sequence[Source], document: Docume
         judged += supported is not None
         if supported is False:
             unverified.append(said)
-    return Grounded(tuple(citations.values()), tuple(unverified), judged)
+    return AnswerGrounding(tuple(citations.values()), tuple(unverified), judged)
 
 
 _Known = tuple[int, SourceSentence, frozenset[str]]
 
 
-def _known(sources: Sequence[Source]) -> Iterator[_Known]:
+def _source_sentences(sources: Sequence[Source]) -> Iterator[_Known]:
     for source in sources:
         for span, part in source.parts:
             for sentence in sentences_at(part, span):

@@ -17,14 +17,14 @@ from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.ensemble.answering import (
     by_chat,
-    decoded,
+    chat_prompt_length,
+    decode_answers,
     demand_streams,
     limit_of,
-    measured,
-    measured_by_chat,
+    prompt_length,
     room_of,
 )
-from mergewise.designs.aed.ensemble.reading import Question, Reading, fitting
+from mergewise.designs.aed.ensemble.reading import StreamedQuestion, StreamPrompt, fitting
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, one_stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
@@ -47,17 +47,17 @@ def answer(request: Request, causal: CausalModel[Any]) -> Answer:
 def answer_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
     """AED for many questions: all backgrounds in one batch, then all streams of all questions in another."""
     limit = limit_of(requests, causal)
-    asked = [Question(request, _ensemble(request)) for request in requests]
+    asked = [StreamedQuestion(request, _ensemble(request)) for request in requests]
     backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
     for question in asked:
         background = backgrounds.get(question.text) if question.ensemble.memory else None
-        question.read(None if background is None else background.text, causal.window - limit, measured(causal))
+        question.read(None if background is None else background.text, causal.window - limit, prompt_length(causal))
         demand_streams(question, causal.spec)
     before = [backgrounds.get(question.text) if question.ensemble.memory else None for question in asked]
-    return decoded(asked, causal, limit, before)
+    return decode_answers(asked, causal, limit, before)
 
 
-def _backgrounds(asked: Sequence[Question], causal: CausalModel[Any]) -> dict[str, Decoded]:
+def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) -> dict[str, Decoded]:
     """What the model writes by itself, for each question once."""
     known = {q.text: kept[q.text] for q in asked if (kept := q.request.backgrounds) and q.text in kept}
     new = list(dict.fromkeys(question.text for question in asked if question.text not in known))
@@ -78,17 +78,17 @@ def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[An
     """REPLUG: p(y) = sum over d of p(y | d, q) lambda(d, q), with lambda the softmax of the passages' scores."""
     limit = limit_of(requests, causal)
     asked = [_one_stream_a_passage(request, causal, limit) for request in requests]
-    return decoded(asked, causal, limit, [None] * len(asked), mixture=True)
+    return decode_answers(asked, causal, limit, [None] * len(asked), mixture=True)
 
 
 def answer_by_best(request: Request, chat: ChatModel) -> Answer:
     """The stream of the highest utility, read by a chat model."""
-    question = Question(request, _ensemble(request))
+    question = StreamedQuestion(request, _ensemble(request))
     usage, background = Usage(), None
     if question.ensemble.memory:
         reply = run(chat.complete(prompts.background(question.text), max_tokens=prompts.BACKGROUND_TOKENS))
         usage, background = reply.usage, reply.text
-    question.read(background, room_of(chat, request.max_tokens)[0], measured_by_chat(request))
+    question.read(background, room_of(chat, request.max_tokens)[0], chat_prompt_length(request))
     demand_streams(question, chat.spec)
     best = max(question.readings, key=lambda reading: question.utilities[reading.name])
     question.steps.append(
@@ -108,15 +108,15 @@ def _ensemble(request: Request) -> Ensemble:
     return one_stream(context, request.models.utilities.utilities(context.question, texts))
 
 
-def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int) -> Question:
+def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int) -> StreamedQuestion:
     drawn = ensemble_of(request.context) or Ensemble(())
-    question = Question(request, replace(drawn, streams=(), memory=False))
+    question = StreamedQuestion(request, replace(drawn, streams=(), memory=False))
     sources = base_sources(request.context, request.document)
     code = code_for([question.text, request.context.text])
     for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
-        if fitting(question.text, [source], code, causal.window - limit, measured(causal)):
+        if fitting(question.text, [source], code, causal.window - limit, prompt_length(causal)):
             name = f"[{source.number}]"
-            question.readings.append(Reading(name, prompts.answer(question.text, [source], code), (source,)))
+            question.readings.append(StreamPrompt(name, prompts.answer(question.text, [source], code), (source,)))
             question.utilities[name] = source.score
         else:
             question.steps.append(Step("skip", f"passage {source.number} does not fit into the window"))

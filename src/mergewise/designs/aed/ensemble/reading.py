@@ -19,7 +19,7 @@ Measure = Callable[[Sequence[Message]], int]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StreamPrompt:
     """A stream as a prompt: its name, what it reads, and the sources that stand in it."""
 
     name: str
@@ -28,12 +28,12 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Question:
+class StreamedQuestion:
     """A question on its way to an answer: its streams, their utilities, and the weights of those that are run."""
 
     request: Request
     ensemble: Ensemble
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[StreamPrompt] = field(default_factory=list)
     utilities: dict[str, float] = field(default_factory=dict)
     weights: dict[str, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Question:
         if not sources:
             self.weights[stream.name] = 0.0
             return
-        self.readings.append(Reading(stream.name, prompts.answer(self.text, sources, code), tuple(sources)))
+        self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, sources, code), tuple(sources)))
         self.utilities[stream.name] = stream.utility
 
     def _read_together(
@@ -90,7 +90,7 @@ class Question:
         if len(kept) < min(len(ranked), self.ensemble.together):
             self.steps.append(Step("skip", "not all of the most useful passages fit into the window"))
         shown = tuple(source for source in kept if isinstance(source, Source))
-        self.readings.append(Reading(TOGETHER, prompts.answer_from_all(self.text, kept, code), shown))
+        self.readings.append(StreamPrompt(TOGETHER, prompts.answer_from_all(self.text, kept, code), shown))
         self.weights[TOGETHER] = 1.0
         self.utilities[TOGETHER] = max((u for u in (*worth.values(), utility) if u is not None), default=0.0)
 
@@ -115,7 +115,7 @@ class Question:
         if utility is None:
             self.weights[MEMORY] = 0.0
             return
-        self.readings.append(Reading(MEMORY, prompts.answer_from_background(self.text, background, code)))
+        self.readings.append(StreamPrompt(MEMORY, prompts.answer_from_background(self.text, background, code)))
         self.utilities[MEMORY] = utility
 
 

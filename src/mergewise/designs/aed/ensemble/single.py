@@ -18,14 +18,14 @@ from mergewise.concurrency import run
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.ensemble.answering import (
     by_chat,
-    decoded,
+    chat_prompt_length,
+    decode_answers,
     demand_streams,
     limit_of,
-    measured,
-    measured_by_chat,
+    prompt_length,
     room_of,
 )
-from mergewise.designs.aed.ensemble.reading import Measure, Question, Reading, fitting
+from mergewise.designs.aed.ensemble.reading import Measure, StreamedQuestion, StreamPrompt, fitting
 from mergewise.designs.aed.streams import PASSAGES, Ensemble
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
@@ -47,8 +47,8 @@ def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     if causal is None:
         return [_short_by_chat(request, chat) for request in requests]
     limit = limit_of(requests, causal)
-    asked = [_short(request, causal.spec, causal.window - limit, measured(causal)) for request in requests]
-    return decoded(asked, causal, limit, [None] * len(asked))
+    asked = [_short(request, causal.spec, causal.window - limit, prompt_length(causal)) for request in requests]
+    return decode_answers(asked, causal, limit, [None] * len(asked))
 
 
 def answer_from_summary(request: Request, chat: ChatModel) -> Answer:
@@ -61,26 +61,29 @@ def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     if causal is None:
         return [_from_summary_by_chat(request, chat) for request in requests]
     limit = limit_of(requests, causal)
-    given = [_given(request, causal.spec, causal.window - limit, measured(causal)) for request in requests]
+    given = [
+        _question_and_sources(request, causal.spec, causal.window - limit, prompt_length(causal))
+        for request in requests
+    ]
     asked = [number for number, (_, sources, _) in enumerate(given) if sources]
-    own = [StreamPrompts((causal.prompt(_wanted(*given[number])),), (1.0,)) for number in asked]
+    own = [StreamPrompts((causal.prompt(_summary_prompt(*given[number])),), (1.0,)) for number in asked]
     most = max(1, min(prompts.SUMMARY_TOKENS, causal.window // 4))
     written: list[Decoded | None] = [None] * len(given)
     for number, said in zip(asked, decode(causal, own, max_tokens=most), strict=True):
         written[number] = said
     for (question, sources, code), summary in zip(given, written, strict=True):
         _read_summary(question, sources, "" if summary is None else summary.text, code)
-    return decoded([question for question, _, _ in given], causal, limit, written)
+    return decode_answers([question for question, _, _ in given], causal, limit, written)
 
 
 def _short_by_chat(request: Request, chat: ChatModel) -> Answer:
     room, _ = room_of(chat, request.max_tokens)
-    return by_chat(_short(request, chat.spec, room, measured_by_chat(request)), chat, Usage())
+    return by_chat(_short(request, chat.spec, room, chat_prompt_length(request)), chat, Usage())
 
 
 def _from_summary_by_chat(request: Request, chat: ChatModel) -> Answer:
     room, _ = room_of(chat, request.max_tokens)
-    question, sources, code = _given(request, chat.spec, room, measured_by_chat(request))
+    question, sources, code = _question_and_sources(request, chat.spec, room, chat_prompt_length(request))
     usage, text = Usage(), ""
     if sources:
         asked = prompts.summary(question.text, sources, code)
@@ -90,15 +93,17 @@ def _from_summary_by_chat(request: Request, chat: ChatModel) -> Answer:
     return by_chat(question, chat, usage)
 
 
-def _short(request: Request, spec: str, room: int, measure: Measure) -> Question:
-    question, sources, code = _given(request, spec, room, measure)
+def _short(request: Request, spec: str, room: int, measure: Measure) -> StreamedQuestion:
+    question, sources, code = _question_and_sources(request, spec, room, measure)
     name = PASSAGES if sources else ALONE
-    return _reads(question, Reading(name, prompts.answer(question.text, sources, code), tuple(sources)))
+    return _reads(question, StreamPrompt(name, prompts.answer(question.text, sources, code), tuple(sources)))
 
 
-def _given(request: Request, spec: str, room: int, measure: Measure) -> tuple[Question, list[Source], str]:
+def _question_and_sources(
+    request: Request, spec: str, room: int, measure: Measure
+) -> tuple[StreamedQuestion, list[Source], str]:
     """The question, the passages that fit, the best ones first, and the code of quotations."""
-    question = Question(request, Ensemble((), memory=False))
+    question = StreamedQuestion(request, Ensemble((), memory=False))
     code = code_for([question.text, request.context.text])
     sources = base_sources(request.context, request.document)
     kept = fitting(question.text, sources, code, room, measure)
@@ -109,20 +114,20 @@ def _given(request: Request, spec: str, room: int, measure: Measure) -> tuple[Qu
     return question, kept, code
 
 
-def _wanted(question: Question, sources: Sequence[Source], code: str) -> list[Message]:
+def _summary_prompt(question: StreamedQuestion, sources: Sequence[Source], code: str) -> list[Message]:
     return prompts.summary(question.text, sources, code)
 
 
-def _read_summary(question: Question, sources: Sequence[Source], summary: str, code: str) -> None:
+def _read_summary(question: StreamedQuestion, sources: Sequence[Source], summary: str, code: str) -> None:
     if prompts.says_nothing(summary):
         question.steps.append(Step("summary", "empty: nothing in the passages helps"))
-        _reads(question, Reading(ALONE, prompts.answer(question.text, [], code)))
+        _reads(question, StreamPrompt(ALONE, prompts.answer(question.text, [], code)))
         return
     question.steps.append(Step("summary", " ".join(summary.split())))
     asked = prompts.answer_from_summary(question.text, summary, code_for([question.text, code, summary]))
-    _reads(question, Reading(SUMMARY, asked, tuple(sources)))
+    _reads(question, StreamPrompt(SUMMARY, asked, tuple(sources)))
 
 
-def _reads(question: Question, reading: Reading) -> Question:
+def _reads(question: StreamedQuestion, reading: StreamPrompt) -> StreamedQuestion:
     question.readings, question.weights = [reading], {reading.name: 1.0}
     return question

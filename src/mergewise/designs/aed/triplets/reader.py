@@ -37,7 +37,7 @@ class TripletReader:
         sentences lie in it, out of all rows that touch it. None where there are none.
         """
         places = self._rows.once(
-            "triplet places", lambda: _RowsOfLeaves(self._rows.whole(TRIPLET.name, ["id", "first_leaf", "leaf_count"]))
+            "triplet places", lambda: TripletPlaces(self._rows.whole(TRIPLET.name, ["id", "first_leaf", "leaf_count"]))
         )
         touching = [places.rows(leaves) for leaves in passages]
         found = self._rows.rows(TRIPLET.name, TripletSet, sorted({row for rows in touching for row in rows}))
@@ -69,7 +69,7 @@ class TripletReader:
         return report_of(self.extractions(), self._rows.whole(TRIPLET.name, ["made", "triplets"]))
 
 
-class _RowsOfLeaves:
+class TripletPlaces:
     """Which row holds which leaves, of one state of the index: 24 bytes a row."""
 
     def __init__(self, table: pa.Table) -> None:
