@@ -27,7 +27,7 @@ from mergewise.concurrency import run as awaited
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
-from mergewise.evaluate.answering import Answered, Answering, Asking
+from mergewise.evaluate.answering import Answering, Asking, MethodAnswers
 from mergewise.evaluate.intervals import bootstrap, paired_interval, wilson
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean
@@ -55,7 +55,7 @@ class Campaign:
     task: Task
     questions: Sequence[Question]
     answering: Answering
-    answered: Mapping[str, Answered]
+    answered: Mapping[str, MethodAnswers]
     written: dict[str, Decoded] = field(default_factory=dict)
 
     def batches(self, size: int) -> Iterator[Sequence[Question]]:
@@ -88,9 +88,9 @@ def campaign(
     return Campaign(task, questions, answering, answered, written)
 
 
-def groups_of(answered: Mapping[str, Answered]) -> list[list[Answered]]:
+def groups_of(answered: Mapping[str, MethodAnswers]) -> list[list[MethodAnswers]]:
     """What writes backgrounds first; then the methods of a mode together, which share many prompts."""
-    groups: dict[str, list[Answered]] = {}
+    groups: dict[str, list[MethodAnswers]] = {}
     for name, one in sorted(answered.items(), key=lambda item: item[0] != FIRST):
         groups.setdefault(name if name == FIRST else one.mode, []).append(one)
     return list(groups.values())
@@ -128,7 +128,7 @@ def tables(models: CampaignModels, options: argparse.Namespace) -> None:
                 _table(chosen, asked.answered.get(STANDARD), known)
 
 
-def _table(chosen: Sequence[Answered], standard: Answered | None, questions: Sequence[Question]) -> None:
+def _table(chosen: Sequence[MethodAnswers], standard: MethodAnswers | None, questions: Sequence[Question]) -> None:
     print(
         "| method | EM (relaxed) | F1 | Avg | EM (strict) | accuracy | F1 less that of standard RAG, k = 5 | read | written |"
     )
@@ -153,7 +153,7 @@ def _table(chosen: Sequence[Answered], standard: Answered | None, questions: Seq
     print()
 
 
-def _difference(one: Answered, standard: Answered, questions: Sequence[Question]) -> str:
+def _difference(one: MethodAnswers, standard: MethodAnswers, questions: Sequence[Question]) -> str:
     """With a star where the interval holds no 0: n carries it."""
     ours, theirs = ([score.f1 for score in answered.scores(questions)] for answered in (one, standard))
     bounds = paired_interval(ours, theirs)
