@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import PurePath
 from typing import TypeAlias
 
@@ -41,7 +42,4 @@ def line_at(text: str, offset: int) -> int:
 
 def line_starts(text: str) -> list[int]:
     """The offsets at which lines begin."""
-    starts = [0]
-    while found := text.find("\n", starts[-1]) + 1:
-        starts.append(found)
-    return starts
+    return list(accumulate((len(line) + 1 for line in text.split("\n")[:-1]), initial=0))
