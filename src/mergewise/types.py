@@ -259,42 +259,31 @@ class Passage:
 
 
 class Cause(StrEnum):
-    """Why a step took text or left it out, as far as others than its strategy need to know.
+    """Why a step took the text that it `covers`, or left it out, as far as others than its strategy need to know.
 
-    The text is what the step `covers`. The causes from LINK on took nothing.
+    SEARCH found it, and TAKE selected it from what was found. The question NAMED what its section defines; a HOP led to it from
+    a name in the evidence; it is a NEIGHBOUR of what was taken. MERGE: a section whose parts were found; FUSION: what was kept
+    of fused chunks; CUT: the first sentences of what did not fit; ROUND: found by a further search.
+
+    The causes from LINK on took nothing. LINK: a name leads to a section (`HopNote`); MISSING: the index lacks something; LEFT:
+    not selected; SKIP: did not fit; DROP: taken, and gone again; STOP: not worth its tokens.
     """
 
-    # the search found it
     SEARCH = "search"
-    # it was selected from what the search found
     TAKE = "take"
-    # the question names what its section defines
     NAMED = "named"
-    # a name in the evidence led to its section
     HOP = "hop"
-    # it came with what stands beside it
     NEIGHBOUR = "neighbour"
-    # a section whose parts were found
     MERGE = "merge"
-    # sentences that were kept when chunks were fused
     FUSION = "fusion"
-    # the first sentences of a piece that did not fit whole
     CUT = "cut"
-    # a further round of search found it
     ROUND = "round"
-    # what a strategy does besides
     OTHER = "other"
-    # a name in the evidence leads to a section: `HopNote`
     LINK = "link"
-    # the index lacks something
     MISSING = "missing"
-    # among the best of what was not selected
     LEFT = "left"
-    # it did not fit
     SKIP = "skip"
-    # it was taken, and went again
     DROP = "drop"
-    # it was not worth its tokens
     STOP = "stop"
 
 
