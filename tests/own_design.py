@@ -69,7 +69,7 @@ def assemble(question: str, reader: mw.IndexReader, budget: int, models: mw.Mode
     return mw.pack(question, ranked, budget, models, "score", [search])
 
 
-def first_line(request: mw.Request) -> mw.Answer:
+def first_line(request: mw.Request, models: mw.Models) -> mw.Answer:
     best = request.context.passages[0]
     cited = mw.Citation(1, best.text, best.spans[0], best.title)
     return mw.Answer(request.context.question, f"“{best.text}” [1]", (cited,), request.context)
@@ -77,4 +77,6 @@ def first_line(request: mw.Request) -> mw.Answer:
 
 VIEW = mw.View("line", LineSettings, lambda settings: (LINES,), build, problems, LineReader)
 STRATEGY = mw.Strategy(assemble, Lines(), "the best lines", views=("line",), mode="first-line")
-DESIGN = mw.Design({"line": VIEW}, {"lines": STRATEGY}, {"first-line": mw.Mode(first_line, "the first line, quoted")})
+DESIGN = mw.Design(
+    {"line": VIEW}, {"lines": STRATEGY}, {"first-line": mw.Mode(first_line, "the first line, quoted", mw.NO_MODEL)}
+)

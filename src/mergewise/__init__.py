@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from mergewise.designs.mrag.chunks import FixedSettings, PICSettings, SemanticSettings
     from mergewise.designs.mrag.markers import MarkerSettings
     from mergewise.engine import Index, estimate, open
-    from mergewise.generate.mode import Mode, Request
+    from mergewise.generate.mode import CAUSAL, CHAT, NO_MODEL, Mode, Request
     from mergewise.index.tree import TreeSettings
     from mergewise.models.cppl import cppl
     from mergewise.models.openai import OpenAIEmbedder
@@ -100,7 +100,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "CAUSAL",
+    "CHAT",
     "MODES",
+    "NO_MODEL",
     "STRATEGIES",
     "VIEWS",
     "AddReport",
@@ -197,7 +200,7 @@ _HOMES = {
     "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
     "mergewise.designs.mrag.markers": "MarkerSettings",
     "mergewise.engine": "Index estimate open",
-    "mergewise.generate.mode": "Mode Request",
+    "mergewise.generate.mode": "CAUSAL CHAT NO_MODEL Mode Request",
     "mergewise.index.tree": "TreeSettings",
     "mergewise.models.cppl": "cppl",
     "mergewise.models.openai": "OpenAIEmbedder",

@@ -22,9 +22,9 @@ from mergewise.index.writing.segments import segments_of
 from mergewise.index.writing.task import Rejected, WritingRequest, WritingSource, Written
 from mergewise.index.writing.write import estimate, write
 from mergewise.models.cache import CachedChat
+from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
-from mergewise.store.views import Makers
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import ReadSource
@@ -42,7 +42,7 @@ def source(name: str = "d", text: str = TEXT, segment: int = 32, title: str = "B
 
 
 def written(chat: Any, *sources: WritingSource, settings: MarkerSettings = SETTINGS) -> list[Written[RawMarker]]:
-    return write(list(sources) or [source()], task(settings), policy(settings), Makers(count_tokens, chat=chat))
+    return write(list(sources) or [source()], task(settings), policy(settings), Models(count_tokens, chat=chat))
 
 
 def by_attempt(*answers: Callable[[Sequence[Message]], str]) -> ScriptedChat:
@@ -329,14 +329,14 @@ def test_the_estimate_is_what_is_then_paid_and_counts_nothing_twice(
     model = ScriptedChat(lambda messages: good(messages), window=32_768)
     chat = CachedChat(model, tmp_path)
     sources = [source(str(n), f"Part {n}. {TEXT}") for n in range(3)]
-    plan = estimate(sources, task(SETTINGS), policy(SETTINGS), Makers(count_tokens, chat=chat))
+    plan = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     with caplog.at_level(logging.WARNING, logger="mergewise"):
         results = written(chat, *sources)
     paid = sum((one.usage for one in results[1:]), start=results[0].usage)
     assert (plan.documents, plan.usage.calls, plan.kept) == (3, len(model.asked), 0) and paid.calls == plan.usage.calls
     assert plan.usage.input_tokens == paid.input_tokens
     assert f"markers of 3 documents by scripted: {paid.calls} calls, about {paid.input_tokens} tokens" in caplog.text
-    after = estimate(sources, task(SETTINGS), policy(SETTINGS), Makers(count_tokens, chat=chat))
+    after = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     assert (after.documents, after.usage.calls, after.kept) == (0, 0, len(model.asked))
     again = written(chat, *sources)
     assert [one.items for one in again] == [one.items for one in results]
@@ -347,7 +347,7 @@ def test_what_two_documents_share_is_paid_once(tmp_path: Any) -> None:
     model = ScriptedChat(lambda messages: Turn(good(messages), pause=0.01))
     chat = CachedChat(model, tmp_path)
     sources = [source(str(n)) for n in range(3)]
-    plan = estimate(sources, task(SETTINGS), policy(SETTINGS), Makers(count_tokens, chat=chat))
+    plan = estimate(sources, task(SETTINGS), policy(SETTINGS), Models(count_tokens, chat=chat))
     results = written(chat, *sources)
     assert results[0].items == results[1].items == results[2].items
     assert len(model.asked) == plan.usage.calls == sum(one.usage.calls for one in results)
@@ -357,8 +357,8 @@ def test_what_two_documents_share_is_paid_once(tmp_path: Any) -> None:
 def test_progress_reaches_the_whole_and_no_more() -> None:
     told: list[float] = []
     chat = by_attempt(half, good)
-    makers = Makers(count_tokens, chat=chat, told=told.append)
-    write([source("a"), source("b")], task(SETTINGS), policy(SETTINGS), makers)
+    models = Models(count_tokens, chat=chat)
+    write([source("a"), source("b")], task(SETTINGS), policy(SETTINGS), models, told.append)
     assert sum(told) == pytest.approx(1.0) and len(told) > 5 and min(told) >= 0
 
 
@@ -403,7 +403,7 @@ def test_a_prompt_is_built_once_a_call_and_once_a_document_to_measure_it() -> No
     plain = task(SETTINGS)
     build = Counted(plain.prompt)
     sources = [source("a"), source("b", f"Part b. {TEXT}")]
-    results = write(sources, replace(plain, prompt=build), policy(SETTINGS), Makers(count_tokens, chat=chat))
+    results = write(sources, replace(plain, prompt=build), policy(SETTINGS), Models(count_tokens, chat=chat))
     assert all(len(one.coverages) == 2 for one in results)
     assert len(build.calls) == len(chat.asked) + len(sources)
 

@@ -91,7 +91,7 @@ def test_the_leaves_of_a_document_are_known_by_its_id(store: Store) -> None:
         ids = [CATS.id, DOGS.id, PAGED.id]
         ranges = store.reader().leaf_ranges([*ids, "none"])
         assert list(ranges) == ids
-        for stored in store.reader().stored(ids):
+        for stored in store.reader().document_rows(ids):
             assert [leaf.id for leaf in stored["leaf"]] == list(ranges[stored.document.id])
         store.optimize()
     store.remove([CATS.id])
@@ -103,7 +103,7 @@ def test_the_leaves_under_spans_are_those_that_share_text_with_one(kind: str, tm
     store = new_store(kind, tmp_path / "index")
     towns = "".join(f"## Town {n}\n\nTown {n} has a tower. It is {n} metres high, and old.\n\n" for n in range(12))
     store.write(rows_of([CATS, Document("towns", towns), DOGS]))
-    leaves = [leaf for stored in store.reader().stored(["towns", "cats"]) for leaf in stored["leaf"]]
+    leaves = [leaf for stored in store.reader().document_rows(["towns", "cats"]) for leaf in stored["leaf"]]
     store.optimize()
     reader = reader_of(store)
 

@@ -19,7 +19,7 @@ from tests.support import HashEmbedder, memory_store, reader_of
 
 QUESTION = "Where was the director of Silent Rain born?"
 STORE = memory_store([FILMS, MANUAL], HashEmbedder())
-LEAVES = [leaf for stored in STORE.stored(["films", "manual"]) for leaf in stored["leaf"]]
+LEAVES = [leaf for stored in STORE.document_rows(["films", "manual"]) for leaf in stored["leaf"]]
 
 
 class NoSearch(HybridReader):
