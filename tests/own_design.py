@@ -65,7 +65,8 @@ def assemble(question: str, reader: mw.IndexReader, budget: int, models: mw.Mode
     found = reader.view("line").search(question, parameters.k)
     pieces = [mw.Fragment(one.doc_id, one.title, (), one.start, one.end, one.start, one.text) for one, _ in found]
     ranked = [mw.Candidate((piece,), score) for piece, (_, score) in zip(pieces, found, strict=True)]
-    return mw.pack(question, ranked, budget, models, "score", [mw.Step("search", f"{len(found)} lines")])
+    search = mw.Step("search", f"{len(found)} lines", tuple(piece.span for piece in pieces))
+    return mw.pack(question, ranked, budget, models, "score", [search])
 
 
 def first_line(request: mw.Request, models: mw.Models) -> mw.Answer:
@@ -76,5 +77,4 @@ def first_line(request: mw.Request, models: mw.Models) -> mw.Answer:
 
 VIEW = mw.View("line", LineSettings, lambda settings: (LINES,), build, problems, LineReader)
 STRATEGY = mw.Strategy(assemble, Lines(), "the best lines", views=("line",), mode="first-line")
-MODE = mw.Mode(first_line, "the first line, quoted", mw.NO_MODEL)
-DESIGN = mw.Design({"line": VIEW}, {"lines": STRATEGY}, {"first-line": MODE})
+DESIGN = mw.Design({"line": VIEW}, {"lines": STRATEGY}, {"first-line": mw.Mode(first_line, "one line", mw.NO_MODEL)})

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 
 from mergewise.models.scripted import ChatServer, Turn
 from mergewise.types import Message
@@ -44,7 +45,7 @@ def environment(server: ChatServer | None) -> dict[str, str]:
 
 def run(cwd: Path, server: ChatServer | None, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
     env = {**environment(server), **more}
-    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120, env=env)
+    return run_text(words, cwd, env)
 
 
 def test_the_answer_its_citations_and_what_it_cost(home: Path, server: ChatServer) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import command
 
 import mergewise
 from mergewise.cli.batch import BadLine, QuestionLine, questions
@@ -36,7 +37,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cwd: Path, given: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([COMMAND, *words, "--budget", "60"], cwd=cwd, input=given, capture_output=True, timeout=120)
+    return command.run([*words, "--budget", "60"], cwd, input=given)
 
 
 def test_lines_are_questions_or_objects() -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 DOCS = {
@@ -34,7 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run_text(words, cwd)
 
 
 def run_json(cwd: Path, *words: str) -> object:

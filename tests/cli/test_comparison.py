@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 
 import mergewise
 from mergewise.cli.comparison import _marked_pieces
@@ -47,7 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run_text(words, cwd)
 
 
 def test_the_table_and_the_json_agree(home: Path) -> None:

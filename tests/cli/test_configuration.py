@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.command import run_text
 
 from mergewise.cli import configuration
 from mergewise.cli.configuration import find_configuration
@@ -118,7 +119,7 @@ def test_verbose_says_which_file_was_used(folders: Path) -> None:
     env = {**os.environ, "HOME": str(folders / "home")}
 
     def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([COMMAND, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+        return run_text(words, cwd, env)
 
     assert run(project, "index", "cats.md").returncode == 0
     done = run(project / "docs", "-v", "context", "What do cats eat?")
@@ -216,7 +217,7 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
     env = {**os.environ, "HOME": str(folders / "home"), "RERANK_API_KEY": "secret", "XDG_CONFIG_HOME": str(folders)}
 
     def run(*words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([COMMAND, *words], cwd=project, env=env, capture_output=True, text=True, timeout=120)
+        return run_text(words, project, env)
 
     assert run("index", "cats.md", "-e", "none").returncode == 0
     write(project, 'reranker = "http:http://127.0.0.1:9/rerank"\n')

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 
 from mergewise.models.scripted import ChatServer
 
@@ -33,7 +34,7 @@ def run(cwd: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     import os
 
     environment |= {key: os.environ[key] for key in ("PYTHONPATH",) if key in os.environ}
-    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120, env=environment)
+    return run_text(words, cwd, environment)
 
 
 @pytest.mark.parametrize("strategy", ["mergerag-sym", "mergerag-asym"])

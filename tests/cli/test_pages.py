@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 from tests.page.support import Page
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -24,7 +25,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120)
+    return run_text(words, cwd)
 
 
 @pytest.mark.parametrize("command", ["ask", "context", "compare"])

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.command import run_text
 
 import mergewise
 from mergewise.cli import last
@@ -34,9 +35,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(cwd: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [COMMAND, *words], cwd=cwd, capture_output=True, text=True, timeout=120, env={**os.environ, **more}
-    )
+    return run_text(words, cwd, {**os.environ, **more})
 
 
 def test_a_number_opens_the_citation_of_the_last_answer(home: Path) -> None:

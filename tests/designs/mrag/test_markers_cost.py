@@ -21,6 +21,7 @@ from mergewise.index.writing.write import AT_ONCE
 from mergewise.models.cache import FILE, CachedChat
 from mergewise.models.scripted import ChatRequest, ChatServer, Turn
 from mergewise.types import Document, Message
+from tests.command import run_text
 from tests.designs.mrag.marking import good
 
 pytest.importorskip("openai")
@@ -62,7 +63,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Any], ChatServe
 
 
 def command(*words: object, code: int = 0) -> str:
-    done = subprocess.run([*MERGEWISE, *map(str, words)], capture_output=True, text=True)
+    done = run_text(words)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout if "--json" in words else done.stdout + done.stderr
 
