@@ -11,7 +11,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 CAUSAL := .venv-causal
-WHEEL  := .venv-wheel
+WHEEL  ?= .venv-wheel
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
@@ -34,7 +34,7 @@ lint: $(VENV)/.installed
 	$(BIN)/mypy
 
 wheel:
-	rm -rf $(WHEEL) && $(PYTHON) -m venv $(WHEEL) || python3 -m venv $(WHEEL)
+	rm -rf $(WHEEL) && ($(PYTHON) -m venv $(WHEEL) || python3 -m venv $(WHEEL))
 	$(WHEEL)/bin/python -m pip wheel --quiet --no-deps --wheel-dir $(WHEEL)/dist .
 	$(WHEEL)/bin/python -m pip install --quiet $(WHEEL)/dist/mergewise-*.whl
 	mkdir $(WHEEL)/empty && cd $(WHEEL)/empty && env -u PYTHONPATH ../bin/mergewise demo

@@ -14,7 +14,7 @@ import pytest
 
 import mergewise
 
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "12"))
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "6"))
 DOCUMENTS = 40
 
 WRITER = """
