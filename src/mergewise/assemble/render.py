@@ -49,19 +49,12 @@ def _pieces(candidate: Candidate) -> list[tuple[float, Fragment]]:
 
 def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
     passages = []
-    for _, group in groupby(pieces, key=lambda p: p[1].section):
+    for (doc_id, headings), group in groupby(pieces, key=lambda p: p[1].section):
         members = sorted(group, key=lambda p: p[1].start)
         runs = _runs([fragment for _, fragment in members])
-        first = members[0][1]
-        passages.append(
-            Passage(
-                text=GAP.join(text for _, _, text in runs),
-                score=max(score for score, _ in members),
-                spans=tuple(Span(first.doc_id, start, end) for start, end, _ in runs),
-                title=first.title,
-                headings=first.headings,
-            )
-        )
+        text, score = GAP.join(text for _, _, text in runs), max(score for score, _ in members)
+        spans = tuple(Span(doc_id, start, end) for start, end, _ in runs)
+        passages.append(Passage(text, score, spans, title=members[0][1].title, headings=headings))
     return passages
 
 

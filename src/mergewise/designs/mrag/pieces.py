@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
-from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, uncovered
+from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, uncovered_parts
 from mergewise.assemble.render import passages_of
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.terms import content_terms
@@ -60,7 +60,7 @@ class ValuePiece:
     def beyond(self, taken: Sequence[ValuePiece]) -> ValuePiece | None:
         if not self.marker.written:
             held = [fragment for other in taken for fragment in other.fragments]
-            left = [part for fragment in self.fragments for part in uncovered(fragment, held)]
+            left = [part for fragment in self.fragments for part in uncovered_parts(fragment, held)]
             return self._with_fragments(left) if left else None
         sentences = tuple(s for s in self.sentences if not any(_repeats(self.marker, s, other) for other in taken))
         return replace(self, sentences=sentences) if sentences else None
