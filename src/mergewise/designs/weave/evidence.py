@@ -83,14 +83,8 @@ class QuestionAspects:
 
     @classmethod
     def of(cls, question: str, vector: FloatArray | None) -> QuestionAspects:
-        return cls(
-            question,
-            content_terms(question),
-            words_of(question),
-            question_type(question),
-            answer_type(question),
-            vector,
-        )
+        kind, wanted = question_type(question), answer_type(question)
+        return cls(question, content_terms(question), words_of(question), kind, wanted, vector)
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
         """Beginnings of the words that say what is asked of the things named ("director", "born"), or that tell the same."""
@@ -136,9 +130,8 @@ class Candidates:
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
-        self._leads: dict[
-            int, tuple[int, int]
-        ] = {}  # of candidates that need another one: its leaf, and its number in it
+        # of candidates that need another one: its leaf, and its number in it
+        self._leads: dict[int, tuple[int, int]] = {}
         self._term_weights: dict[str, float] = {}
         self._vectors: list[FloatArray] = []
         self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them

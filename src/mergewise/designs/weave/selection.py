@@ -56,7 +56,7 @@ def select(
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
     }
-    _tell(candidates, chosen, companions, selection, trace, pointed)
+    _trace_choices(candidates, chosen, companions, selection, trace, pointed)
     return chosen, prices.counts
 
 
@@ -144,7 +144,7 @@ class Prices:
         return self._members[self._sections[at]]
 
 
-def _tell(
+def _trace_choices(
     candidates: Candidates,
     chosen: Sequence[int],
     companions: Collection[int],
