@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Leaf, Span, Step
+
+T = TypeVar("T")
 
 SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
 """A document's id and the headings in force: fragments with the same key share a heading line in the context."""
@@ -112,6 +114,17 @@ def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
     body = first.body if shared == first.headings else first.start
     text = "".join(leaf.text for leaf in leaves)
     return Fragment(first.doc_id, first.title, shared, first.start, last.end, body, text)
+
+
+def split_runs(items: Iterable[T], joins: Callable[[T, T], bool]) -> list[list[T]]:
+    """The items in runs; one stands in the run of the item before it where the two join."""
+    runs: list[list[T]] = []
+    for item in items:
+        if runs and joins(runs[-1][-1], item):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs
 
 
 def uncovered_parts(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragment]:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Literal, TypeAlias
 
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.fragments import Candidate, Fragment, split_runs
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
@@ -60,13 +60,8 @@ def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
 
 def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
     """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
-    joined: list[Fragment] = []
-    for fragment in fragments:
-        if joined and joined[-1].end == fragment.start:
-            joined[-1] = replace(joined[-1], end=fragment.end, text=joined[-1].text + fragment.text)
-        else:
-            joined.append(fragment)
-    return [fragment.visible for fragment in joined]
+    runs = split_runs(fragments, lambda left, right: left.end == right.start)
+    return [replace(run[0], end=run[-1].end, text="".join(one.text for one in run)).visible for run in runs]
 
 
 WRITTEN = "(written, not quoted)"

@@ -88,7 +88,7 @@ def point_form(count: int) -> ReplyForm[list[int]]:
     return ReplyForm(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
 
 
-def supported(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:
+def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:
     """Which of the `sentences` an answer repeats word for word, and how many sentences of the answer stand in none of them."""
     if answer.strip(" .\n").upper() == "NONE":
         return [], 0

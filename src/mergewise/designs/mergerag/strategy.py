@@ -45,7 +45,7 @@ from mergewise.designs.mergerag.pieces import (
     ChunkLengths,
     ChunkSentence,
     ChunkSource,
-    joined,
+    fragments_of,
     sentences_of,
     sources_of,
     spans_of,
@@ -245,7 +245,7 @@ class Chunks:
         chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
         left = {sentence for chunk in chunks for sentence in chunk.content}
         candidates = [
-            Candidate(joined(c.content), c.score, tuple(map(self._single, self._by_relevance(c.content))))
+            Candidate(fragments_of(c.content), c.score, tuple(map(self._single, self._by_relevance(c.content))))
             for c in chunks
         ]
         if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):

@@ -68,7 +68,7 @@ class Pointed:
     usage: Usage = field(default_factory=Usage)
     found: Mapping[int, float] = field(default_factory=dict)
 
-    def raised(self, relevance: FloatArray, trust: float) -> FloatArray:
+    def raise_relevance(self, relevance: FloatArray, trust: float) -> FloatArray:
         """The probabilities after pointing: the odds of the n-th of the `needed` times `trust` / n, never less than they were."""
         raised = relevance.copy()
         for place, i in enumerate(self.needed, 1):
@@ -176,7 +176,7 @@ class _Pointer:
 
     def _with_leads(self, candidate: int, shown: set[int]) -> str:
         sentences = self._candidates.sentences
-        needed = self._candidates.needed(candidate, previous=self._parameters.previous) or ()
+        needed = self._candidates.bundle(candidate, previous=self._parameters.previous) or ()
         leads = " ".join(sentences[i].text for i in needed if i != candidate and i not in shown)
         return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
 

@@ -66,7 +66,7 @@ def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> di
     waiting = list(best)
     for candidate in waiting:
         if candidate not in needed:
-            needed[candidate] = candidates.needed(candidate, previous=previous)
+            needed[candidate] = candidates.bundle(candidate, previous=previous)
             waiting.extend(needed[candidate] or ())
     known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
     while lacking := [candidate for candidate, bundle in known.items() if not known.keys() >= set(bundle)]:

@@ -52,7 +52,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     ranked = [
         Candidate(tuple(candidates.sentences[j].fragment for j in needed), 1 / (1 + rank))
         for rank, i in enumerate(order)
-        if (needed := candidates.needed(i, previous=False)) is not None
+        if (needed := candidates.bundle(i, previous=False)) is not None
     ]
     return pack(question, ranked[: parameters.n or None], budget, models, "document", trace)
 

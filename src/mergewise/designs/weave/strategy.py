@@ -56,7 +56,7 @@ def assemble(
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights)
         pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
     own = candidates.relevance
-    candidates.relevance = pointed.raised(own, parameters.trust)
+    candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)

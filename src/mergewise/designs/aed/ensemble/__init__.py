@@ -14,7 +14,7 @@ from mergewise.generate.mode import CAUSAL, CHAT, Mode, Need, Needed, Request
 from mergewise.types import Answer
 
 
-def _batched(
+def _mode_of_many(
     answer_all: Callable[[Sequence[Request], Needed], list[Answer]], summary: str, needs: Need[Needed], **options: Any
 ) -> Mode[Needed]:
     """A mode that answers one question as it answers many."""
@@ -24,12 +24,16 @@ def _batched(
 
 
 MODES: dict[str, Mode[Any]] = {
-    "aed": _batched(
+    "aed": _mode_of_many(
         aed_all, "the passages and the model's own background, decoded together", CAUSAL, otherwise="aed-best"
     ),
     "aed-best": Mode(answer_by_best, "the most useful of the streams of `aed`", CHAT),
-    "naive": _batched(short_all, "what the model knows, in a few words", CHAT, reads_context=False),
-    "recomp": _batched(summary_all, "a summary of the passages, which may be empty, in a few words", CHAT, alone=True),
-    "replug": _batched(replug_all, "each passage by itself, probabilities added up", CAUSAL),
-    "short": _batched(short_all, "the passages, in a few words; without any what the model knows", CHAT, alone=True),
+    "naive": _mode_of_many(short_all, "what the model knows, in a few words", CHAT, reads_context=False),
+    "recomp": _mode_of_many(
+        summary_all, "a summary of the passages, which may be empty, in a few words", CHAT, alone=True
+    ),
+    "replug": _mode_of_many(replug_all, "each passage by itself, probabilities added up", CAUSAL),
+    "short": _mode_of_many(
+        short_all, "the passages, in a few words; without any what the model knows", CHAT, alone=True
+    ),
 }

@@ -24,7 +24,7 @@ from mergewise.designs.aed.ensemble.answering import (
     prompt_length,
     room_of,
 )
-from mergewise.designs.aed.ensemble.reading import StreamedQuestion, StreamPrompt, fitting
+from mergewise.designs.aed.ensemble.reading import StreamedQuestion, StreamPrompt, sources_that_fit
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, one_stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
@@ -103,7 +103,7 @@ def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int
     sources = base_sources(request.context, request.document)
     code = code_for([question.text, request.context.text])
     for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
-        if fitting(question.text, [source], code, causal.window - limit, prompt_length(causal)):
+        if sources_that_fit(question.text, [source], code, causal.window - limit, prompt_length(causal)):
             name = f"[{source.number}]"
             question.readings.append(StreamPrompt(name, prompts.answer(question.text, [source], code), (source,)))
             question.utilities[name] = source.score

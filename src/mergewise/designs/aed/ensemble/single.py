@@ -25,7 +25,7 @@ from mergewise.designs.aed.ensemble.answering import (
     prompt_length,
     room_of,
 )
-from mergewise.designs.aed.ensemble.reading import Measure, StreamedQuestion, StreamPrompt, fitting
+from mergewise.designs.aed.ensemble.reading import Measure, StreamedQuestion, StreamPrompt, sources_that_fit
 from mergewise.designs.aed.streams import PASSAGES, Ensemble
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
@@ -95,7 +95,7 @@ def _question_and_sources(
     question = StreamedQuestion(request, Ensemble((), memory=False))
     code = code_for([question.text, request.context.text])
     sources = base_sources(request.context, request.document)
-    kept = fitting(question.text, sources, code, room, measure)
+    kept = sources_that_fit(question.text, sources, code, room, measure)
     if len(kept) < len(sources):
         question.steps.append(Step("skip", f"{len(sources) - len(kept)} passages do not fit into the window"))
     if sources and not kept:

@@ -130,13 +130,13 @@ def report_of(extractions: Sequence[MarkerExtraction], markers: Any) -> MarkerRe
         unsupported_left=_share(sum(not support for _, _, support, _, _ in sentences), len(sentences)),
         replaced=sum(bool(replaced) for _, _, _, replaced, _ in sentences),
         renumbered=sum(one.renumbered for one in read),
-        keys=_lengths(_made(markers, "key_tokens")),
-        values=_lengths(_made(markers, "value_tokens")),
+        keys=_lengths(_token_counts(markers, "key_tokens")),
+        values=_lengths(_token_counts(markers, "value_tokens")),
         failures={one.doc_id: one.failure for one in extractions if one.failure},
     )
 
 
-def _made(markers: Any, column: str) -> list[int]:
+def _token_counts(markers: Any, column: str) -> list[int]:
     """The column of the markers that somebody made, or of copies where there are no others."""
     pairs = list(zip(markers[column].to_pylist(), markers["made"].to_pylist(), strict=True))
     return [value for value, made in pairs if made != COPY] or [value for value, _ in pairs]
