@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import shared_path
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Leaf, Span, Step
+
+T = TypeVar("T")
 
 SectionKey: TypeAlias = tuple[str, tuple[str, ...]]
 """A document's id and the headings in force: fragments with the same key share a heading line in the context."""
@@ -46,13 +48,8 @@ class Fragment:
         return start, start + len(text), text
 
     def cut(self, start: int, end: int) -> Fragment:
-        return replace(
-            self,
-            start=start,
-            end=end,
-            body=min(max(start, self.body), end),
-            text=self.text[start - self.start : end - self.start],
-        )
+        body, text = min(max(start, self.body), end), self.text[start - self.start : end - self.start]
+        return replace(self, start=start, end=end, body=body, text=text)
 
     def beginnings(self) -> Iterator[Fragment]:
         """The fragment cut off after each of its sentences but the last, the longest piece first; none that says nothing."""
@@ -94,7 +91,7 @@ class Candidate:
         held = [fragment for other in taken for fragment in other.fragments]
         parts: list[Fragment] = []
         for fragment in self.fragments:
-            parts += uncovered(fragment, [*held, *parts])
+            parts += uncovered_parts(fragment, [*held, *parts])
         return replace(self, fragments=tuple(parts)) if parts else None
 
     def beginnings(self, taken: Sequence[Candidate]) -> Iterator[Candidate]:
@@ -114,23 +111,27 @@ def fragment_of(leaves: Sequence[Leaf]) -> Fragment:
     """
     first, last = leaves[0], leaves[-1]
     shared = shared_path([leaf.headings for leaf in leaves]) if len(leaves) > 1 else first.headings
-    return Fragment(
-        doc_id=first.doc_id,
-        title=first.title,
-        headings=shared,
-        start=first.start,
-        end=last.end,
-        body=first.body if shared == first.headings else first.start,
-        text="".join(leaf.text for leaf in leaves),
-    )
+    body = first.body if shared == first.headings else first.start
+    text = "".join(leaf.text for leaf in leaves)
+    return Fragment(first.doc_id, first.title, shared, first.start, last.end, body, text)
 
 
-def uncovered(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragment]:
+def split_runs(items: Iterable[T], joins: Callable[[T, T], bool]) -> list[list[T]]:
+    """The items in runs; one stands in the run of the item before it where the two join."""
+    runs: list[list[T]] = []
+    for item in items:
+        if runs and joins(runs[-1][-1], item):
+            runs[-1].append(item)
+        else:
+            runs.append([item])
+    return runs
+
+
+def uncovered_parts(fragment: Fragment, taken: Sequence[Fragment]) -> list[Fragment]:
     """The parts of the fragment that none of `taken` holds, in order."""
     parts: list[Fragment] = []
     position = fragment.start
-    covered = sorted((other.start, other.end) for other in taken if other.span.overlaps(fragment.span))
-    for start, end in covered:
+    for start, end in sorted((other.start, other.end) for other in taken if other.span.overlaps(fragment.span)):
         if start > position:
             parts.append(fragment.cut(position, start))
         position = max(position, end)

@@ -34,12 +34,9 @@ class Leads:
             if leaf not in ids and leaf in self._leaves and (leaf, number) not in needed:
                 needed[leaf, number] = None
                 waiting += self._of(leaf, number)
-        return tuple(self._fragment(*place) for place in sorted(needed))
+        return tuple(fragment_at(self._leaves[leaf], number) for leaf, number in sorted(needed))
 
     def _of(self, leaf: int, number: int | None = None) -> list[tuple[int, int]]:
         """The places of the leads of a leaf's sentences, or of one of them."""
         leads = self._leaves[leaf].leads or () if leaf in self._leaves else ()
         return [(leaf - lead.back, lead.of) for lead in leads if number is None or lead.number == number]
-
-    def _fragment(self, leaf: int, number: int) -> Fragment:
-        return fragment_at(self._leaves[leaf], number)

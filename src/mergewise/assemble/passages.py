@@ -6,14 +6,13 @@ are about, so that every passage has its own set of triplets.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mergewise.assemble.fragments import Candidate, fragment_of
 from mergewise.assemble.leads import Leads
 from mergewise.index.tree.reader import extent
 from mergewise.protocols import IndexReader
-from mergewise.types import Hit, Step
+from mergewise.types import Step
 
 SEARCHED = 4  # leaves that are searched for each passage, of which many may lie in one
 
@@ -33,11 +32,6 @@ def search_passages(
     hits = [hit for hit in reader.search(question, k * SEARCHED) if hit.row.sentences]
     if trace is not None:
         trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
-    return passages_around(hits, reader, k, longest)
-
-
-def passages_around(hits: Sequence[Hit], reader: IndexReader, k: int, longest: int) -> list[LeafRun]:
-    """The passages around leaves that were found, each with the score of its first hit."""
     sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))
     held: dict[range, float] = {}
     for hit in hits:
@@ -45,9 +39,8 @@ def passages_around(hits: Sequence[Hit], reader: IndexReader, k: int, longest: i
     kept = dict(list(held.items())[:k])
     leaves = reader.leaves(sorted({leaf for one in kept for leaf in one}))
     leads = Leads(leaves, reader)
-    runs = []
-    for one, score in kept.items():
-        rows = [leaves[leaf] for leaf in one if leaf in leaves]
-        if rows:
-            runs.append(LeafRun(one, Candidate((*leads.before(list(one)), fragment_of(rows)), score)))
-    return runs
+    return [
+        LeafRun(one, Candidate((*leads.before(list(one)), fragment_of(rows)), score))
+        for one, score in kept.items()
+        if (rows := [leaves[leaf] for leaf in one if leaf in leaves])
+    ]

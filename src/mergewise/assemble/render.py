@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Annotated, Literal, TypeAlias
 
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.fragments import Candidate, Fragment, split_runs
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Passage, Span
 
@@ -49,31 +49,19 @@ def _pieces(candidate: Candidate) -> list[tuple[float, Fragment]]:
 
 def _passages(pieces: Sequence[tuple[float, Fragment]]) -> list[Passage]:
     passages = []
-    for _, group in groupby(pieces, key=lambda p: p[1].section):
+    for (doc_id, headings), group in groupby(pieces, key=lambda p: p[1].section):
         members = sorted(group, key=lambda p: p[1].start)
         runs = _runs([fragment for _, fragment in members])
-        first = members[0][1]
-        passages.append(
-            Passage(
-                text=GAP.join(text for _, _, text in runs),
-                score=max(score for score, _ in members),
-                spans=tuple(Span(first.doc_id, start, end) for start, end, _ in runs),
-                title=first.title,
-                headings=first.headings,
-            )
-        )
+        text, score = GAP.join(text for _, _, text in runs), max(score for score, _ in members)
+        spans = tuple(Span(doc_id, start, end) for start, end, _ in runs)
+        passages.append(Passage(text, score, spans, title=members[0][1].title, headings=headings))
     return passages
 
 
 def _runs(fragments: Sequence[Fragment]) -> list[tuple[int, int, str]]:
     """Fragments of one section, in document order, as runs (start, end, text): those with nothing between them are joined."""
-    joined: list[Fragment] = []
-    for fragment in fragments:
-        if joined and joined[-1].end == fragment.start:
-            joined[-1] = replace(joined[-1], end=fragment.end, text=joined[-1].text + fragment.text)
-        else:
-            joined.append(fragment)
-    return [fragment.visible for fragment in joined]
+    runs = split_runs(fragments, lambda left, right: left.end == right.start)
+    return [replace(run[0], end=run[-1].end, text="".join(one.text for one in run)).visible for run in runs]
 
 
 WRITTEN = "(written, not quoted)"

@@ -34,10 +34,13 @@ Part = TypeVar("Part")
 @cache
 def _designs() -> dict[str, Design]:
     """All designs by what brings them: the wings, then what other packages bring."""
-    return {**{f"the wing {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS}, **_installed()}
+    return {
+        **{f"the wing {wing}": import_module(f"{__name__}.{wing}").DESIGN for wing in DESIGNS},
+        **_designs_of_packages(),
+    }
 
 
-def _installed() -> dict[str, Design]:
+def _designs_of_packages() -> dict[str, Design]:
     """The designs of other packages. One that cannot be loaded is left out, with a warning in the log.
 
     Raises UsageError where an entry point leads to something else than a `Design`.

@@ -13,16 +13,12 @@ from collections.abc import Sequence
 
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quotation, turn, warning
+from mergewise.prompting.replies import object_schema
 from mergewise.types import Message
 
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
 NOTHING = "NONE"
-RELEVANT = {
-    "type": "object",
-    "properties": {"relevant": {"type": "boolean"}},
-    "required": ["relevant"],
-    "additionalProperties": False,
-}
+RELEVANT = object_schema({"relevant": {"type": "boolean"}})
 
 _LONGEST_PATH = 200  # characters of a heading path
 

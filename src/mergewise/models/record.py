@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from mergewise.models.scores import RememberingReranker
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
         CausalModel,
         ChatModel,
         Embedder,
+        FloatArray,
         NLLScorer,
         Reranker,
         TokenCounter,
@@ -48,3 +51,9 @@ class Models:
     def utilities(self) -> UtilityPredictor:
         """The predictor, or the one that the other models make."""
         return self.predictor or utilities_of(self.reranker, self.embedder)
+
+
+def embed_groups(embedder: Embedder, groups: Sequence[Sequence[str]]) -> list[FloatArray]:
+    """The vectors of each group of texts, out of one call."""
+    vectors = embedder.embed_documents([text for texts in groups for text in texts])
+    return [vectors[first:end] for first, end in pairwise(accumulate(map(len, groups), initial=0))]

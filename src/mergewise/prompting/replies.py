@@ -1,12 +1,23 @@
-"""The JSON in a model's answer. Even when asked for JSON alone, models put fences or text around it."""
+"""The JSON that a model is asked for, and that in its answer: even when asked for JSON alone it puts text around it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 _FENCE = "```"
 _DECODER = json.JSONDecoder()
+
+
+def object_schema(properties: Mapping[str, object]) -> dict[str, object]:
+    """The strict JSON schema of an object that has all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def json_in(answer: str) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
+from typing import TypeVar
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, Fragment
@@ -21,6 +22,8 @@ from mergewise.assemble.render import SEPARATOR, render
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.types import Context, Passage, Step
+
+Piece = TypeVar("Piece")
 
 SETS_SHARE = 0.4  # of the budget, which sets of triplets may fill
 
@@ -33,44 +36,39 @@ def merge(old: Context, new: Context, models: Models) -> Context:
     sets = _beside(old, new, models)
     room = old.budget - sum(models.count_tokens([render([one]) + SEPARATOR for one in sets]) if sets else ())
     merged = pack(old.question, ranked, room, models, "document", [*old.trace, step])
-    merged = _with(merged, sets, old.budget, models)
+    merged = _with_sets(merged, sets, old.budget, models)
     return replace(merged, strategy=old.strategy, usage=old.usage + new.usage).merged_from([old, new])
 
 
 def _beside(old: Context, new: Context, models: Models) -> list[Passage]:
     """The sets of triplets of both, the best first, in turn, as far as `SETS_SHARE` of the budget holds them."""
     both = [[p for p in context.passages if _is_beside(p, context)] for context in (old, new)]
-    turns = (one for pair in zip_longest(*both) for one in pair if one is not None)
     kept: dict[str, Passage] = {}
     left = SETS_SHARE * old.budget
-    for one in turns:
+    for one in in_turn(*both):
         cost = models.count_tokens([render([one]) + SEPARATOR])[0]
         if one.text not in kept and cost <= left:
             kept[one.text], left = one, left - cost
     return list(kept.values())
 
 
-def _with(context: Context, sets: list[Passage], budget: int, models: Models) -> Context:
+def _with_sets(context: Context, sets: list[Passage], budget: int, models: Models) -> Context:
     """The context with these sets behind its passages; the last ones go while it is over the budget once rendered."""
-    passages, text, tokens = context.passages, context.text, context.tokens
-    while sets:
-        text = render([*passages, *sets])
+    for count in range(len(sets), 0, -1):
+        passages = (*context.passages, *sets[:count])
+        text = render(passages)
         tokens = models.count_tokens([text])[0]
         if tokens <= budget:
-            break
-        sets = sets[:-1]
-    else:
-        text, tokens = context.text, context.tokens
-    return replace(context, budget=budget, passages=(*passages, *sets), text=text, tokens=tokens)
+            return replace(context, budget=budget, passages=passages, text=text, tokens=tokens)
+    return replace(context, budget=budget)
 
 
 def _is_beside(passage: Passage, context: Context) -> bool:
     return context.reading is not None and not passage.verbatim
 
 
-def in_turn(old: Sequence[Candidate], new: Sequence[Candidate]) -> Iterator[Candidate]:
-    for pair in zip_longest(old, new):
-        yield from (piece for piece in pair if piece is not None)
+def in_turn(old: Sequence[Piece], new: Sequence[Piece]) -> Iterator[Piece]:
+    return (piece for pair in zip_longest(old, new) for piece in pair if piece is not None)
 
 
 def _pieces(context: Context) -> list[Candidate]:
@@ -81,9 +79,7 @@ def _pieces(context: Context) -> list[Candidate]:
 
 def _fragments(passage: Passage, strategy: str) -> Iterator[Fragment]:
     if not passage.verbatim:
-        raise UsageError(
-            f"{strategy} writes passages of its own, which several rounds cannot merge",
-            "use one round, or a strategy that quotes",
-        )
+        problem = f"{strategy} writes passages of its own, which several rounds cannot merge"
+        raise UsageError(problem, "use one round, or a strategy that quotes")
     for span, text in passage.parts():
         yield Fragment(span.doc_id, passage.title, passage.headings, span.start, span.end, span.start, text)

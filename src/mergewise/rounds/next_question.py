@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile
 
 from mergewise.concurrency import run
 from mergewise.generate.prompts import NOTHING, shown
 from mergewise.generate.sources import DocumentLookup, Source, base_sources, fit
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, turn, warning
-from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import STOP_WORDS, content_terms
-from mergewise.types import Context, Message, Reply, Usage
+from mergewise.types import Context, Message, Usage
 
 _PROMPT = """\
 You plan a search. A question is to be answered from documents, and some passages have been found. Say what to search for
@@ -34,40 +34,26 @@ _WORD = re.compile(r"[\w’'-]+")
 
 
 def next_question(
-    question: str,
-    asked: Sequence[str],
-    context: Context,
-    models: Models,
-    document: DocumentLookup,
+    question: str, asked: Sequence[str], context: Context, models: Models, document: DocumentLookup
 ) -> tuple[str | None, Usage]:
     """q_t, or None where nothing is left to ask, and what finding it cost. `asked` are q_1 to q_(t-1)."""
     if models.chat is None:
         return by_name(question, asked, context), Usage()
-    reply = _ask(models.chat, question, asked, context, models.count_tokens, document)
-    lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
-    wanted = lines[0] if lines else NOTHING
-    done = wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked)
-    return None if done else wanted, reply.usage
-
-
-def _ask(
-    chat: ChatModel,
-    question: str,
-    asked: Sequence[str],
-    context: Context,
-    count_tokens: TokenCounter,
-    document: DocumentLookup,
-) -> Reply:
+    chat, count_tokens = models.chat, models.count_tokens
     code = code_for([question, context.text])
-    frame = _prompt(question, asked, [], code)
     limit = min(_TOKENS, chat.window // 4)
+    frame = _prompt(question, asked, [], code)
     room = int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame]))
     sources = fit(
         base_sources(context, document),
         room,
         lambda sources: count_tokens([shown(source, code) + "\n\n" for source in sources]) if sources else [],
     )
-    return run(chat.complete(_prompt(question, asked, sources, code), max_tokens=limit))
+    reply = run(chat.complete(_prompt(question, asked, sources, code), max_tokens=limit))
+    lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
+    wanted = lines[0] if lines else NOTHING
+    done = wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked)
+    return None if done else wanted, reply.usage
 
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
@@ -104,10 +90,7 @@ def _names(sentence: str) -> Iterator[str]:
 
 
 def _without_articles(name: str) -> str:
-    words = name.split()
-    while words and words[0].casefold() in STOP_WORDS:
-        words.pop(0)
-    return " ".join(words)
+    return " ".join(dropwhile(lambda word: word.casefold() in STOP_WORDS, name.split()))
 
 
 def _search(name: str, sentence: str, question: str) -> str:

@@ -10,16 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.auto_merge.strategy import AutoMerge, _item, assemble, join_neighbours, merge
+from mergewise.designs.auto_merge.strategy import AutoMerge, _LeafRange, assemble, join_neighbours, merge
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.types import Context, Document, Hit, Span, Step
+from mergewise.types import Context, Document, Leaf, Span, Step
 from tests.support import HashEmbedder, ScriptedReader, memory_store
 
 MODELS = Models(count_tokens)
 SENTENCES = [f"Sentence number {i} tells of the topic {chr(97 + i % 26)}{i}." for i in range(40)]
 PLAIN = AutoMerge(merge_threshold=0.5, min_score=0.0, merged_score="mean")
+
+
+def leaf_range(leaf: Leaf, score: float) -> _LeafRange:
+    return _LeafRange(leaf.id, leaf.id, score, leaf.ancestors, leaf.span)
 
 
 def guide(sections: int = 4, sentences: int = 4) -> Document:
@@ -97,7 +101,7 @@ def literal_merge(scores: dict[int, float], p: AutoMerge, budget: int) -> set[in
 @given(scored_leaves, parameters, st.integers(10, 400))
 def test_merging_equals_the_literal_transcription(scores: dict[int, float], p: AutoMerge, budget: int) -> None:
     leaves = {leaf.id: leaf for leaf in LEAVES}
-    items = merge([_item(Hit(leaves[i], s)) for i, s in scores.items()], SECTIONS, p, budget, [])
+    items = merge([leaf_range(leaves[i], s) for i, s in scores.items()], SECTIONS, p, budget, [])
     expected = {
         (SECTIONS[n].first_leaf, SECTIONS[n].first_leaf + SECTIONS[n].leaf_count - 1) if n in SECTIONS else (n, n)
         for n in literal_merge(scores, p, budget)
@@ -168,7 +172,7 @@ def literal_adjacency(scores: dict[int, float]) -> list[tuple[int, ...]]:
 @given(scored_leaves)
 def test_all_neighbours_join_as_in_the_design_of_record(scores: dict[int, float]) -> None:
     leaves = {leaf.id: leaf for leaf in LEAVES}
-    items = [_item(Hit(leaves[i], score)) for i, score in scores.items()]
+    items = [leaf_range(leaves[i], score) for i, score in scores.items()]
     joined = join_neighbours(items, 0.0, AutoMerge(), [])
     assert [tuple(range(item.first, item.last + 1)) for item in joined] == literal_adjacency(scores)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.designs.mergerag.pieces import ChunkLengths, joined, sentences_of, sources_of, spans_of, text_of
+from mergewise.designs.mergerag.pieces import ChunkLengths, fragments_of, sentences_of, sources_of, spans_of, text_of
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document, Hit
@@ -44,7 +44,7 @@ def test_sentences_tile_their_chunk_and_stand_where_they_say(parts: list[str], c
             start, end, shown = sentence.fragment.visible
             assert document.text[start:end] == shown == sentence.text
             assert sentence.tokens == count_tokens([shown])[0]
-        (whole,) = joined(own)
+        (whole,) = fragments_of(own)
         assert whole.visible == source.fragment.visible and document.text[whole.start : whole.end] == whole.text
 
 
@@ -67,7 +67,7 @@ def test_a_length_is_what_the_context_costs(parts: list[str], chosen: set[int]) 
     if not kept:
         return
     lengths = ChunkLengths(all_sentences, count_tokens)
-    context = pack("q", [Candidate(joined(kept), 1.0)], 10_000, Models(count_tokens))
+    context = pack("q", [Candidate(fragments_of(kept), 1.0)], 10_000, Models(count_tokens))
     assert abs(lengths(kept) - context.tokens) <= 3  # a word piece may cross the end of a sentence
     assert [span for p in context.passages for span in p.spans] == list(spans_of(kept))
     assert all(

@@ -15,7 +15,7 @@ from mergewise.assemble.render import WRITTEN
 from mergewise.designs import strategies
 from mergewise.designs.mrag.markers import Marker, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.notes import GroundingNote, MarkerNote
-from mergewise.designs.mrag.pieces import joined, piece_of
+from mergewise.designs.mrag.pieces import piece_of, value_text
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import UsageError
 from mergewise.generate import extractive
@@ -195,8 +195,8 @@ def test_a_verbatim_value_does_not() -> None:
 def test_written_sentences_that_say_the_same_of_the_same_place_are_given_once() -> None:
     one, two = (piece_of(marker, 1.0) for marker in mill_rows()["marker"][:2])
     left = two.beyond([one])
-    assert left is not None and joined(left.marker, left.sentences) == "Norrby Mill has 2 wheels."
-    assert one.beyond([two, one]) is None or "Napoleon" in joined(one.marker, one.sentences)
+    assert left is not None and value_text(left.marker, left.sentences) == "Norrby Mill has 2 wheels."
+    assert one.beyond([two, one]) is None or "Napoleon" in value_text(one.marker, one.sentences)
 
 
 def test_a_sentence_is_held_against_sentences_of_its_own_place_alone() -> None:

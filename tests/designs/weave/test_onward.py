@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
-from mergewise.designs.weave.onward import open_question
+from mergewise.designs.weave.hops import open_question
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import gather
 from mergewise.types import Document, Step

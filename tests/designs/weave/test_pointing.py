@@ -129,11 +129,12 @@ def test_weave_fills_the_rest_of_the_budget() -> None:
 def test_the_odds_of_what_is_pointed_at_are_multiplied() -> None:
     """Of probability p the odds are p / (1 - p)."""
     relevance = np.array([0.01, 0.5, 0.2, 0.0, 1.0], np.float32)
-    raised = Pointed((1, 0, 3, 4)).raised(relevance, 60.0)
+    raised = Pointed((1, 0, 3, 4)).raise_relevance(relevance, 60.0)
     expected = [30 / (30 + 99), 60 / 61, 0.2, 0.0, 1.0]
     assert raised.tolist() == pytest.approx(expected, abs=1e-6)
-    assert Pointed((2, 0, 1)).raised(relevance, 1.0).tolist() == pytest.approx(relevance.tolist())  # never less
-    searched = Pointed((0, 3), found={0: 0.001, 2: 0.9, 3: 0.5}).raised(relevance, 60.0)
+    never_less = Pointed((2, 0, 1)).raise_relevance(relevance, 1.0)
+    assert never_less.tolist() == pytest.approx(relevance.tolist())
+    searched = Pointed((0, 3), found={0: 0.001, 2: 0.9, 3: 0.5}).raise_relevance(relevance, 60.0)
     assert searched.tolist() == pytest.approx([60 / (60 + 99), 0.5, 0.2, 30 / 31, 1.0], abs=1e-6)
 
 

@@ -34,7 +34,7 @@ from typing import Annotated
 from mergewise.assemble.budget import pack
 from mergewise.assemble.passages import SEARCHED
 from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, utility
-from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, fitting, passage_of, rendered
+from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, first_triplets, passage_of, render_with_sets
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.designs.aed.units import VIEW, RetrievedUnit, map_triplets, retrieve
 from mergewise.index.tree.reader import LONGEST
@@ -77,9 +77,8 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     trace: list[Step] = []
     retrieved = retrieve(question, reader, parameters.k, parameters.longest, trace)
     wanted = parameters.triplets and reader.has(VIEW)
-    judged = _with_utilities(
-        question, [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())], models, trace
-    )
+    units = [*retrieved, *(map_triplets(retrieved, reader) if wanted else ())]
+    judged = _with_utilities(question, units, models, trace)
     if not parameters.ensemble:
         judged = _most_useful(judged)[: parameters.m]
     passages, sets = (_top(judged, kind, parameters.m) for kind in ("passage", "triplets"))  # Eq. 10
@@ -90,20 +89,14 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     if wanted:
         context, stream = _with_sets(replace(context, budget=budget), sets, models, parameters.beta)
         streams.append(stream)
-        told = f"{len(stream.passages)} triplet sets are a stream"
+        reason = f"{len(stream.passages)} triplet sets are a stream"
     else:
-        reason = "no triplets in this index" if parameters.triplets else "no triplets are wanted"
-        told = f"{reason}: their weight is shared among the other streams"
-    ensemble = Ensemble(
-        tuple(streams),
-        parameters.memory,
-        parameters.temperature,
-        parameters.seed,
-        0 if parameters.ensemble else parameters.m,
-        parameters.beta,
-    )
-    trace = [*context.trace, Step("streams", told)]
-    return replace(context, budget=budget, reading=ensemble, trace=tuple(trace))
+        lacking = "no triplets in this index" if parameters.triplets else "no triplets are wanted"
+        reason = f"{lacking}: their weight is shared among the other streams"
+    together = 0 if parameters.ensemble else parameters.m
+    p = parameters
+    ensemble = Ensemble(tuple(streams), p.memory, p.temperature, p.seed, together, p.beta)
+    return replace(context, budget=budget, reading=ensemble, trace=(*context.trace, Step("streams", reason)))
 
 
 def _with_utilities(
@@ -171,14 +164,14 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
     taken: list[tuple[_UsefulUnit, TripletSet]] = []
     steps = list(context.trace)
     for one in top:
-        found = None if one.unit.triplets is None else fitting(one.unit.triplets, left, models.count_tokens)
+        found = None if one.unit.triplets is None else first_triplets(one.unit.triplets, left, models.count_tokens)
         if found is None:
             steps.append(Step("skip", f"a triplet set, {left} tokens left", one.unit.spans, score=one.utility))
             continue
         left -= cost_of(found, models.count_tokens)
         taken.append((one, found))
     sets = [(found, one.score) for one, found in taken]
-    text, tokens, kept = rendered(context.passages, sets, context.budget, models.count_tokens)
+    text, tokens, kept = render_with_sets(context.passages, sets, context.budget, models.count_tokens)
     shown = list(context.passages)
     numbers: list[int] = []
     scores: list[float] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from math import exp, fsum
 
@@ -78,19 +78,7 @@ class StreamWeights:
     tokens: tuple[StreamToken, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "weights": dict(self.weights),
-            "utilities": dict(self.utilities),
-            "tokens": [
-                {
-                    "text": token.text,
-                    "stream": token.stream,
-                    "agreement": token.agreement,
-                    "log_probs": dict(token.log_probs),
-                }
-                for token in self.tokens
-            ],
-        }
+        return {**asdict(self), "tokens": list(map(asdict, self.tokens))}
 
     def lines(self, *, by_token: bool) -> list[list[tuple[str, str]]]:
         """A line for each stream, the answer, and how far the streams agreed."""

@@ -55,7 +55,7 @@ def cost_of(found: TripletSet, count_tokens: TokenCounter) -> int:
     return sum(count_tokens([SEPARATOR + heading_cost_line(found.title, found.headings, True), found.text]))
 
 
-def fitting(found: TripletSet, room: int, count_tokens: TokenCounter) -> TripletSet | None:
+def first_triplets(found: TripletSet, room: int, count_tokens: TokenCounter) -> TripletSet | None:
     """The set with as many of its first triplets as `room` tokens hold; None where that is none."""
     heading, *costs = count_tokens(
         [SEPARATOR + heading_cost_line(found.title, found.headings, True), *(t.text for t in found.triplets)]
@@ -68,7 +68,7 @@ def fitting(found: TripletSet, room: int, count_tokens: TokenCounter) -> Triplet
     return replace(found, triplets=found.triplets[:kept]) if kept else None
 
 
-def rendered(
+def render_with_sets(
     passages: Sequence[Passage], sets: Sequence[tuple[TripletSet, float]], budget: int, count_tokens: TokenCounter
 ) -> tuple[str, int, list[TripletSet | None]]:
     """The context of these passages and sets, its tokens, and what is left of each set.

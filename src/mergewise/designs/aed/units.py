@@ -7,16 +7,16 @@ itself, is no unit of the index: who has a model adds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.passages import LeafRun, passages_around, search_passages
+from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.passages import search_passages
 from mergewise.designs.aed.triplets import TripletReader, TripletSet
 from mergewise.index.tree.reader import LONGEST
 from mergewise.protocols import IndexReader
 from mergewise.text.keys import heading_path
-from mergewise.types import Hit, Span, Step
+from mergewise.types import Span, Step
 
 VIEW = "triplet"
 
@@ -47,12 +47,17 @@ def retrieve(
     question: str, reader: IndexReader, k: int, longest: int = LONGEST, trace: list[Step] | None = None
 ) -> list[RetrievedUnit]:
     """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits."""
-    return list(map(_passage, search_passages(question, reader, k, longest, trace)))
-
-
-def units_around(hits: Sequence[Hit], reader: IndexReader, k: int, longest: int = LONGEST) -> list[RetrievedUnit]:
-    """The passages around leaves that were found."""
-    return list(map(_passage, passages_around(hits, reader, k, longest)))
+    runs = search_passages(question, reader, k, longest, trace)
+    return [
+        RetrievedUnit(
+            "passage",
+            _below_headings(run.candidate.fragments[-1], run.candidate.texts),
+            run.candidate.score,
+            run.leaves,
+            run.candidate,
+        )
+        for run in runs
+    ]
 
 
 def triplets_of(reader: IndexReader, passages: Sequence[range]) -> list[TripletSet | None]:
@@ -65,24 +70,11 @@ def map_triplets(passages: Sequence[RetrievedUnit], reader: IndexReader) -> list
     """T_ret: the triplet sets of these passages, in their order; a passage without triplets has none."""
     sets = triplets_of(reader, [unit.leaves for unit in passages])
     return [
-        RetrievedUnit(
-            "triplets",
-            "\n".join(filter(None, [heading_path(found.title, found.headings), found.text])),
-            unit.score,
-            unit.leaves,
-            unit.candidate,
-            found,
-        )
-        for unit, found in zip(passages, sets, strict=True)
-        if found is not None
+        replace(unit, kind="triplets", text=_below_headings(own, [own.text]), triplets=own)
+        for unit, own in zip(passages, sets, strict=True)
+        if own is not None
     ]
 
 
-def _passage(run: LeafRun) -> RetrievedUnit:
-    return RetrievedUnit("passage", _text(run.candidate), run.candidate.score, run.leaves, run.candidate)
-
-
-def _text(candidate: Candidate) -> str:
-    last = candidate.fragments[-1]
-    path = heading_path(last.title, last.headings)
-    return "\n".join(filter(None, [path, *(fragment.visible[2] for fragment in candidate.fragments)]))
+def _below_headings(headed: Fragment | TripletSet, texts: Sequence[str]) -> str:
+    return "\n".join(filter(None, [heading_path(headed.title, headed.headings), *texts]))

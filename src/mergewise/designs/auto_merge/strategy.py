@@ -27,7 +27,7 @@ from typing import Annotated, Literal, TypeAlias
 import numpy as np
 
 from mergewise.assemble.budget import pack
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of
+from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, split_runs
 from mergewise.assemble.leads import Leads
 from mergewise.assemble.render import Order
 from mergewise.errors import UsageError
@@ -89,7 +89,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         candidates = _clusters(hits, reader, parameters, trace)
     else:
         sections = _ancestors(hits, reader, trace) if parameters.mode != "never" else {}
-        items = [_item(hit) for hit in hits]
+        items = [_LeafRange(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span) for hit in hits]
         if parameters.mode == "auto":
             floor = _floor(items, parameters) if parameters.join == "strong" else -inf
             items = merge(items, sections, parameters, budget, trace)
@@ -116,7 +116,8 @@ def merge(
             if parent is None or not _should_merge(parent, family, parameters, floor, budget):
                 continue
             inside = [item for item in standing if _lies_in(item, parent)]
-            merged = _parent_range(parent, inside, family[0].ancestors[:-1], parameters)
+            score = _merged_score([item.score for item in inside], parameters)
+            merged = _section_range(parent, score, family[0].ancestors[:-1])
             if parent.children > 1:
                 reason = f"{len(family)} of {parent.children} children found"
                 trace.append(Step("merge", reason, tuple(item.span for item in inside), merged.span, merged.score))
@@ -144,19 +145,12 @@ def _lies_in(item: _LeafRange, parent: Section) -> bool:
     return parent.first_leaf <= item.first and item.last < parent.first_leaf + parent.leaf_count
 
 
-def _parent_range(
-    parent: Section, inside: Sequence[_LeafRange], ancestors: tuple[int, ...], parameters: AutoMerge
-) -> _LeafRange:
-    return _LeafRange(
-        first=parent.first_leaf,
-        last=parent.first_leaf + parent.leaf_count - 1,
-        score=_together([item.score for item in inside], parameters),
-        ancestors=ancestors,
-        span=parent.span,
-    )
+def _section_range(section: Section, score: float, ancestors: tuple[int, ...]) -> _LeafRange:
+    last = section.first_leaf + section.leaf_count - 1
+    return _LeafRange(section.first_leaf, last, score, ancestors, section.span)
 
 
-def _together(scores: Sequence[float], parameters: AutoMerge) -> float:
+def _merged_score(scores: Sequence[float], parameters: AutoMerge) -> float:
     """The score of what was merged out of parts with these scores."""
     return max(scores) if parameters.merged_score == "max" else sum(scores) / len(scores)
 
@@ -168,23 +162,19 @@ def join_neighbours(
 
     Both must have a score of `floor` or more.
     """
-    runs: list[list[_LeafRange]] = []
-    for item in sorted(items, key=lambda i: i.first):
-        last = runs[-1][-1] if runs else None
-        near = (
-            last is not None and last.ancestors == item.ancestors and item.first - last.last - 1 <= parameters.fill_gaps
-        )
-        if last is not None and near and min(last.score, item.score) >= floor:
-            runs[-1].append(item)
-        else:
-            runs.append([item])
+
+    def joins(left: _LeafRange, right: _LeafRange) -> bool:
+        near = left.ancestors == right.ancestors and right.first - left.last - 1 <= parameters.fill_gaps
+        return near and min(left.score, right.score) >= floor
+
+    runs = split_runs(sorted(items, key=lambda item: item.first), joins)
     return [_join_run(run, parameters, trace) if len(run) > 1 else run[0] for run in runs]
 
 
 def _join_run(run: Sequence[_LeafRange], parameters: AutoMerge, trace: list[Step]) -> _LeafRange:
     first, last = run[0], run[-1]
     span = Span(first.span.doc_id, first.span.start, last.span.end)
-    score = _together([item.score for item in run], parameters)
+    score = _merged_score([item.score for item in run], parameters)
     joined = _LeafRange(first.first, last.last, score, first.ancestors, span)
     filled = sum(right.first - left.last - 1 for left, right in pairwise(run))
     reason = f"neighbours, {filled} leaves between them filled in" if filled else "neighbours"
@@ -209,14 +199,8 @@ def parents(
         else:
             kept.append(item)
     for parent_id, family in families.items():
-        parent = sections[parent_id]
-        merged = _LeafRange(
-            parent.first_leaf,
-            parent.first_leaf + parent.leaf_count - 1,
-            max(item.score for item in family),
-            family[0].ancestors[:-1],
-            parent.span,
-        )
+        score = max(item.score for item in family)
+        merged = _section_range(sections[parent_id], score, family[0].ancestors[:-1])
         trace.append(Step("merge", "parents only", tuple(i.span for i in family), merged.span, merged.score))
         if not families.keys() & set(merged.ancestors):
             kept.append(merged)
@@ -227,15 +211,9 @@ def _distinct(hits: Sequence[Hit]) -> list[Hit]:
     """The hits that say something, a leaf that comes twice only once, at its better score."""
     best: dict[int, Hit] = {}
     for hit in hits:
-        if not hit.row.sentences:
-            continue
-        if hit.row.id not in best or hit.score > best[hit.row.id].score:
+        if hit.row.sentences and hit.score > (best[hit.row.id].score if hit.row.id in best else -inf):
             best[hit.row.id] = hit
     return list(best.values())
-
-
-def _item(hit: Hit) -> _LeafRange:
-    return _LeafRange(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span)
 
 
 def _ancestors(hits: Sequence[Hit], reader: IndexReader, trace: list[Step]) -> dict[int, Section]:
@@ -255,7 +233,7 @@ def _candidates(items: Sequence[_LeafRange], hits: Sequence[Hit], reader: IndexR
     Leaves that were not hits are read in one call.
     """
     by_id = {hit.row.id: hit for hit in hits}
-    leaves = {leaf_id: hit.row for leaf_id, hit in by_id.items()}
+    leaves = {hit.row.id: hit.row for hit in hits}
     wanted = {leaf for item in items for leaf in range(item.first, item.last + 1)}
     leaves |= reader.leaves(sorted(wanted - leaves.keys()))
     leads = Leads(leaves, reader)
@@ -275,13 +253,7 @@ def _singles(hits: Sequence[Hit], leads: Leads) -> tuple[Candidate, ...]:
 
 def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
     """One fragment for each run of leaves that touch."""
-    runs: list[list[Leaf]] = []
-    for leaf in leaves:
-        if runs and runs[-1][-1].end == leaf.start:
-            runs[-1].append(leaf)
-        else:
-            runs.append([leaf])
-    return tuple(fragment_of(run) for run in runs)
+    return tuple(map(fragment_of, split_runs(leaves, lambda left, right: left.end == right.start)))
 
 
 def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, trace: list[Step]) -> list[Candidate]:
@@ -305,7 +277,7 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, t
         members = [j for j in sorted(free) if j == i or alike[i, j]]
         free.difference_update(members)
         rows = sorted((hits[j].row for j in members), key=lambda row: row.id)
-        score = _together([hits[j].score for j in members], parameters)
+        score = _merged_score([hits[j].score for j in members], parameters)
         if len(rows) > 1:
             trace.append(Step("cluster", "cosine above the threshold", tuple(r.span for r in rows), score=score))
         fragments = (*leads.before([row.id for row in rows]), *_fragments(rows))

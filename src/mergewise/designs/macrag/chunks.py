@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from mergewise.assemble.fragments import Candidate, Fragment
+from mergewise.assemble.fragments import Candidate
 from mergewise.assemble.sentences import leaf_fragment
-from mergewise.designs.macrag.slices import Chunk, SliceHit, SliceReader
+from mergewise.designs.macrag.slices import SliceHit, SliceReader
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.text.spans import Part
@@ -46,21 +46,19 @@ def rerank(
     if models.reranker is not None and chunks:
         texts = slice_view(reader).chunks([chunk.id for chunk in chunks])
         chunks = [chunk for chunk in chunks if chunk.id in texts]
-        scores = models.reranker.score(question, [_text_with_title(texts[chunk.id]) for chunk in chunks])
+        below_titles = [f"{texts[chunk.id].title}\n{texts[chunk.id].text}".strip() for chunk in chunks]
+        scores = models.reranker.score(question, below_titles)
         chunks = [replace(chunk, score=float(score)) for chunk, score in zip(chunks, scores, strict=True)]
         trace.append(Step("rerank", f"{len(chunks)} chunks by {models.reranker.spec}"))
     return sorted(chunks, key=lambda chunk: (-chunk.score, chunk.id))
 
 
-def _text_with_title(chunk: Chunk) -> str:
-    return f"{chunk.title}\n{chunk.text}".strip()
-
-
 def whole(leaves: Sequence[LeafSentences], parts: Sequence[Part], score: float) -> Candidate:
     """The parts of a document as one candidate, with a fragment for each leaf, since headings may change between leaves."""
-    fragments: list[Fragment] = []
-    for leaf in sorted(leaves, key=lambda leaf: leaf.start):
-        for start, end in parts:
-            if start < leaf.end and leaf.start < end:
-                fragments.append(leaf_fragment(leaf).cut(max(start, leaf.start), min(end, leaf.end)))
+    fragments = (
+        leaf_fragment(leaf).cut(max(start, leaf.start), min(end, leaf.end))
+        for leaf in sorted(leaves, key=lambda leaf: leaf.start)
+        for start, end in parts
+        if start < leaf.end and leaf.start < end
+    )
     return Candidate(tuple(fragment for fragment in fragments if fragment.visible[2]), score)

@@ -8,15 +8,10 @@ from mergewise.concurrency import run
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
-from mergewise.prompting.replies import json_in
+from mergewise.prompting.replies import json_in, object_schema
 from mergewise.types import Usage
 
-SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {"ranking": {"type": "array", "items": {"type": "integer"}}},
-    "required": ["ranking"],
-    "additionalProperties": False,
-}
+SCHEMA = object_schema({"ranking": {"type": "array", "items": {"type": "integer"}}})
 INSTRUCTIONS = """You order documents by how much they help to answer a question. Each document is shown by a number and an
 excerpt. Answer in JSON, as {"ranking": [numbers]}: the number of every document once, the most helpful first.
 

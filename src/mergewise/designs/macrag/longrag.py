@@ -44,10 +44,10 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     leaves = reader.sentences(sorted({i for chunk in chunks.values() for i in _leaves(chunk)}))
     top = [chunk for chunk in top if chunk.id in chunks and chunks[chunk.id].first_leaf in leaves]
     candidates = {chunk.id: _candidate(chunks[chunk.id], chunk.score, leaves) for chunk in top}
-    if parameters.unit == "chunk":
-        return pack(question, list(candidates.values()), budget, models, parameters.order, trace)
-    documents = _documents(top, chunks, candidates, reader, budget, trace)
-    return pack(question, documents, budget, models, parameters.order, trace)
+    ranked = list(candidates.values())
+    if parameters.unit == "document":
+        ranked = _documents(top, chunks, candidates, reader, budget, trace)
+    return pack(question, ranked, budget, models, parameters.order, trace)
 
 
 def _leaves(item: Chunk | Section) -> range:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Annotated, Literal, TypeAlias
 
 from mergewise.assemble.budget import pack
@@ -73,9 +74,8 @@ class MergedChunks:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
-    hits = slice_view(reader).search(
-        question, parameters.k1
-    )  # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
+    # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
+    hits = slice_view(reader).search(question, parameters.k1)
     trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     scored = _more_views(parents(hits), reader, question, parameters)
     ranked = rerank(question, scored, reader, models, trace)
@@ -105,10 +105,8 @@ def _more_views(
 def scale_up(ranked: Sequence[ScoredChunk], parameters: MacRAG, trace: list[Step]) -> list[ScoredChunk]:
     """(2.4) C'_(q,k2) = TopK_(k2 x alpha)(r(q, c))."""
     wanted = int(parameters.k2 * parameters.alpha)
-    if wanted > len(ranked):
-        trace.append(Step("scale", f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"))
-    else:
-        trace.append(Step("scale", f"{wanted} of {len(ranked)} chunks"))
+    lacking = f"k2 x alpha = {wanted}, but {len(ranked)} chunks were found: all are taken"
+    trace.append(Step("scale", lacking if wanted > len(ranked) else f"{wanted} of {len(ranked)} chunks"))
     return list(ranked[:wanted])
 
 
@@ -130,14 +128,12 @@ def rank_documents(
         chunks = slice_view(reader).chunks(list(best.values()))
         ranks, usage = by_chat(question, {doc: chunks[chunk].text for doc, chunk in best.items()}, models)
     else:
-        ranks = {
-            doc: document_score([c.score for c in family], parameters.documents) for doc, family in families.items()
-        }
+        scores = {doc: [chunk.score for chunk in family] for doc, family in families.items()}
+        ranks = {doc: document_score(own, parameters.documents) for doc, own in scores.items()}
     first = {doc: family[0].score for doc, family in families.items()}
     ordered = sorted(ranks, key=lambda doc: (-ranks[doc], -first[doc], doc))[: parameters.k2]
-    trace.append(
-        Step("documents", f"{len(ordered)} of {len(families)} by {parameters.documents}: {', '.join(ordered)}")
-    )
+    reason = f"{len(ordered)} of {len(families)} by {parameters.documents}: {', '.join(ordered)}"
+    trace.append(Step("documents", reason))
     return {doc: ranks[doc] for doc in ordered}, usage
 
 
@@ -160,8 +156,7 @@ def merge_neighbours(
     near = slice_view(reader).bounds(sorted({i for chunk in inside for i in neighbourhood(chunk.id, parameters.h)}))
     final = []
     for doc_id, rank in documents.items():
-        chunks = [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]
-        if not chunks:
+        if not (chunks := [chunk for chunk in inside if chunk.doc_id == doc_id and chunk.id in near]):
             continue
         ids = {i for chunk in chunks for i in neighbourhood(chunk.id, parameters.h)}
         number = near[chunks[0].id].document
@@ -198,9 +193,8 @@ def within_reach(
     """C_final as candidates: whole if all of it fits, else its sentences, best first."""
     read = _first_chunks(final, parameters.reach * budget)
     if len(read) < len(final):
-        trace.append(
-            Step("reach", f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget")
-        )
+        reason = f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget"
+        trace.append(Step("reach", reason))
     leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
     if sum(merged.tokens for merged in final) <= budget:
         return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
@@ -213,10 +207,5 @@ def within_reach(
 
 def _first_chunks(final: Sequence[MergedChunks], tokens: float) -> list[MergedChunks]:
     """The first merged chunks, as many as it takes to have this many tokens together."""
-    total, reached = 0, []
-    for merged in final:
-        if total >= tokens:
-            break
-        total += merged.tokens
-        reached.append(merged)
-    return reached
+    before = accumulate((merged.tokens for merged in final), initial=0)
+    return [merged for merged, total in zip(final, before, strict=False) if total < tokens]

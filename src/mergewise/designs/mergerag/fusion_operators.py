@@ -139,7 +139,7 @@ async def copy(question: str, chat: ChatModel, pair: Pair[Content], directional:
     sentences = [*pair.host.content, *pair.source.content]
     messages = prompts.copy(question, pair.host.content, pair.source.content, directional=directional)
     reply = await chat.complete(messages, max_tokens=prompts.copy_tokens(sentences))
-    numbers, unsupported = prompts.supported(reply.text, sentences)
+    numbers, unsupported = prompts.repeated_sentences(reply.text, sentences)
     if not numbers and (unsupported or not reply.text.strip()):
         raise Unusable("nothing of the answer stands in the chunks", reply.usage, unsupported)
     return Fusion(

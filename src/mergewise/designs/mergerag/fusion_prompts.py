@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from mergewise.assemble.pointing import ReplyForm, number_tokens, numbered_lines, numbers_of, value_in
 from mergewise.designs.mergerag.pieces import ChunkSentence, text_of
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import Aligner, SourceSentence, words
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Message, Span
@@ -19,12 +20,7 @@ from mergewise.types import Message, Span
 VERBATIM = 0.9  # support at which a sentence counts as repeated word for word
 FEW_WORDS = 3  # fewer do not show which sentence was repeated, unless they are the whole of it
 
-POINT_SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {"keep": {"type": "string", "description": "numbers of sentences, such as 1-3 7 9"}},
-    "required": ["keep"],
-    "additionalProperties": False,
-}
+POINT_SCHEMA = object_schema({"keep": {"type": "string", "description": "numbers of sentences, such as 1-3 7 9"}})
 
 _SYMMETRIC = (
     "You merge two chunks of text into one for a reader who will answer the question from it. Keep the sentences of both "
@@ -92,7 +88,7 @@ def point_form(count: int) -> ReplyForm[list[int]]:
     return ReplyForm(POINT_SCHEMA, shape, number_tokens(count), lambda answer: numbers_in(answer, count))
 
 
-def supported(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:
+def repeated_sentences(answer: str, sentences: Sequence[ChunkSentence]) -> tuple[list[int], int]:
     """Which of the `sentences` an answer repeats word for word, and how many sentences of the answer stand in none of them."""
     if answer.strip(" .\n").upper() == "NONE":
         return [], 0

@@ -45,17 +45,11 @@ class MergeNote(Note):
     problem: str = ""
 
     def as_dict(self) -> dict[str, object]:
+        names = ("round", "how", "nll", "calls", "unsupported", "taken", "problem")
+        nodes = {"source": self.source, "host": self.host, "result": self.result}
         return {
-            "round": self.round,
-            "how": self.how,
-            "nll": self.nll,
-            "calls": self.calls,
-            "unsupported": self.unsupported,
-            "taken": self.taken,
-            "problem": self.problem,
-            "source": self.source.as_dict(),
-            "host": self.host.as_dict(),
-            "result": self.result.as_dict(),
+            **{name: getattr(self, name) for name in names},
+            **{name: node.as_dict() for name, node in nodes.items()},
         }
 
     @property
@@ -67,20 +61,16 @@ class MergeNote(Note):
         return [f"{step.action}: {step.reason}"] if self.problem else []
 
     def __str__(self) -> str:
-        parts = [
+        parts = (
             f"round {self.round}",
             self.how,
             f"{self.source.tokens} + {self.host.tokens} → {self.result.tokens} tokens",
-        ]
-        if self.nll is not None:
-            parts.append(f"NLL {self.nll:.2f}")
-        if self.calls:
-            parts.append(f"{self.calls} call{'' if self.calls == 1 else 's'}")
-        if self.unsupported:
-            parts.append(f"{self.unsupported} unsupported dropped")
-        if not self.taken:
-            parts.append("not needed")
-        return ", ".join(parts)
+            "" if self.nll is None else f"NLL {self.nll:.2f}",
+            f"{self.calls} call{'' if self.calls == 1 else 's'}" if self.calls else "",
+            f"{self.unsupported} unsupported dropped" if self.unsupported else "",
+            "" if self.taken else "not needed",
+        )
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of
+from mergewise.assemble.fragments import Fragment, SectionKey, fragment_of, split_runs
 from mergewise.assemble.render import heading_cost_line
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
@@ -40,7 +40,7 @@ class ChunkSentence:
 
 
 def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
-    """A source for each leaf, best first; leaves below one parent that touch are joined, up to `chunk_tokens`."""
+    """A source for each leaf, best first; leaves below one parent that touch are fragments_of, up to `chunk_tokens`."""
     distinct: dict[int, Hit] = {}
     for hit in sorted(hits, key=lambda h: -h.score):
         distinct.setdefault(hit.row.id, hit)
@@ -50,8 +50,8 @@ def sources_of(hits: Sequence[Hit], chunk_tokens: int) -> list[ChunkSource]:
             runs[-1].append(hit)
         else:
             runs.append([hit])
-    joined = [ChunkSource(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
-    return sorted(joined, key=lambda source: -source.score)
+    sources = [ChunkSource(fragment_of([hit.row for hit in run]), max(hit.score for hit in run)) for run in runs]
+    return sorted(sources, key=lambda source: -source.score)
 
 
 def _joins(run: Sequence[Hit], leaf: Leaf, chunk_tokens: int) -> bool:
@@ -120,26 +120,18 @@ def _touch(left: ChunkSentence, right: ChunkSentence) -> bool:
     return left.fragment.doc_id == right.fragment.doc_id and left.fragment.end == right.fragment.start
 
 
-def joined(sentences: Sequence[ChunkSentence]) -> tuple[Fragment, ...]:
+def fragments_of(sentences: Sequence[ChunkSentence]) -> tuple[Fragment, ...]:
     """Sentences as fragments; those that follow each other in the document become one."""
-    runs: list[list[ChunkSentence]] = []
-    for sentence in sentences:
-        if runs and _touch(runs[-1][-1], sentence) and runs[-1][-1].section == sentence.section:
-            runs[-1].append(sentence)
-        else:
-            runs.append([sentence])
-    return tuple(_whole([sentence.fragment for sentence in run]) for run in runs)
-
-
-def _whole(run: Sequence[Fragment]) -> Fragment:
-    first, last = run[0], run[-1]
-    text = "".join(fragment.text for fragment in run)
-    return Fragment(first.doc_id, first.title, first.headings, first.start, last.end, first.body, text)
+    runs = split_runs(sentences, lambda left, right: _touch(left, right) and left.section == right.section)
+    return tuple(
+        replace(run[0].fragment, end=run[-1].fragment.end, text="".join(sentence.fragment.text for sentence in run))
+        for run in runs
+    )
 
 
 def spans_of(sentences: Sequence[ChunkSentence]) -> tuple[Span, ...]:
     """The spans of the visible text of the sentences, one for each run."""
-    return tuple(Span(f.doc_id, *f.visible[:2]) for f in joined(sentences))
+    return tuple(Span(f.doc_id, *f.visible[:2]) for f in fragments_of(sentences))
 
 
 def text_of(sentences: Sequence[ChunkSentence]) -> str:

@@ -34,7 +34,6 @@ from mergewise.designs.mergerag.merging import (
     MergeChunk,
     MergeResult,
     Pair,
-    Pairing,
     Rows,
     Schedule,
     asymmetric,
@@ -46,7 +45,7 @@ from mergewise.designs.mergerag.pieces import (
     ChunkLengths,
     ChunkSentence,
     ChunkSource,
-    joined,
+    fragments_of,
     sentences_of,
     sources_of,
     spans_of,
@@ -139,7 +138,7 @@ def merge_sources(
     merged = merge(
         chunks.first,
         budget,
-        pairing(parameters, chunks.texts, models.scorer),
+        symmetric if parameters.pairs == "symmetric" else asymmetric(_rows(models.scorer)),
         chunks.fuse,
         parameters.schedule,
         parameters.at_once,
@@ -163,7 +162,6 @@ class Chunks:
         by_chunk = sentences_of(sources, models.count_tokens)
         self.sentences = [sentence for sentences in by_chunk for sentence in sentences]
         self.lengths = ChunkLengths(self.sentences, models.count_tokens)
-        self.texts = _Texts()
         self.usage = Usage()
         self._question, self._models, self._parameters = question, models, parameters
         scores = self._reranker_scores([tuple(sentences) for sentences in by_chunk]) or [
@@ -247,7 +245,7 @@ class Chunks:
         chunks = sorted((c for c in merged.chunks if c.content), key=lambda c: (-c.score, c.number))
         left = {sentence for chunk in chunks for sentence in chunk.content}
         candidates = [
-            Candidate(joined(c.content), c.score, tuple(map(self._single, self._by_relevance(c.content))))
+            Candidate(fragments_of(c.content), c.score, tuple(map(self._single, self._by_relevance(c.content))))
             for c in chunks
         ]
         if self._parameters.refill and (not left or all(fusion.how == "extractive" for fusion in self._fusions)):
@@ -273,42 +271,30 @@ def _operator(question: str, extractive: Extractive, models: Models, parameters:
     return Modelled(ASK[fusion], question, models.chat, extractive)
 
 
-class _Texts:
-    """The text of each chunk, made once: a chunk is never changed."""
-
-    def __init__(self) -> None:
-        self._known: dict[int, str] = {}
-
-    def __call__(self, chunk: MergeChunk[Content]) -> str:
-        if chunk.number not in self._known:
-            self._known[chunk.number] = text_of(chunk.content)
-        return self._known[chunk.number]
-
-
-def pairing(parameters: MergeRAG, texts: _Texts, scorer: NLLScorer | None) -> Pairing[Content]:
-    if parameters.pairs == "symmetric":
-        return symmetric
-    return asymmetric(_rows(texts, scorer))
-
-
-def _rows(texts: _Texts, scorer: NLLScorer | None) -> Rows[Content]:
+def _rows(scorer: NLLScorer | None) -> Rows[Content]:
     """Rows of the NLL matrix, in which no pair is scored twice.
 
     The embedded scorer is asked for the rows of all anchors at once, which is cheaper.
     """
     known: dict[int, dict[int, float]] = defaultdict(dict)
     embedded = scorer is None
+    made: dict[int, str] = {}
+
+    def texts(chunks: Sequence[MergeChunk[Content]]) -> list[str]:
+        """The texts of the chunks, each made once: a chunk is never changed."""
+        made.update((chunk.number, text_of(chunk.content)) for chunk in chunks if chunk.number not in made)
+        return [made[chunk.number] for chunk in chunks]
 
     def rows(source: MergeChunk[Content], anchors: Sequence[MergeChunk[Content]]) -> list[float]:
         nonlocal scorer
         if scorer is None:
-            scorer = WordModel(corpus_words([texts(chunk) for chunk in (source, *anchors)]))
+            scorer = WordModel(corpus_words(texts([source, *anchors])))
         row = known[source.number]
         missing = [anchor for anchor in anchors if anchor.number not in row]
         if missing:
             whole = embedded and len(missing) > len(anchors) / 2
             sources, columns = ([source, *anchors],) * 2 if whole else ([source], missing)
-            values: FloatArray = scorer.nll([texts(chunk) for chunk in sources], [texts(chunk) for chunk in columns])
+            values: FloatArray = scorer.nll(texts(sources), texts(columns))
             numbers = [column.number for column in columns]
             for chunk, scores in zip(sources, values.tolist(), strict=True):
                 known[chunk.number].update(zip(numbers, scores, strict=True))

@@ -33,12 +33,4 @@ def _strategies() -> dict[str, Strategy]:
     }
 
 
-DESIGN = Design(
-    {
-        "fixed": chunks.FIXED_VIEW,
-        "semantic": chunks.SEMANTIC_VIEW,
-        "pic": chunks.PIC_VIEW,
-        "marker": markers.VIEW,
-    },
-    Lazy(_strategies),
-)
+DESIGN = Design({**chunks.VIEWS, "marker": markers.VIEW}, Lazy(_strategies))

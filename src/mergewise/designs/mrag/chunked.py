@@ -46,22 +46,20 @@ def assemble(
     view: str, question: str, reader: IndexReader, budget: int, models: Models, parameters: Chunked
 ) -> Context:
     """The best chunks of one of the three views."""
-    found = _search_chunks(view, question, reader, parameters)
+    chunks: ChunkReader = reader.view(view)
+    hits = chunks.search(question, parameters.k, parameters.search)
+    found = [(chunk, score) for chunk, score in hits if says_something(readable(chunk.text))]
     trace = [Step("search", _count_line(found), tuple(chunk.span for chunk, _ in found))]
     if models.reranker is not None and found:
         scores = models.reranker.score(question, [f"{chunk.title}\n{chunk.text}".strip() for chunk, _ in found])
         rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
         found = sorted(rescored, key=lambda pair: (-pair[1], pair[0].id))
         trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
-    candidates = [Candidate((_fragment(chunk),), score) for chunk, score in found]
+    candidates = [
+        Candidate((Fragment(c.doc_id, c.title, c.headings, c.start, c.end, c.body, c.text),), score)
+        for c, score in found
+    ]
     return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
-
-
-def _search_chunks(view: str, question: str, reader: IndexReader, parameters: Chunked) -> list[tuple[TextChunk, float]]:
-    """The chunks that say something, best first."""
-    chunks: ChunkReader = reader.view(view)
-    found = chunks.search(question, parameters.k, parameters.search)
-    return [(chunk, score) for chunk, score in found if says_something(readable(chunk.text))]
 
 
 def _count_line(found: Sequence[tuple[TextChunk, float]]) -> str:
@@ -69,7 +67,3 @@ def _count_line(found: Sequence[tuple[TextChunk, float]]) -> str:
     cuts = Counter(chunk.cut for chunk, _ in found)
     ways = ", ".join(f"{count} by {cut}" if len(cuts) > 1 else f"by {cut}" for cut, count in sorted(cuts.items()))
     return f"{len(found)} chunks" + (f" ({ways})" if ways else "")
-
-
-def _fragment(chunk: TextChunk) -> Fragment:
-    return Fragment(chunk.doc_id, chunk.title, chunk.headings, chunk.start, chunk.end, chunk.body, chunk.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from mergewise.designs.mrag.markers import Marker, ValueSentence
@@ -59,9 +59,8 @@ class MarkerNote(Note):
 
     def _line(self, sentence: ValueSentence) -> str:
         text = " ".join(self.marker.value[sentence.start : sentence.end].split())
-        state = "" if sentence.supported else "without support"
-        if sentence.replaced:
-            state = "stands for one without support"
+        unsupported = "" if sentence.supported else "without support"
+        state = "stands for one without support" if sentence.replaced else unsupported
         remarks = "; ".join(filter(None, (state, *sentence.flags)))
         return f"“{text}”" + (f"  ({remarks})" if remarks else "")
 
@@ -79,12 +78,12 @@ class GroundingNote(Note):
 
     @classmethod
     def of(cls, notes: Sequence[MarkerNote]) -> GroundingNote:
-        said = [(note.marker.written, sentence) for note in notes for sentence in note.sentences]
+        sentences = [(note.marker.written, sentence) for note in notes for sentence in note.sentences]
         return cls(
-            len(said),
-            sum(written and not sentence.replaced for written, sentence in said),
-            sum(sentence.replaced for _, sentence in said),
-            sum(not sentence.supported for _, sentence in said),
+            len(sentences),
+            sum(written and not sentence.replaced for written, sentence in sentences),
+            sum(sentence.replaced for _, sentence in sentences),
+            sum(not sentence.supported for _, sentence in sentences),
         )
 
     @property
@@ -93,10 +92,4 @@ class GroundingNote(Note):
         return self.unsupported / self.sentences if self.sentences else 0.0
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "sentences": self.sentences,
-            "written": self.written,
-            "replaced": self.replaced,
-            "unsupported": self.unsupported,
-            "unsupported_share": self.share,
-        }
+        return {**asdict(self), "unsupported_share": self.share}

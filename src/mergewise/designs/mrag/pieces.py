@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import ClassVar
 
-from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, uncovered
+from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, split_runs, uncovered_parts
 from mergewise.assemble.render import passages_of
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.terms import content_terms
@@ -46,7 +46,7 @@ class ValuePiece:
     @property
     def texts(self) -> list[str]:
         if self.marker.written:
-            return [joined(self.marker, self.sentences)]
+            return [value_text(self.marker, self.sentences)]
         return [fragment.visible[2] for fragment in self.fragments]
 
     @property
@@ -60,7 +60,7 @@ class ValuePiece:
     def beyond(self, taken: Sequence[ValuePiece]) -> ValuePiece | None:
         if not self.marker.written:
             held = [fragment for other in taken for fragment in other.fragments]
-            left = [part for fragment in self.fragments for part in uncovered(fragment, held)]
+            left = [part for fragment in self.fragments for part in uncovered_parts(fragment, held)]
             return self._with_fragments(left) if left else None
         sentences = tuple(s for s in self.sentences if not any(_repeats(self.marker, s, other) for other in taken))
         return replace(self, sentences=sentences) if sentences else None
@@ -88,7 +88,7 @@ def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...]) -> V
     return ValuePiece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)))
 
 
-def joined(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
+def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
     """Sentences of a value as they stand in it; a space stands for what is left out between them."""
     text = ""
     for number, sentence in enumerate(sentences):
@@ -100,13 +100,7 @@ def joined(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
 
 def _fragments(marker: Marker, sentences: Sequence[ValueSentence]) -> Iterable[Fragment]:
     """The sentences of a verbatim value as stretches of the document, each with the white space after it."""
-    runs: list[list[ValueSentence]] = []
-    for sentence in sentences:
-        if runs and _touch(runs[-1][-1], sentence):
-            runs[-1].append(sentence)
-        else:
-            runs.append([sentence])
-    for run in runs:
+    for run in split_runs(sentences, _touch):
         first, last = run[0], run[-1]
         start, end = first.support[0][0], last.support[0][1]
         after = marker.value[last.end :]
@@ -169,6 +163,6 @@ def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:
         return passages_of([Candidate(piece.fragments, piece.score) for piece in pieces], "document")
     marker = pieces[0].marker
     spans = dict.fromkeys(span for piece in pieces for span in piece.spans)
-    text = "\n".join(joined(piece.marker, piece.sentences) for piece in pieces)
+    text = "\n".join(value_text(piece.marker, piece.sentences) for piece in pieces)
     score = max(piece.score for piece in pieces)
     return [Passage(text, score, tuple(spans), False, marker.title, marker.headings)]

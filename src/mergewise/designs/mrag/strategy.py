@@ -76,10 +76,11 @@ def _marker_steps(pieces: Sequence[ValuePiece]) -> list[Step]:
     if not pieces:
         return []
     notes = [MarkerNote(piece.marker, piece.sentences) for piece in pieces]
-    steps = []
-    for piece, note in zip(pieces, notes, strict=True):
-        key = " ".join(piece.marker.key.split())
-        steps.append(Step("marker", key, piece.spans, score=piece.score, note=note, cause=Cause.TAKE))
+    keys = [" ".join(piece.marker.key.split()) for piece in pieces]
+    steps = [
+        Step("marker", key, piece.spans, score=piece.score, note=note, cause=Cause.TAKE)
+        for key, piece, note in zip(keys, pieces, notes, strict=True)
+    ]
     grounding = GroundingNote.of(notes)
     written = f"{grounding.written} of {grounding.sentences} sentences written by a model"
     reason = f"{written}, {grounding.unsupported} without support" if grounding.written else "all sentences verbatim"

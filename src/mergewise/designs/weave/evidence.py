@@ -83,14 +83,8 @@ class QuestionAspects:
 
     @classmethod
     def of(cls, question: str, vector: FloatArray | None) -> QuestionAspects:
-        return cls(
-            question,
-            content_terms(question),
-            words_of(question),
-            question_type(question),
-            answer_type(question),
-            vector,
-        )
+        kind, wanted = question_type(question), answer_type(question)
+        return cls(question, content_terms(question), words_of(question), kind, wanted, vector)
 
     def relations(self, names: Iterable[Mention]) -> frozenset[str]:
         """Beginnings of the words that say what is asked of the things named ("director", "born"), or that tell the same."""
@@ -136,9 +130,8 @@ class Candidates:
         self._finder = TermFinder(asked.terms)
         self._path_terms: dict[SectionKey, frozenset[str]] = {}
         self._first: dict[int, int] = {}  # the first candidate of each leaf, which has as many as it has sentences
-        self._leads: dict[
-            int, tuple[int, int]
-        ] = {}  # of candidates that need another one: its leaf, and its number in it
+        # of candidates that need another one: its leaf, and its number in it
+        self._leads: dict[int, tuple[int, int]] = {}
         self._term_weights: dict[str, float] = {}
         self._vectors: list[FloatArray] = []
         self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
@@ -204,7 +197,7 @@ class Candidates:
             return None
         return candidate + 1
 
-    def needed(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
+    def bundle(self, candidate: int, *, previous: bool = True) -> tuple[int, ...] | None:
         """What has to be shown with the candidate, in the order of the text, itself included; None where some of it is not known.
 
         Those are its lead, the lead of that one, and, with `previous`, the sentence that its first word points back to.
@@ -230,11 +223,11 @@ class Candidates:
             Evidence(
                 span=self.sentences[i].span,
                 text=self.sentences[i].text,
-                needed=tuple(self.sentences[j].span for j in self.needed(i, previous=previous) or (i,)),
+                needed=tuple(self.sentences[j].span for j in self.bundle(i, previous=previous) or (i,)),
                 relevance=float(self.relevance[i]),
                 cosine=cosines[i],
                 terms=self.share(self.terms[i]),
-                path_terms=self.share(self.covered(i)),
+                path_terms=self.share(self.covered_terms(i)),
             )
             for i in ranked
         )
@@ -274,7 +267,7 @@ class Candidates:
         """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""
         held: dict[int, set[str]] = defaultdict(set)
         for candidate, sentence in enumerate(self.sentences):
-            held[sentence.leaf.id] |= self.covered(candidate)
+            held[sentence.leaf.id] |= self.covered_terms(candidate)
         counts = Counter(term for terms in held.values() for term in terms)
         raw = {term: inverse_frequency(counts[term], len(held)) for term in sorted(self.asked.terms)}
         return {term: weight / sum(raw.values()) for term, weight in raw.items()}
@@ -283,7 +276,7 @@ class Candidates:
         """The share of these terms in the question, by their weights. The sum is the same in whatever order the terms come."""
         return fsum(map(self._term_weights.__getitem__, terms))
 
-    def covered(self, candidate: int) -> frozenset[str]:
+    def covered_terms(self, candidate: int) -> frozenset[str]:
         """The question's terms in the sentence, in the headings above it, and in the names of its file and folders."""
         return self.terms[candidate] | self._path_terms[self.sentences[candidate].section]
 
@@ -338,7 +331,7 @@ class Candidates:
         return (
             self.scores.get(sentence.leaf.id, 0.0),
             self.share(self.terms[candidate]),
-            self.share(self.covered(candidate)),
+            self.share(self.covered_terms(candidate)),
             self.opens(candidate),
             min(sentence.tokens, 100) / 50,
             offers(sentence.text, self.asked.wanted),
@@ -369,7 +362,7 @@ class Candidates:
             members = self.members[section]
             columns["link"][members] = max(link.strength for link in links)
             columns["near"][members] = max(link.strength * link.near for link in links)
-            lacking = [(link.strength, self.asked.terms - self.covered(link.evidence)) for link in links]
+            lacking = [(link.strength, self.asked.terms - self.covered_terms(link.evidence)) for link in links]
             for i in members:
                 if terms := self.terms[i]:
                     columns["rest"][i] = max(strength * self.share(terms & rest) for strength, rest in lacking)

@@ -1,8 +1,13 @@
-"""Bridge hops: from the names in the best evidence to the sections that define them."""
+"""Bridge hops: from the names in the best evidence to the sections that define them.
+
+Links lead to sections that define a name. What names a place without defining it ("a hotel in Windhoek") is found by no link:
+`open_question` is what a second search looks for, the rest of the question together with the names in the evidence.
+"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,6 +17,7 @@ from mergewise.assemble.fragments import SectionKey
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects
 from mergewise.protocols import FloatArray, IndexReader
 from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
+from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Definition, LeafSentences
 
 LEAVES = 6  # of a definition that are read
@@ -19,6 +25,10 @@ DEFINITIONS = 16  # that are read in one hop
 FAINT = 0.05  # strength of a link below which what it leads to is not read
 BESIDE = 4  # words around a name in which a word of the question counts as beside it
 EVEN = 0.8  # of the best: what the best sentence of a named section counts for at least, and one in it that says what is asked
+LEADING = 3  # candidates whose names are searched for, the most relevant ones
+ANSWERED_BY = 2  # of them, whose terms the question is taken to have got an answer for
+
+_WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:
@@ -27,6 +37,12 @@ def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list
     known = reader.definitions(list(dict.fromkeys(mention.name for mention in possible)))
     known = {name: definitions for name, definitions in known.items() if len(definitions) <= COMMON}
     return mentions(possible, known), known
+
+
+def named_sections(candidates: Candidates, named: Iterable[tuple[Definition, str]]) -> dict[SectionKey, str]:
+    """The sections of these definitions that candidates lie in, with the names that they define."""
+    known = candidates.leaves
+    return {known[found.first_leaf]: name for found, name in named if found.first_leaf in known}
 
 
 def strengths(candidates: Candidates) -> FloatArray:
@@ -135,3 +151,18 @@ def leaves_of(definitions: Iterable[Definition], known: Mapping[int, object]) ->
     """The first leaves of the definitions, without those that are known."""
     wanted = (leaf for definition in definitions for leaf in definition.leaves[:LEAVES])
     return [leaf for leaf in dict.fromkeys(wanted) if leaf not in known]
+
+
+def open_question(candidates: Candidates) -> str | None:
+    """The question's words that the best evidence does not hold, and the names in it; None where either is lacking."""
+    leading: list[int] = np.argsort(-candidates.relevance, kind="stable")[:LEADING].tolist()
+    held = frozenset[str]().union(*(candidates.terms[i] for i in leading[:ANSWERED_BY]))
+    rest = [word for word in _WORD.findall(candidates.asked.text) if not content_terms(word) & held]
+    asked = {word.lower() for word in _WORD.findall(candidates.asked.text)}
+    names = dict.fromkeys(
+        word
+        for i in leading
+        for word in _WORD.findall(candidates.sentences[i].text)
+        if not word[0].islower() and word.lower() not in STOP_WORDS and word.lower() not in asked
+    )
+    return " ".join([*rest, *names]) if names and any(map(content_terms, rest)) else None

@@ -17,8 +17,9 @@ Wherever the model fails, or chooses nothing or everything, weave's own scores d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -33,7 +34,7 @@ from mergewise.designs.weave.selection import needed_by
 from mergewise.errors import ModelError
 from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, FloatArray
-from mergewise.types import Note, Span, Step, Usage
+from mergewise.types import Note, Step, Usage
 
 LEAST = 2  # candidates that are worth a question
 WINDOW_SHARE = 0.95  # of the model's window that is filled, since its tokens are not ours
@@ -53,14 +54,7 @@ class PointNote(Note):
     problem: str = ""
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "round": self.round,
-            "shown": self.shown,
-            "pointed": self.pointed,
-            "missing": self.missing,
-            "calls": self.calls,
-            "problem": self.problem,
-        }
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +68,7 @@ class Pointed:
     usage: Usage = field(default_factory=Usage)
     found: Mapping[int, float] = field(default_factory=dict)
 
-    def raised(self, relevance: FloatArray, trust: float) -> FloatArray:
+    def raise_relevance(self, relevance: FloatArray, trust: float) -> FloatArray:
         """The probabilities after pointing: the odds of the n-th of the `needed` times `trust` / n, never less than they were."""
         raised = relevance.copy()
         for place, i in enumerate(self.needed, 1):
@@ -146,9 +140,8 @@ class _Pointer:
             choice, usage = concurrency.run(ask(self._chat, asked, form(len(shown), last=round > 1)))
         except Unusable as error:
             self.usage += error.usage
-            return self._trace_choice(
-                round, shown, NeededSentences(()), error.usage.calls, f"the model failed: {error.message}"
-            )
+            problem = f"the model failed: {error.message}"
+            return self._trace_choice(round, shown, NeededSentences(()), error.usage.calls, problem)
         self.usage += usage
         needed = tuple(shown[number - 1] for number in choice.needed)
         problem = "" if needed else "the model pointed at nothing"
@@ -161,14 +154,12 @@ class _Pointer:
         self, round: int, shown: Sequence[int], choice: NeededSentences, calls: int, problem: str
     ) -> NeededSentences:
         note = PointNote(round, len(shown), len(choice.needed), choice.missing, calls, problem)
-        told = problem or f"{len(choice.needed)} of {len(shown)} sentences are needed, in this order"
-        told += f"; asked for next: “{choice.missing}”" if choice.missing else ""
-        told += "; weave's own scores decide" if problem and round == 1 and not choice.missing else ""
-        self._trace.append(Step("point", told, self._spans(choice.needed), note=note))
+        reason = problem or f"{len(choice.needed)} of {len(shown)} sentences are needed, in this order"
+        reason += f"; asked for next: “{choice.missing}”" if choice.missing else ""
+        reason += "; weave's own scores decide" if problem and round == 1 and not choice.missing else ""
+        spans = tuple(self._candidates.sentences[i].span for i in choice.needed)
+        self._trace.append(Step("point", reason, spans, note=note))
         return choice
-
-    def _spans(self, among: Iterable[int]) -> tuple[Span, ...]:
-        return tuple(self._candidates.sentences[i].span for i in among)
 
     def _in_reading_order(self, best: Sequence[int]) -> list[int]:
         """By sections, that of the best candidate first, and in a section as they stand in the text."""
@@ -185,7 +176,7 @@ class _Pointer:
 
     def _with_leads(self, candidate: int, shown: set[int]) -> str:
         sentences = self._candidates.sentences
-        needed = self._candidates.needed(candidate, previous=self._parameters.previous) or ()
+        needed = self._candidates.bundle(candidate, previous=self._parameters.previous) or ()
         leads = " ".join(sentences[i].text for i in needed if i != candidate and i not in shown)
         return f"[{leads}] {sentences[candidate].text}" if leads else sentences[candidate].text
 
@@ -195,13 +186,8 @@ class _Pointer:
         lines = [self._lines([i])[0] for i in best]
         counts = self._models.count_tokens([*frame, *lines])
         room = int(WINDOW_SHARE * self._chat.window) - form(len(best), last=False).tokens - sum(counts[: len(frame)])
-        fitting: list[int] = []
-        for i, tokens in zip(best, counts[len(frame) :], strict=True):
-            room -= tokens + 1
-            if room < 0:
-                break
-            fitting.append(i)
-        return fitting
+        filled = accumulate(tokens + 1 for tokens in counts[len(frame) :])
+        return [i for i, tokens in zip(best, filled, strict=True) if tokens <= room]
 
 
 def _join(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mergewise.assemble.pointing import ReplyForm, number_tokens, numbers_of, value_in
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
+from mergewise.prompting.replies import object_schema
 from mergewise.types import Message
 
 LONGEST_SEARCH = 300  # characters of what is searched for next; more is no search, and is cut off
@@ -52,16 +53,10 @@ def messages(question: str, lines: Sequence[str], *, last: bool) -> list[Message
 def form(count: int, *, last: bool) -> ReplyForm[NeededSentences]:
     """How a choice among `count` sentences is answered."""
     properties = {"needed": _NUMBERS} if last else {"needed": _NUMBERS, "missing": _SEARCH}
-    schema: Mapping[str, object] = {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
     written = ",".join(f'"{name}":"..."' for name in properties)
     shape = f'{{{written}}}, "needed" with numbers from 1 to {count}'
     tokens = number_tokens(count) + (0 if last else _SEARCH_TOKENS)
-    return ReplyForm(schema, shape, tokens, lambda answer: choice_in(answer, count))
+    return ReplyForm(object_schema(properties), shape, tokens, lambda answer: choice_in(answer, count))
 
 
 def choice_in(answer: str, count: int) -> NeededSentences | str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
-from mergewise.designs.weave.hops import Follower, by_section, named_definitions
+from mergewise.designs.weave.hops import Follower, by_section, named_definitions, named_sections
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.strategy import LEADS, previous_leaves
 from mergewise.protocols import IndexReader
@@ -60,11 +60,7 @@ def _link(candidates: Candidates, reader: IndexReader) -> None:
     names, known = named_definitions(candidates.asked, reader)
     named = [(definition, mention.name) for mention in names for definition in known[mention.name]]
     _read_beginnings([definition for definition, _ in named], candidates, reader)
-    candidates.named = {
-        candidates.leaves[definition.first_leaf]: name
-        for definition, name in named
-        if definition.first_leaf in candidates.leaves
-    }
+    candidates.named = named_sections(candidates, named)
     candidates.judge()
     follower = Follower(candidates, reader, names, PARAMETERS.beam)
     for _ in range(PARAMETERS.hops):

@@ -56,7 +56,7 @@ def select(
     companions = {
         other for i, bundle in needed.items() for other in bundle if other != i and relevance[other] < relevance[i]
     }
-    _tell(candidates, chosen, companions, selection, trace, pointed)
+    _trace_choices(candidates, chosen, companions, selection, trace, pointed)
     return chosen, prices.counts
 
 
@@ -66,7 +66,7 @@ def needed_by(candidates: Candidates, best: Sequence[int], previous: bool) -> di
     waiting = list(best)
     for candidate in waiting:
         if candidate not in needed:
-            needed[candidate] = candidates.needed(candidate, previous=previous)
+            needed[candidate] = candidates.bundle(candidate, previous=previous)
             waiting.extend(needed[candidate] or ())
     known = {candidate: bundle for candidate, bundle in needed.items() if bundle is not None}
     while lacking := [candidate for candidate, bundle in known.items() if not known.keys() >= set(bundle)]:
@@ -144,7 +144,7 @@ class Prices:
         return self._members[self._sections[at]]
 
 
-def _tell(
+def _trace_choices(
     candidates: Candidates,
     chosen: Sequence[int],
     companions: Collection[int],

@@ -12,7 +12,6 @@ holds: no hops, no aspects, no fitted weights. With `by` other scores rank them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -20,7 +19,6 @@ import numpy as np
 
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.sentences import SentenceInLeaf
 from mergewise.designs.weave.evidence import Candidates, QuestionAspects
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader
@@ -54,7 +52,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     ranked = [
         Candidate(tuple(candidates.sentences[j].fragment for j in needed), 1 / (1 + rank))
         for rank, i in enumerate(order)
-        if (needed := candidates.needed(i, previous=False)) is not None
+        if (needed := candidates.bundle(i, previous=False)) is not None
     ]
     return pack(question, ranked[: parameters.n or None], budget, models, "document", trace)
 
@@ -65,35 +63,30 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
         return []
     if parameters.by == "cosine" and candidates.asked.vector is None:
         trace.append(Step("cosine", "no vectors in this index: shares of the question's terms, without a least one"))
-        shares = np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
-        by_terms: list[int] = np.argsort(-shares, kind="stable").tolist()
+        by_terms: list[int] = np.argsort(-_term_shares(candidates), kind="stable").tolist()
         return by_terms
     scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)
     order: list[int] = np.argsort(-scores, kind="stable").tolist()
     if parameters.by == "utility" and models.predictor is not None:
         order = order[: parameters.among]
-        texts = [_predictor_text(candidates.sentences[i]) for i in order]
+        among = [candidates.sentences[i] for i in order]
+        texts = ["\n".join(filter(None, [heading_path(s.leaf.title, s.leaf.headings), s.text])) for s in among]
         utilities = models.predictor.utilities(candidates.asked.text, texts)
         trace.append(Step("utility", f"{len(order)} sentences by {models.predictor.spec}"))
         scores = np.full(len(scores), -np.inf, np.float32)
         scores[order] = utilities
         order.sort(key=lambda i: -scores[i])
-    return _enough(order, scores, parameters.least, trace)
-
-
-def _enough(order: Sequence[int], scores: FloatArray, least: float, trace: list[Step]) -> list[int]:
-    kept = [i for i in order if scores[i] >= least]
+    kept = [i for i in order if scores[i] >= parameters.least]
     if len(kept) < len(order):
-        best = f", the best has {scores[order[0]]:.3f}"
-        trace.append(Step("skip", f"{len(order) - len(kept)} sentences of a score below {least:g}{best}"))
+        below = f"{len(order) - len(kept)} sentences of a score below {parameters.least:g}"
+        trace.append(Step("skip", f"{below}, the best has {scores[order[0]]:.3f}"))
     return kept
-
-
-def _predictor_text(sentence: SentenceInLeaf) -> str:
-    return "\n".join(filter(None, [heading_path(sentence.leaf.title, sentence.leaf.headings), sentence.text]))
 
 
 def _scores(candidates: Candidates) -> FloatArray:
     leaf = np.array([candidates.scores.get(sentence.leaf.id, 0.0) for sentence in candidates.sentences], np.float32)
-    terms = np.array([candidates.share(terms) for terms in candidates.terms], np.float32)
-    return leaf + terms + candidates.cosines()
+    return leaf + _term_shares(candidates) + candidates.cosines()
+
+
+def _term_shares(candidates: Candidates) -> FloatArray:
+    return np.array([candidates.share(terms) for terms in candidates.terms], np.float32)

@@ -17,8 +17,15 @@ import numpy as np
 from mergewise.assemble.budget import pack
 from mergewise.assemble.fragments import Candidate, SectionKey
 from mergewise.designs.weave.evidence import WEIGHTS, Candidates, Link, QuestionAspects
-from mergewise.designs.weave.hops import Follower, by_section, leaves_of, named_definitions, strongest
-from mergewise.designs.weave.onward import open_question
+from mergewise.designs.weave.hops import (
+    Follower,
+    by_section,
+    leaves_of,
+    named_definitions,
+    named_sections,
+    open_question,
+    strongest,
+)
 from mergewise.designs.weave.parameters import Weave
 from mergewise.designs.weave.pointing import Pointed, point
 from mergewise.designs.weave.selection import CONSIDERED, select
@@ -49,7 +56,7 @@ def assemble(
         search = partial(gather, reader=reader, parameters=parameters, trace=[], weights=weights)
         pointed = point(candidates, search, models.chat, models, parameters, weights, trace)
     own = candidates.relevance
-    candidates.relevance = pointed.raised(own, parameters.trust)
+    candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
@@ -59,11 +66,7 @@ def assemble(
 
 
 def gather(
-    question: str,
-    reader: IndexReader,
-    parameters: Weave,
-    trace: list[Step],
-    weights: Mapping[str, float] = WEIGHTS,
+    question: str, reader: IndexReader, parameters: Weave, trace: list[Step], weights: Mapping[str, float] = WEIGHTS
 ) -> Candidates:
     """Candidates with their relevance: from the search, from the sections that the question names, and from `hops` hops.
 
@@ -72,16 +75,12 @@ def gather(
     ranked = dict(reader.rank(question, parameters.k))  # embeds the question while it searches its words
     asked = QuestionAspects.of(question, reader.question_vector(question))
     names, known = named_definitions(asked, reader)
-    named = leaves_of([definition for name in names for definition in known[name.name]], ranked)
-    leaves = reader.sentences(list(dict.fromkeys([*ranked, *named])))
+    named = [(definition, name.name) for name in names for definition in known[name.name]]
+    of_named = leaves_of([definition for definition, _ in named], ranked)
+    leaves = reader.sentences(list(dict.fromkeys([*ranked, *of_named])))
     candidates = Candidates(asked, ranked)
-    candidates.add(leaves[i] for i in dict.fromkeys([*named, *ranked]) if i in leaves)
-    candidates.named = {
-        candidates.leaves[definition.first_leaf]: name.name
-        for name in names
-        for definition in known[name.name]
-        if definition.first_leaf in candidates.leaves
-    }
+    candidates.add(leaves[i] for i in dict.fromkeys([*of_named, *ranked]) if i in leaves)
+    candidates.named = named_sections(candidates, named)
     candidates.judge(weights)
     trace.append(Step("search", f"{len(ranked)} leaves, {len(candidates)} sentences"))
     previous = previous_leaves(candidates, parameters.beam) if parameters.previous else []
@@ -92,7 +91,7 @@ def gather(
         previous = []
         links = by_section(candidates, reached)
         settled = links == candidates.links
-        _tell(hop, candidates, links, trace)
+        _trace_hop(hop, candidates, links, trace)
         candidates.links = links
         candidates.judge(weights)
         if hop == 1 and search_onward(candidates, reader, parameters.onward, trace):
@@ -127,16 +126,13 @@ def most_relevant(candidates: Candidates, count: int) -> list[int]:
 
 def previous_leaves(candidates: Candidates, count: int) -> list[int]:
     """The leaves that are not known yet and whose last sentence one of the `count` most relevant candidates needs before it."""
-    firsts = (
-        i
-        for i in most_relevant(candidates, count)
-        if candidates.sentences[i].number == 0 and candidates.needs_previous(i)
-    )
-    wanted = dict.fromkeys(candidates.sentences[i].leaf.id - 1 for i in firsts)
+    sentences, best = candidates.sentences, most_relevant(candidates, count)
+    firsts = (i for i in best if sentences[i].number == 0 and candidates.needs_previous(i))
+    wanted = dict.fromkeys(sentences[i].leaf.id - 1 for i in firsts)
     return [leaf for leaf in wanted if leaf not in candidates.leaves]
 
 
-def _tell(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
+def _trace_hop(hop: int, candidates: Candidates, links: Mapping[SectionKey, list[Link]], trace: list[Step]) -> None:
     """The sections that a hop reached for the first time, those with the strongest links first."""
     best = {section: max(group, key=lambda link: link.strength) for section, group in links.items()}
     fresh = [(section, link) for section, link in best.items() if section not in candidates.links]

@@ -42,29 +42,29 @@ class State:
 
     objective: Objective
     value: float = 0.0
-    said: FloatArray = field(init=False)
+    covered: FloatArray = field(init=False)
     uncovered: FloatArray = field(init=False)
 
     def __post_init__(self) -> None:
-        self.said = np.zeros(len(self.objective.worth), np.float32)
+        self.covered = np.zeros(len(self.objective.worth), np.float32)
         self.uncovered = np.ones(len(self.objective.weights), np.float32)
 
     def gain(self, candidates: Sequence[int]) -> float:
         """F(S + candidates) - F(S)."""
         objective = self.objective
-        said, uncovered = self._after(candidates)
-        return float(objective.worth @ (said - self.said) + objective.weights @ (self.uncovered - uncovered))
+        covered, uncovered = self._after(candidates)
+        return float(objective.worth @ (covered - self.covered) + objective.weights @ (self.uncovered - uncovered))
 
     def take(self, candidates: Sequence[int]) -> None:
         self.value += self.gain(candidates)
-        self.said, self.uncovered = self._after(candidates)
+        self.covered, self.uncovered = self._after(candidates)
 
     def _after(self, candidates: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        said, uncovered = self.said, self.uncovered
+        covered, uncovered = self.covered, self.uncovered
         for candidate in candidates:
-            said = np.maximum(said, self.objective.similarity[:, candidate])
+            covered = np.maximum(covered, self.objective.similarity[:, candidate])
             uncovered = uncovered * (1 - self.objective.aspects[:, candidate])
-        return said, uncovered
+        return covered, uncovered
 
 
 Cost = Callable[[Sequence[int], frozenset[int]], int]

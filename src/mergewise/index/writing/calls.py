@@ -7,6 +7,7 @@ indexing was killed in between.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 
 from mergewise.concurrency import run
@@ -15,6 +16,8 @@ from mergewise.models.record import Models
 from mergewise.protocols import ChatModel, KeepsReplies, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message, Reply, Usage
+
+log = logging.getLogger("mergewise")
 
 AT_ONCE = 8
 
@@ -52,12 +55,20 @@ def write_each(
     models: Models,
     max_tokens: int,
     write: Callable[[str, Calls], Awaitable[str | None]],
+    cost: Usage,
     on_share: OnShare | None = None,
 ) -> list[str | None]:
-    """What `write` makes of each text, by the chat model; texts that are the same are written about once.
+    """The summary that `write` makes of each text, by the chat model; texts that are the same are written about once.
 
-    `on_share` hears how far it is, in characters.
+    Logs the expected `cost` before it starts; `on_share` hears how far it is, in characters. Raises ModelError when the model
+    fails for good; the answers that came before are in its cache.
     """
+    chat = chat_of(models)
+    if cost.calls:
+        log.warning(
+            "%d summaries by %s: about %d calls, %d tokens to read, %d to write",
+            len(texts), chat.spec, cost.calls, cost.input_tokens, cost.output_tokens,
+        )  # fmt: skip
     distinct = list(dict.fromkeys(texts))
     total = sum(map(len, distinct))
 
@@ -68,7 +79,7 @@ def write_each(
         return made
 
     async def all_() -> list[str | None]:
-        calls = Calls(chat_of(models), max_tokens)
+        calls = Calls(chat, max_tokens)
         return await calls.all([one(text, calls) for text in distinct])
 
     made = dict(zip(distinct, run(all_()), strict=True))

@@ -13,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from mergewise.index.writing.segments import TextSegment
 from mergewise.prompting.records import Fields
-from mergewise.types import Message, Usage
+from mergewise.text.keys import short_name
+from mergewise.types import DocumentRows, Message, Usage
 
 Item = TypeVar("Item")
 
@@ -30,6 +31,10 @@ class WritingSource:
     title: str
     text: str
     segments: Sequence[TextSegment]
+
+    @classmethod
+    def of_document(cls, rows: DocumentRows, segments: Sequence[TextSegment]) -> WritingSource:
+        return cls(rows.document.id, short_name(rows.document.title), rows.document.text, segments)
 
     def of(self, number: int) -> str:
         """The text of a segment."""

@@ -5,46 +5,35 @@ Beside them the modes that they are measured against, with the same prompts and 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from mergewise.designs.aed.ensemble.modes import answer, answer_all, answer_by_best, answer_by_replug, replug_all
-from mergewise.designs.aed.ensemble.single import answer_from_summary, answer_short, short_all, summary_all
-from mergewise.generate.mode import CAUSAL, CHAT, Mode
+from mergewise.designs.aed.ensemble.modes import aed_all, answer_by_best, replug_all
+from mergewise.designs.aed.ensemble.single import short_all, summary_all
+from mergewise.generate.mode import CAUSAL, CHAT, Mode, Need, Needed, Request
+from mergewise.types import Answer
+
+
+def _mode_of_many(
+    answer_all: Callable[[Sequence[Request], Needed], list[Answer]], summary: str, needs: Need[Needed], **options: Any
+) -> Mode[Needed]:
+    """A mode that answers one question as it answers many."""
+    return Mode(
+        lambda request, model: answer_all([request], model)[0], summary, needs, answer_all=answer_all, **options
+    )
+
 
 MODES: dict[str, Mode[Any]] = {
-    "aed": Mode(
-        answer,
-        "the passages and the model's own background, decoded together",
-        CAUSAL,
-        answer_all=answer_all,
-        otherwise="aed-best",
+    "aed": _mode_of_many(
+        aed_all, "the passages and the model's own background, decoded together", CAUSAL, otherwise="aed-best"
     ),
     "aed-best": Mode(answer_by_best, "the most useful of the streams of `aed`", CHAT),
-    "naive": Mode(
-        answer_short,
-        "what the model knows, in a few words",
-        CHAT,
-        reads_context=False,
-        answer_all=short_all,
+    "naive": _mode_of_many(short_all, "what the model knows, in a few words", CHAT, reads_context=False),
+    "recomp": _mode_of_many(
+        summary_all, "a summary of the passages, which may be empty, in a few words", CHAT, alone=True
     ),
-    "recomp": Mode(
-        answer_from_summary,
-        "a summary of the passages, which may be empty, in a few words",
-        CHAT,
-        alone=True,
-        answer_all=summary_all,
-    ),
-    "replug": Mode(
-        answer_by_replug,
-        "each passage by itself, probabilities added up",
-        CAUSAL,
-        answer_all=replug_all,
-    ),
-    "short": Mode(
-        answer_short,
-        "the passages, in a few words; without any what the model knows",
-        CHAT,
-        alone=True,
-        answer_all=short_all,
+    "replug": _mode_of_many(replug_all, "each passage by itself, probabilities added up", CAUSAL),
+    "short": _mode_of_many(
+        short_all, "the passages, in a few words; without any what the model knows", CHAT, alone=True
     ),
 }

@@ -34,9 +34,8 @@ def prompt_length(causal: CausalModel[Any]) -> Callable[[Sequence[Message]], int
 
 def demand_streams(question: StreamedQuestion, spec: str) -> None:
     if not question.readings:
-        raise UsageError(
-            f"no passage fits into the window of {spec}, and there is no background", "lower --budget or --max-tokens"
-        )
+        problem = f"no passage fits into the window of {spec}, and there is no background"
+        raise UsageError(problem, "lower --budget or --max-tokens")
 
 
 def chat_prompt_length(request: Request) -> Callable[[Sequence[Message]], int]:
@@ -88,7 +87,7 @@ def decode_answers(
     ]
     shown = [ShownAnswer(question.request.show) for question in asked]
     wanted = asked[0].ensemble
-    said = decode(
+    answers = decode(
         causal,
         streams,
         max_tokens=limit,
@@ -96,31 +95,24 @@ def decode_answers(
         sampling=Sampling(wanted.temperature, wanted.seed),
         show=lambda number, piece: shown[number].add(piece),
     )
-    return [
-        _answer_of(question, causal.spec, one, written, shown)
-        for question, one, written, shown in zip(asked, said, before, shown, strict=True)
-    ]
+    return [_answer_of(causal.spec, *one) for one in zip(asked, answers, before, shown, strict=True)]
 
 
 def _answer_of(
-    question: StreamedQuestion, spec: str, said: Decoded, written: Decoded | None, shown: ShownAnswer
+    spec: str, question: StreamedQuestion, decoded: Decoded, written: Decoded | None, shown: ShownAnswer
 ) -> Answer:
-    spent = Usage(1, said.input_tokens, len(said.tokens))
-    if written is not None:
-        spent += Usage(1, written.input_tokens, len(written.tokens))
+    parts = (decoded,) if written is None else (decoded, written)
+    spent = Usage(len(parts), sum(one.input_tokens for one in parts), sum(len(one.tokens) for one in parts))
     names = [reading.name for reading in question.readings]
     tokens = tuple(
         StreamToken(
-            piece,
-            names[carried],
-            agreement,
-            {name: value for name, value in zip(names, values, strict=True) if value is not None},
+            piece, names[carried], agreement, {n: v for n, v in zip(names, values, strict=True) if v is not None}
         )
         for piece, carried, agreement, values in zip(
-            said.pieces, said.carried, said.agreement, said.log_probs, strict=True
+            decoded.pieces, decoded.carried, decoded.agreement, decoded.log_probs, strict=True
         )
     )
-    return finish_answer(question, spec, said.text, spent, said.complete, tokens, shown)
+    return finish_answer(question, spec, decoded.text, spent, decoded.complete, tokens, shown)
 
 
 def finish_answer(
@@ -138,23 +130,23 @@ def finish_answer(
     text = text.strip()
     if not text:
         raise ModelError(f"{spec} answered with nothing", "raise --max-tokens, or try another model")
-    found = ground(text, question.text, question.sources, request.document)
-    shown.end(found.marks)
-    told = ", ".join(
+    grounding = ground(text, question.text, question.sources, request.document)
+    shown.end(grounding.marks)
+    weights = ", ".join(
         f"{name} {weight:.2f}" + (f" (utility {question.utilities[name]:.2f})" if name in question.utilities else "")
         for name, weight in question.weights.items()
     )
     return Answer(
         question=question.text,
-        text=text + found.marks,
-        citations=found.citations,
+        text=text + grounding.marks,
+        citations=grounding.citations,
         context=request.context,
         usage=request.context.usage + spent,
         complete=complete,
         removed_marks=removed,
-        unsupported=found.unsupported,
-        unverified=found.unverified,
-        trace=(*question.steps, Step("weights", told)),
+        unsupported=grounding.unsupported,
+        unverified=grounding.unverified,
+        trace=(*question.steps, Step("weights", weights)),
         streams=StreamWeights(dict(question.weights), dict(question.utilities), tokens) if question.utilities else None,
     )
 
@@ -164,26 +156,20 @@ class ShownAnswer:
 
     def __init__(self, show: Show | None) -> None:
         self.wanted = show is not None
-        self._show = show or _unheard
+        self._show = show or (lambda piece: None)
         self._held = ""
-        self._filter = MarkFilter((), self._trimmed)
-
-    def add(self, piece: str) -> None:
-        self._filter.add(piece)
+        self._filter = MarkFilter((), self._show_trimmed)
+        self.add = self._filter.add
 
     def end(self, marks: str) -> None:
         self._filter.end()
         if marks:
             self._show(marks)
 
-    def _trimmed(self, text: str) -> None:
+    def _show_trimmed(self, text: str) -> None:
         """What stands before white space at the end; that is held back until more comes."""
         text = self._held + text
         kept = text.rstrip()
         self._held = text[len(kept) :]
         if kept:
             self._show(kept)
-
-
-def _unheard(piece: str) -> None:
-    return None

@@ -24,7 +24,7 @@ from mergewise.designs.aed.ensemble.answering import (
     prompt_length,
     room_of,
 )
-from mergewise.designs.aed.ensemble.reading import StreamedQuestion, StreamPrompt, fitting
+from mergewise.designs.aed.ensemble.reading import StreamedQuestion, StreamPrompt, sources_that_fit
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, one_stream, weights_of
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import base_sources
@@ -40,20 +40,15 @@ if TYPE_CHECKING:
 MOST_STREAMS = 10
 
 
-def answer(request: Request, causal: CausalModel[Any]) -> Answer:
-    return answer_all([request], causal)[0]
-
-
-def answer_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
+def aed_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
     """AED for many questions: all backgrounds in one batch, then all streams of all questions in another."""
     limit = limit_of(requests, causal)
     asked = [StreamedQuestion(request, _ensemble(request)) for request in requests]
     backgrounds = _backgrounds([question for question in asked if question.ensemble.memory], causal)
-    for question in asked:
-        background = backgrounds.get(question.text) if question.ensemble.memory else None
+    before = [backgrounds.get(question.text) if question.ensemble.memory else None for question in asked]
+    for question, background in zip(asked, before, strict=True):
         question.read(None if background is None else background.text, causal.window - limit, prompt_length(causal))
         demand_streams(question, causal.spec)
-    before = [backgrounds.get(question.text) if question.ensemble.memory else None for question in asked]
     return decode_answers(asked, causal, limit, before)
 
 
@@ -68,10 +63,6 @@ def _backgrounds(asked: Sequence[StreamedQuestion], causal: CausalModel[Any]) ->
         if question.request.backgrounds is not None:
             question.request.backgrounds[question.text] = known[question.text]
     return known
-
-
-def answer_by_replug(request: Request, causal: CausalModel[Any]) -> Answer:
-    return replug_all([request], causal)[0]
 
 
 def replug_all(requests: Sequence[Request], causal: CausalModel[Any]) -> list[Answer]:
@@ -91,9 +82,7 @@ def answer_by_best(request: Request, chat: ChatModel) -> Answer:
     question.read(background, room_of(chat, request.max_tokens)[0], chat_prompt_length(request))
     demand_streams(question, chat.spec)
     best = max(question.readings, key=lambda reading: question.utilities[reading.name])
-    question.steps.append(
-        Step("best", f"{chat.spec} answers from the stream of the highest utility, {best.name}", score=None)
-    )
+    question.steps.append(Step("best", f"{chat.spec} answers from the stream of the highest utility, {best.name}"))
     question.weights = {name: float(name == best.name) for name in question.weights}
     question.readings = [best]
     return by_chat(question, chat, usage)
@@ -114,7 +103,7 @@ def _one_stream_a_passage(request: Request, causal: CausalModel[Any], limit: int
     sources = base_sources(request.context, request.document)
     code = code_for([question.text, request.context.text])
     for source in sorted(sources, key=lambda source: -source.score)[:MOST_STREAMS]:
-        if fitting(question.text, [source], code, causal.window - limit, prompt_length(causal)):
+        if sources_that_fit(question.text, [source], code, causal.window - limit, prompt_length(causal)):
             name = f"[{source.number}]"
             question.readings.append(StreamPrompt(name, prompts.answer(question.text, [source], code), (source,)))
             question.utilities[name] = source.score

@@ -51,11 +51,8 @@ def answer_from_background(question: str, background: str, code: str) -> list[Me
 
 def answer_from_all(question: str, texts: Sequence[Source | str], code: str) -> list[Message]:
     """From passages and backgrounds, in this order."""
-    return _asking(
-        question,
-        [quotation("background", text, code) if isinstance(text, str) else shown(text, code) for text in texts],
-        code,
-    )
+    quoted = (quotation("background", text, code) if isinstance(text, str) else shown(text, code) for text in texts)
+    return _asking(question, list(quoted), code)
 
 
 def answer_from_summary(question: str, summary: str, code: str) -> list[Message]:

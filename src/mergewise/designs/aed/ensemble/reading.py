@@ -58,7 +58,7 @@ class StreamedQuestion:
             return
         for stream in self.ensemble.streams:
             sources = [numbered[number] for number in stream.passages]
-            self._add(stream, fitting(self.text, sources, code, room, measure), len(sources), code)
+            self._add(stream, sources_that_fit(self.text, sources, code, room, measure), len(sources), code)
         if background is not None:
             self._remember(background, code)
         if self.utilities:
@@ -119,7 +119,7 @@ class StreamedQuestion:
         self.utilities[MEMORY] = utility
 
 
-def fitting(question: str, sources: Sequence[Source], code: str, room: int, measure: Measure) -> list[Source]:
+def sources_that_fit(question: str, sources: Sequence[Source], code: str, room: int, measure: Measure) -> list[Source]:
     """The first sources that fit together; the last of a stream are the least useful."""
     kept = list(sources)
     while kept and measure(prompts.answer(question, kept, code)) > room:

@@ -25,21 +25,17 @@ from mergewise.designs.aed.ensemble.answering import (
     prompt_length,
     room_of,
 )
-from mergewise.designs.aed.ensemble.reading import Measure, StreamedQuestion, StreamPrompt, fitting
+from mergewise.designs.aed.ensemble.reading import Measure, StreamedQuestion, StreamPrompt, sources_that_fit
 from mergewise.designs.aed.streams import PASSAGES, Ensemble
 from mergewise.generate.mode import Request
 from mergewise.generate.sources import Source, base_sources
 from mergewise.models.decoding import Decoded, StreamPrompts, decode
 from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel
-from mergewise.types import Answer, Message, Step, Usage
+from mergewise.types import Answer, Step, Usage
 
 ALONE = "question"
 SUMMARY = "summary"
-
-
-def answer_short(request: Request, chat: ChatModel) -> Answer:
-    return short_all([request], chat)[0]
 
 
 def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
@@ -51,29 +47,22 @@ def short_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     return decode_answers(asked, causal, limit, [None] * len(asked))
 
 
-def answer_from_summary(request: Request, chat: ChatModel) -> Answer:
-    return summary_all([request], chat)[0]
-
-
 def summary_all(requests: Sequence[Request], chat: ChatModel) -> list[Answer]:
     """By a causal model, all summaries in one batch, then all answers."""
     causal = requests[0].models.causal
     if causal is None:
         return [_from_summary_by_chat(request, chat) for request in requests]
     limit = limit_of(requests, causal)
-    given = [
-        _question_and_sources(request, causal.spec, causal.window - limit, prompt_length(causal))
-        for request in requests
-    ]
-    asked = [number for number, (_, sources, _) in enumerate(given) if sources]
-    own = [StreamPrompts((causal.prompt(_summary_prompt(*given[number])),), (1.0,)) for number in asked]
+    room, measure = causal.window - limit, prompt_length(causal)
+    asked = [_question_and_sources(request, causal.spec, room, measure) for request in requests]
+    asking = [prompts.summary(question.text, sources, code) for question, sources, code in asked if sources]
+    own = [StreamPrompts((causal.prompt(messages),), (1.0,)) for messages in asking]
     most = max(1, min(prompts.SUMMARY_TOKENS, causal.window // 4))
-    written: list[Decoded | None] = [None] * len(given)
-    for number, said in zip(asked, decode(causal, own, max_tokens=most), strict=True):
-        written[number] = said
-    for (question, sources, code), summary in zip(given, written, strict=True):
+    decoded = iter(decode(causal, own, max_tokens=most))
+    written: list[Decoded | None] = [next(decoded) if sources else None for _, sources, _ in asked]
+    for (question, sources, code), summary in zip(asked, written, strict=True):
         _read_summary(question, sources, "" if summary is None else summary.text, code)
-    return decode_answers([question for question, _, _ in given], causal, limit, written)
+    return decode_answers([question for question, _, _ in asked], causal, limit, written)
 
 
 def _short_by_chat(request: Request, chat: ChatModel) -> Answer:
@@ -106,16 +95,12 @@ def _question_and_sources(
     question = StreamedQuestion(request, Ensemble((), memory=False))
     code = code_for([question.text, request.context.text])
     sources = base_sources(request.context, request.document)
-    kept = fitting(question.text, sources, code, room, measure)
+    kept = sources_that_fit(question.text, sources, code, room, measure)
     if len(kept) < len(sources):
         question.steps.append(Step("skip", f"{len(sources) - len(kept)} passages do not fit into the window"))
     if sources and not kept:
         demand_streams(question, spec)
     return question, kept, code
-
-
-def _summary_prompt(question: StreamedQuestion, sources: Sequence[Source], code: str) -> list[Message]:
-    return prompts.summary(question.text, sources, code)
 
 
 def _read_summary(question: StreamedQuestion, sources: Sequence[Source], summary: str, code: str) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from mergewise.designs.aed.triplets.build import build, estimate, unfinished
+from functools import partial
+
+from mergewise.designs.aed.triplets.build import build, estimate
 from mergewise.designs.aed.triplets.reader import TripletReader
 from mergewise.designs.aed.triplets.records import (
+    EXTRACTION,
     Triplet,
     TripletExtraction,
     TripletSet,
@@ -12,6 +15,7 @@ from mergewise.designs.aed.triplets.records import (
     problems,
     tables,
 )
+from mergewise.index.writing.write import unfinished_documents
 from mergewise.store.views import View, Writing
 
 __all__ = ["VIEW", "Triplet", "TripletExtraction", "TripletReader", "TripletSet", "TripletSettings"]
@@ -24,6 +28,11 @@ VIEW = View(
     problems=problems,
     reader=TripletReader,
     with_chat={"made": "model"},
-    writing=Writing(lambda settings: bool(settings.made == "model"), build, estimate, unfinished),
+    writing=Writing(
+        lambda settings: bool(settings.made == "model"),
+        build,
+        estimate,
+        partial(unfinished_documents, table=EXTRACTION.name),
+    ),
     report=TripletReader.report,
 )

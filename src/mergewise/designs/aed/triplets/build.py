@@ -7,12 +7,10 @@ when documents are next added.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from mergewise.designs.aed.triplets.extract import PassageTriplet, policy, same_words, task
 from mergewise.designs.aed.triplets.records import (
-    EXTRACTION,
     Made,
     Triplet,
     TripletExtraction,
@@ -24,11 +22,9 @@ from mergewise.index.tree.reader import extent
 from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
-from mergewise.index.writing.write import unfinished_documents, write
+from mergewise.index.writing.write import write
 from mergewise.models.record import Models
-from mergewise.protocols import StoreReader
 from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.keys import short_name
 from mergewise.text.sections import shared_path
 from mergewise.types import DocumentRows, Leaf, Rows
 
@@ -37,22 +33,16 @@ def build(
     documents: Sequence[DocumentRows], settings: TripletSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
     """The triplets of each document, and how they came to be."""
-    if settings.made == "rules":
-        return [_by_rules(document, settings) for document in documents]
-    sources = [_source(document, settings) for document in documents]
-    answers = write(sources, task(), policy(settings), models, on_share)
-    return [_by_model(document, written, settings) for document, written in zip(documents, answers, strict=True)]
+    answers: Sequence[Written[PassageTriplet] | None] = [None] * len(documents)
+    if settings.made == "model":
+        answers = write([_source(one, settings) for one in documents], task(), policy(settings), models, on_share)
+    return [_rows(document, written, settings) for document, written in zip(documents, answers, strict=True)]
 
 
 def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, models: Models) -> Estimate:
     """What the chat model's triplets of these documents cost, if every passage has as many as most have."""
     sources = [_source(document, settings) for document in documents]
     return estimate_of(sources, task(), policy(settings), models)
-
-
-def unfinished(reader: StoreReader) -> list[str]:
-    """The documents for which calls failed."""
-    return unfinished_documents(reader, EXTRACTION.name)
 
 
 def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:
@@ -81,51 +71,22 @@ def segments_of(passages: Sequence[Sequence[Leaf]]) -> list[TextSegment]:
 
 
 def _source(document: DocumentRows, settings: TripletSettings) -> WritingSource:
-    given = document.document
-    return WritingSource(
-        given.id, short_name(given.title), given.text, segments_of(passages_of(document, settings.longest))
-    )
+    return WritingSource.of_document(document, segments_of(passages_of(document, settings.longest)))
 
 
-def _by_rules(document: DocumentRows, settings: TripletSettings) -> ViewRows:
-    passages = passages_of(document, settings.longest)
-    found = [_of_rules(document, leaves, settings) for leaves in passages]
-    return _rows(document, passages, found, TripletExtraction(0, document.document.id, "rules", 0, 0, 0))
-
-
-def _by_model(document: DocumentRows, written: Written[PassageTriplet], settings: TripletSettings) -> ViewRows:
+def _rows(document: DocumentRows, written: Written[PassageTriplet] | None, settings: TripletSettings) -> ViewRows:
+    """The triplets that a model wrote; those by rules where it wrote none, was not asked, or failed."""
     passages = passages_of(document, settings.longest)
     listed: list[list[Triplet]] = [[] for _ in passages]
-    for item in written.items:
+    for item in () if written is None else written.items:
         listed[item.passage].append(item.triplet)
     too_many = sum(max(0, len(triplets) - settings.most) for triplets in listed)
-    found: list[tuple[Made, Sequence[Triplet]]] = [
+    made: list[tuple[Made, Sequence[Triplet]]] = [
         ("model", sorted(triplets[: settings.most], key=lambda triplet: triplet.start))
-        if triplets or not written.failure
-        else _of_rules(document, leaves, settings)
+        if triplets or not (written is None or written.failure)
+        else ("rules", _by_rules(document, leaves, settings))
         for triplets, leaves in zip(listed, passages, strict=True)
     ]
-    counts = written.as_fields({"too many": too_many})
-    extraction = TripletExtraction(0, document.document.id, "model", 0, 0, 0, **counts)
-    return _rows(document, passages, found, extraction)
-
-
-def _of_rules(
-    document: DocumentRows, leaves: Sequence[Leaf], settings: TripletSettings
-) -> tuple[Made, Sequence[Triplet]]:
-    made = triplets_by_rules(document.document.text, document.document.title, leaves)
-    fresh: dict[tuple[str, ...], Triplet] = {}
-    for triplet in made:
-        fresh.setdefault(same_words(triplet), triplet)
-    return "rules", list(fresh.values())[: settings.most]
-
-
-def _rows(
-    document: DocumentRows,
-    passages: Sequence[Sequence[Leaf]],
-    found: Sequence[tuple[Made, Sequence[Triplet]]],
-    extraction: TripletExtraction,
-) -> ViewRows:
     first = document["leaf"][0].id if document["leaf"] else 0
     sets = tuple(
         TripletSet(
@@ -138,16 +99,25 @@ def _rows(
             leaf_count=len(leaves),
             start=leaves[0].start,
             end=leaves[-1].end,
-            made=made,
+            made=how,
             triplets=tuple(triplets),
         )
-        for number, (leaves, (made, triplets)) in enumerate(zip(passages, found, strict=True))
+        for number, (leaves, (how, triplets)) in enumerate(zip(passages, made, strict=True))
     )
-    extraction = replace(
-        extraction,
+    extraction = TripletExtraction(
         id=len(sets),
+        doc_id=document.document.id,
+        made=settings.made,
         passages=len(sets),
         found=sum(bool(row.triplets) for row in sets),
         triplets=sum(len(row.triplets) for row in sets),
+        **({} if written is None else written.as_fields({"too many": too_many})),
     )
     return {"triplet": Rows(sets), "extraction": Rows((extraction,))}
+
+
+def _by_rules(document: DocumentRows, leaves: Sequence[Leaf], settings: TripletSettings) -> list[Triplet]:
+    fresh: dict[tuple[str, ...], Triplet] = {}
+    for triplet in triplets_by_rules(document.document.text, document.document.title, leaves):
+        fresh.setdefault(same_words(triplet), triplet)
+    return list(fresh.values())[: settings.most]

@@ -17,6 +17,7 @@ from mergewise.designs.aed.triplets.records import Triplet, TripletSettings
 from mergewise.index.writing.prompts import paragraph_names, request_messages, text_of_field
 from mergewise.index.writing.task import Policy, Rejected, WritingRequest, WritingSource, WritingTask
 from mergewise.prompting.records import Fields
+from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import Message
@@ -36,22 +37,8 @@ FIELDS: Fields = {
     "paragraph": ("numbers", ("paragraphs", "passage")),
 }
 _PART = {"type": "string"}
-SCHEMA: Mapping[str, object] = {
-    "type": "object",
-    "properties": {
-        "triplets": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"paragraph": {"type": "integer"}, "head": _PART, "relation": _PART, "tail": _PART},
-                "required": ["paragraph", "head", "relation", "tail"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["triplets"],
-    "additionalProperties": False,
-}
+_TRIPLET = object_schema({"paragraph": {"type": "integer"}, "head": _PART, "relation": _PART, "tail": _PART})
+SCHEMA = object_schema({"triplets": {"type": "array", "items": _TRIPLET}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +65,7 @@ def task() -> WritingTask[PassageTriplet]:
 
 
 def policy(settings: TripletSettings) -> Policy:
-    return Policy(
-        attempts=settings.attempts,
-        coverage=settings.coverage,
-        window=settings.window,
-        overlap=settings.overlap,
-    )
+    return Policy(settings.attempts, settings.coverage, window=settings.window, overlap=settings.overlap)
 
 
 def same_words(triplet: Triplet) -> tuple[str, ...]:

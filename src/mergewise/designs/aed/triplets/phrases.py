@@ -64,7 +64,7 @@ _OF_PERSONS = frozenset("by with starring featuring of".split())
 _OF_PLACES = frozenset("in at near from to on".split())
 
 
-def trimmed(phrase: str) -> str:
+def trim(phrase: str) -> str:
     """The phrase on one line, without quotes and marks at its ends; a full stop stays behind an initial or "Jr"."""
     said = " ".join(phrase.split()).strip()
     kept = bool(re.search(r"(?:\b[A-Z]|Jr|Sr|Inc|Ltd|Co)\.\Z", said))
@@ -76,7 +76,7 @@ def objects(text: str, preposition: str = "") -> list[str]:
     text = re.sub(r"\A(?:the|an?)\s+", "", text.lstrip())
     date = _dates.match(text)
     if date and not re.match(r"\s+[A-Z]", text[date.end() :]):
-        return [trimmed(date[0])]
+        return [trim(date[0])]
     if preposition in _OF_PERSONS:
         text = _without_description(text)
         names = _names.match(text)
@@ -87,7 +87,7 @@ def objects(text: str, preposition: str = "") -> list[str]:
     elif preposition in _OF_PLACES:
         place = _place.match(text)
         if place:
-            return [trimmed(_tail_words.sub("", _without_date(place[0])))]
+            return [trim(_tail_words.sub("", _without_date(place[0])))]
     return phrase(text)
 
 
@@ -105,13 +105,13 @@ def phrase(text: str) -> list[str]:
     said = text[: end.start()] if end else text
     cut = _PREPOSITION.search(said)
     said = said[: cut.start()] if cut and cut.start() else said
-    said = trimmed(said.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", said) else said)
+    said = trim(said.split(", ")[0] if not re.match(r"[^,]+(?:, [^,]+)+,? and ", said) else said)
     return [said] if said and len(said.split()) <= _WORDS else []
 
 
 def names_in(listed: str) -> list[str]:
     """The names of a list."""
-    parts = [trimmed(_tail_words.sub("", part)) for part in _split.split(listed)]
+    parts = [trim(_tail_words.sub("", part)) for part in _split.split(listed)]
     return [part for part in parts if part and any(character.isalpha() for character in part)]
 
 

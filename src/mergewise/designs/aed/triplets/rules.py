@@ -26,7 +26,7 @@ from mergewise.designs.aed.triplets.phrases import (
     names_in,
     objects,
     phrase,
-    trimmed,
+    trim,
 )
 from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.text.alignment import words
@@ -54,7 +54,7 @@ def triplets_by_rules(text: str, title: str, leaves: Sequence[Leaf]) -> list[Tri
 
 def _clean(parts: _Parts) -> _Parts | None:
     """The triplet without marks at the ends of its parts; None where a part says nothing, or too much."""
-    head, relation, tail = (trimmed(part) for part in parts)
+    head, relation, tail = (trim(part) for part in parts)
     if not (words(head) and relation and words(tail)) or max(len(head), len(tail)) > LONGEST:
         return None
     if words(head) == words(tail) or set(words(tail)) <= STOP_WORDS:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from mergewise.designs.macrag.slices.build import build, estimate
-from mergewise.designs.macrag.slices.check import problems
-from mergewise.designs.macrag.slices.reader import SliceReader
-from mergewise.designs.macrag.slices.records import Chunk, ChunkBounds, Slice, SliceHit, tables
-from mergewise.designs.macrag.slices.settings import SliceSettings
+from mergewise.designs.macrag.slices.records import (
+    Chunk,
+    ChunkBounds,
+    Slice,
+    SliceHit,
+    SliceReader,
+    SliceSettings,
+    problems,
+    tables,
+)
 from mergewise.store.views import View, Writing
 
 __all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]

@@ -14,16 +14,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from math import log, sqrt
 
-from mergewise.designs.macrag.slices.records import CHUNK_VECTORS, SLICE_GAP, Chunk, Slice
-from mergewise.designs.macrag.slices.settings import SliceSettings
+from mergewise.designs.macrag.slices.records import CHUNK_VECTORS, SLICE_GAP, Chunk, Slice, SliceSettings
 from mergewise.designs.macrag.slices.summaries import estimate as estimate_of
 from mergewise.designs.macrag.slices.summaries import summaries
 from mergewise.index.windows import windows
 from mergewise.index.writing.calls import chat_of
-from mergewise.models.record import Models
+from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, FloatArray, TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.keys import search_key
@@ -41,35 +40,25 @@ def build(
 ) -> list[ViewRows]:
     """Chunks and slices of each document. The chat model is asked once for the chunks of all of them, the embedder too."""
     chunked = [_chunks(document, settings) for document in documents]
-    written = iter(_written([chunk.text for chunks in chunked for chunk in chunks], settings, models, on_share))
+    texts = [chunk.text for chunks in chunked for chunk in chunks]
+    asks = settings.summary == "abstractive"
+    written = iter(summaries(texts, models, on_share) if asks else [None] * len(texts))
     built = []
     for document, chunks in zip(documents, chunked, strict=True):
         slicer = _Slicer(document, settings, models.count_tokens)
         summarised = [replace(chunk, summary=text, parts=()) if (text := next(written)) else chunk for chunk in chunks]
         built.append((summarised, slicer.slices(summarised)))
-    vectors = _embedded(built, settings, models.embedder)
+    vectors = _vectors(built, settings, models.embedder)
     return [
         {"chunk": Rows(tuple(chunks), of_chunks), "slice": Rows(tuple(slices), of_slices)}
         for (chunks, slices), of_chunks, of_slices in zip(built, *vectors, strict=True)
     ]
 
 
-def _written(
-    texts: Sequence[str], settings: SliceSettings, models: Models, on_share: OnShare | None
-) -> Sequence[str | None]:
-    """The summary of each text by the chat model; None where it has none to give, or is not asked."""
-    if settings.summary != "abstractive":
-        return [None] * len(texts)
-    return summaries(texts, models, on_share)
-
-
 def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
-    total = Estimate()
-    for document in documents:
-        texts = [chunk.text for chunk in _chunks(document, settings)]
-        total += estimate_of(texts, chat_of(models), models.count_tokens).of_documents(1)
-    return total
+    texts = ([chunk.text for chunk in _chunks(document, settings)] for document in documents)
+    return sum((estimate_of(own, chat_of(models), models.count_tokens).of_documents(1) for own in texts), Estimate())
 
 
 # -- chunks (section 3.1.1)
@@ -86,13 +75,13 @@ class _Unit:
     heading: bool = False
 
 
-def _units(leaves: Sequence[Leaf], document: DocumentRows) -> Iterator[_Unit]:
-    for number, (leaf, sentences) in enumerate((leaf, leaf.sentences) for leaf in leaves):
-        starts = [sentence.start for sentence in sentences]
+def _units(leaves: Sequence[Leaf]) -> Iterator[_Unit]:
+    for number, leaf in enumerate(leaves):
+        starts = [sentence.start for sentence in leaf.sentences]
         headed = not starts or bool(leaf.text[: starts[0] - leaf.start].strip())
         bounds = [leaf.start, *(starts if headed else starts[1:]), leaf.end]
-        said = [sentence.tokens for sentence in sentences]
-        tokens = [max(0, leaf.tokens - sum(said)), *said] if headed else said
+        tokens = [sentence.tokens for sentence in leaf.sentences]
+        tokens = [max(0, leaf.tokens - sum(tokens)), *tokens] if headed else tokens
         for i, ((start, end), count) in enumerate(zip(pairwise(bounds), tokens, strict=True)):
             yield _Unit(start, end, count, number, heading=headed and i == 0)
 
@@ -100,7 +89,7 @@ def _units(leaves: Sequence[Leaf], document: DocumentRows) -> Iterator[_Unit]:
 def _chunks(document: DocumentRows, settings: SliceSettings) -> list[Chunk]:
     """Chunks of whole sentences with their extractive summaries; with the last one the document ends."""
     leaves, text = document["leaf"], document.document.text
-    units = list(_units(leaves, document))
+    units = list(_units(leaves))
     sizes = [unit.tokens if settings.unit == "tokens" else unit.end - unit.start for unit in units]
     chunks = []
     for ordinal, (first, end) in enumerate(windows(sizes, settings.chunk, settings.overlap)):
@@ -180,23 +169,21 @@ class _Slicer:
         self.starts = [leaf.start for leaf in document["leaf"]]
 
     def slices(self, chunks: Sequence[Chunk]) -> list[Slice]:
-        slices: list[Slice] = []
-        for chunk in chunks:
-            for parts, text in self._slices(chunk):
-                slices.append(
-                    Slice(
-                        id=len(chunks) + len(slices),
-                        doc_id=chunk.doc_id,
-                        chunk=chunk.id,
-                        parts=tuple(parts),
-                        title=chunk.title,
-                        headings=self._headings(chunk, parts[0][0]),
-                        text=text,
-                    )
-                )
-        return slices
+        cut = [(chunk, parts, text) for chunk in chunks for parts, text in self._parts(chunk)]
+        return [
+            Slice(
+                id=number,
+                doc_id=chunk.doc_id,
+                chunk=chunk.id,
+                parts=tuple(parts),
+                title=chunk.title,
+                headings=self._headings(chunk, parts[0][0]),
+                text=text,
+            )
+            for number, (chunk, parts, text) in enumerate(cut, len(chunks))
+        ]
 
-    def _slices(self, chunk: Chunk) -> Iterator[tuple[list[Part], str]]:
+    def _parts(self, chunk: Chunk) -> Iterator[tuple[list[Part], str]]:
         """L_i: the slices of the summary, each with the parts of the document that it stands for."""
         if chunk.parts:
             text = self.document.document.text
@@ -231,7 +218,7 @@ class _Slicer:
 # -- vectors
 
 
-def _embedded(
+def _vectors(
     built: Sequence[tuple[Sequence[Chunk], Sequence[Slice]]], settings: SliceSettings, embedder: Embedder | None
 ) -> tuple[list[dict[str, FloatArray]], list[dict[str, FloatArray]]]:
     """Columns of vectors beside the chunks, and beside the slices: e = Embed(slice), a call for each column."""
@@ -247,16 +234,10 @@ def _embedded(
     }
     for name in settings.vectors:
         columns, column, keys = texts[name]
-        for beside, vectors in zip(columns, _by_document(embedder, keys), strict=True):
+        for beside, vectors in zip(columns, embed_groups(embedder, keys), strict=True):
             beside[column] = vectors
     return of_chunks, of_slices
 
 
 def _key(record: Chunk | Slice, text: str) -> str:
     return search_key(record.title, record.headings, text).strip()
-
-
-def _by_document(embedder: Embedder, keys: Sequence[Sequence[str]]) -> list[FloatArray]:
-    vectors = embedder.embed_documents([key for texts in keys for key in texts])
-    ends = list(accumulate((len(texts) for texts in keys), initial=0))
-    return [vectors[a:b] for a, b in pairwise(ends)]

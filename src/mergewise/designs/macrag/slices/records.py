@@ -1,13 +1,61 @@
-"""The rows of the slice view, its tables, and the forms in which they are read."""
+"""The settings, rows and tables of the slice view, what can be asked of it, and what `check` demands."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Literal, TypeAlias
 
-from mergewise.designs.macrag.slices.settings import SliceSettings
+from mergewise.errors import UsageError
 from mergewise.index.tree.tables import KEY
+from mergewise.protocols import RowReader
+from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
-from mergewise.types import LeafId, RowId, Span
+from mergewise.types import DocumentRows, LeafId, RowId, Span
+
+Unit: TypeAlias = Literal["tokens", "characters"]
+
+VECTORS = ("slice", "chunk", "summary")
+_SIZE, _SHARED = Range(1, 1_000_000), Range(0, 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class SliceSettings:
+    """Sizes as in MacRAG's appendix A.5: chunks of 400 tokens (or 1500 characters), slices of 450 characters that share 300.
+
+    The paper's summaries have 800 to 1000 of 1500 characters. `summary="none"` is its ablation.
+    """
+
+    chunk: Annotated[int, _SIZE, "size of a chunk"] = 400
+    overlap: Annotated[int, _SHARED, "what neighbouring chunks share"] = 100
+    unit: Annotated[Unit, "in what both are counted"] = "tokens"
+    summary: Annotated[
+        Literal["extractive", "abstractive", "none"],
+        "by its own sentences, by the chat model, or none: the chunk itself is sliced",
+    ] = "extractive"
+    summary_share: Annotated[
+        float,
+        Range(0, 1, above=True),
+        "share of the characters that an extractive summary keeps; what is no longer than this share of a full chunk stays whole",
+    ] = 0.6
+    slice: Annotated[int, _SIZE, "size of a slice"] = 450
+    slice_overlap: Annotated[int, _SHARED, "what neighbouring slices share"] = 300
+    slice_unit: Annotated[Unit, "in what both are counted"] = "characters"
+    vectors: Annotated[
+        tuple[str, ...], "what is embedded: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
+    ] = ("slice",)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        for name, size, overlap in (
+            ("chunk", self.chunk, self.overlap),
+            ("slice", self.slice, self.slice_overlap),
+        ):
+            if not 0 <= overlap < size:
+                raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
+        if "slice" not in self.vectors or not set(self.vectors) <= set(VECTORS):
+            raise UsageError(f"vectors cannot be {short_repr(self.vectors)}", "slice, and also chunk and summary")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +160,77 @@ def tables(settings: SliceSettings) -> tuple[Table, Table]:
 
 CHUNK_VECTORS = {"chunk": "vector", "summary": "summary_vector"}
 """The columns of the chunks' own vectors and of their summaries', by what the settings call them."""
+
+
+class SliceReader:
+    """For the length of a question."""
+
+    def __init__(self, rows: RowReader) -> None:
+        self._rows = rows
+
+    def search(self, question: str, k: int) -> list[SliceHit]:
+        """The `k` best slices by hybrid search, best first."""
+        ranking = self._rows.rank_rows(question, k, "slice")
+        slices = self._rows.rows("slice", SliceParts, [row for row, _ in ranking])
+        return [
+            SliceHit(row, slices[row].doc_id, slices[row].chunk, slices[row].parts, score)
+            for row, score in ranking
+            if row in slices
+        ]
+
+    def rank_chunks(self, question: str, k: int, by: str) -> list[tuple[int, float]]:
+        """Chunk ids and scores by hybrid search of the chunks' own vectors ("chunk") or their summaries' ("summary")."""
+        if by not in self._rows.settings("slice")["vectors"]:
+            raise UsageError(
+                f"this index has no vectors of its {by} view",
+                "make one with open(..., settings={'slice': SliceSettings(vectors=('slice', 'chunk', 'summary'))})",
+            )
+        return list(self._rows.rank_rows(question, k, "chunk", CHUNK_VECTORS[by]))
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, Chunk]:
+        """The chunks with these ids. A missing id is missing in the result."""
+        return self._rows.rows("chunk", Chunk, ids)
+
+    def bounds(self, ids: Sequence[int]) -> dict[int, ChunkBounds]:
+        """Where the chunks with these ids stand."""
+        return self._rows.rows("chunk", ChunkBounds, ids)
+
+
+# -- what `check` demands: no gap, no lost tail, texts that are those of their spans, parents
+
+
+def problems(rows: DocumentRows, settings: SliceSettings, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's chunks and slices."""
+    text = rows.document.text
+    chunks: Sequence[Chunk] = rows["chunk"]
+    slices: Sequence[Slice] = rows["slice"]
+    if not chunks or not slices:
+        yield "has no slices"
+        return
+    if chunks[0].start != 0 or chunks[-1].end != len(text) or any(a.end < b.start for a, b in pairwise(chunks)):
+        yield "the chunks do not cover the document"
+    if any(text[row.start : row.end] != row.text for row in chunks):
+        yield "a chunk's text is not the text of its span"
+    leaves = {leaf.id for leaf in rows["leaf"]}
+    if any(row.first_leaf not in leaves or row.first_leaf + row.leaf_count - 1 not in leaves for row in chunks):
+        yield "a chunk names leaves of another document"
+    by_id = {row.id: row for row in chunks}
+    for piece in slices:
+        parent = by_id.get(piece.chunk)
+        if parent is None or any(not parent.start <= a < b <= parent.end for a, b in piece.parts):
+            yield "a slice is not in its chunk"
+            break
+        if parent.parts and SLICE_GAP.join(text[a:b] for a, b in piece.parts) != piece.text:
+            yield "a slice's text is not the text of its spans"
+            break
+    if any(not _is_sliced(chunk, [row for row in slices if row.chunk == chunk.id]) for chunk in chunks):
+        yield "the slices do not add up to the summaries"
+
+
+def _is_sliced(chunk: Chunk, slices: Sequence[Slice]) -> bool:
+    """Whether the slices hold every character of a verbatim summary, or are there for one that a model wrote."""
+    if not chunk.parts:
+        return bool(slices) or not chunk.summary.strip()
+    held = {at for piece in slices for start, end in piece.parts for at in range(start, end)}
+    said = (at for start, end in chunk.parts for at in range(start, end))
+    return all(at in held or chunk.text[at - chunk.start].isspace() for at in said)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from math import ceil
 
@@ -12,8 +11,6 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.types import Message
-
-log = logging.getLogger("mergewise")
 
 MAX_TOKENS = 320
 SHARE = 0.6  # of a chunk's length, which is asked for
@@ -39,27 +36,14 @@ def prompt(text: str, again: str = "") -> list[Message]:
 def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> Estimate:
     """What summaries of these texts cost where every answer is used."""
     sizes = count_tokens(texts)
-    return cost(
-        [(prompt(text), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)],
-        MAX_TOKENS,
-        chat,
-        count_tokens,
-    )
+    prompts = [(prompt(text), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)]
+    return cost(prompts, MAX_TOKENS, chat, count_tokens)
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
-    """s_i = Compress(c_i) for each text; None where the model gave nothing twice. Logs what it may cost before it starts.
-
-    Raises ModelError when the model fails for good; the answers that came before are in its cache.
-    """
-    chat = chat_of(models)
-    usage = estimate(texts, chat, models.count_tokens).usage
-    if usage.calls:
-        log.warning(
-            "%d summaries by %s: about %d tokens to read, %d to write",
-            usage.calls, chat.spec, usage.input_tokens, usage.output_tokens,
-        )  # fmt: skip
-    return write_each(texts, models, MAX_TOKENS, _summary, on_share)
+    """s_i = Compress(c_i) for each text; None where the model gave nothing twice."""
+    expected = estimate(texts, chat_of(models), models.count_tokens).usage
+    return write_each(texts, models, MAX_TOKENS, _summary, expected, on_share)
 
 
 async def _summary(text: str, calls: Calls) -> str | None:

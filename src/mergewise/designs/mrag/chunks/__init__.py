@@ -7,50 +7,46 @@ brings its settings and where it cuts.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from mergewise.designs.mrag.chunks import fixed, pic, semantic
-from mergewise.designs.mrag.chunks.check import problems
-from mergewise.designs.mrag.chunks.reader import ChunkReader
-from mergewise.designs.mrag.chunks.records import FIXED, PIC, SEMANTIC, TextChunk
-from mergewise.designs.mrag.chunks.settings import FixedSettings, PICSettings, SemanticSettings
+from mergewise.designs.mrag.chunks.records import (
+    FIXED,
+    PIC,
+    SEMANTIC,
+    ChunkReader,
+    FixedSettings,
+    PICSettings,
+    SemanticSettings,
+    TextChunk,
+    problems,
+)
+from mergewise.store.tables import Table
 from mergewise.store.views import View, Writing
 
-__all__ = [
-    "FIXED_VIEW",
-    "PIC_VIEW",
-    "SEMANTIC_VIEW",
-    "ChunkReader",
-    "FixedSettings",
-    "PICSettings",
-    "SemanticSettings",
-    "TextChunk",
-]
+__all__ = ["VIEWS", "ChunkReader", "FixedSettings", "PICSettings", "SemanticSettings", "TextChunk"]
 
-FIXED_VIEW = View(
-    name="fixed",
-    settings=FixedSettings,
-    tables=lambda settings: (FIXED,),
-    build=fixed.build,
-    problems=partial(problems, FIXED.name),
-    reader=partial(ChunkReader, FIXED.name),
-)
-SEMANTIC_VIEW = View(
-    name="semantic",
-    settings=SemanticSettings,
-    tables=lambda settings: (SEMANTIC,),
-    build=semantic.build,
-    problems=partial(problems, SEMANTIC.name),
-    reader=partial(ChunkReader, SEMANTIC.name),
-    needs_embedder=True,
-)
-PIC_VIEW = View(
-    name="pic",
-    settings=PICSettings,
-    tables=lambda settings: (PIC,),
-    build=pic.build,
-    problems=partial(problems, PIC.name),
-    reader=partial(ChunkReader, PIC.name),
-    with_chat={"summary": "abstractive"},
-    writing=Writing(lambda settings: bool(settings.summary == "abstractive"), pic.build, pic.estimate),
-    needs_embedder=True,
-)
+
+def _view(table: Table, **beside: Any) -> View:
+    return View(
+        name=table.name,
+        tables=lambda settings: (table,),
+        problems=partial(problems, table.name),
+        reader=partial(ChunkReader, table.name),
+        **beside,
+    )
+
+
+_PIC_WRITING = Writing(lambda settings: bool(settings.summary == "abstractive"), pic.build, pic.estimate)
+VIEWS = {
+    "fixed": _view(FIXED, settings=FixedSettings, build=fixed.build),
+    "semantic": _view(SEMANTIC, settings=SemanticSettings, build=semantic.build, needs_embedder=True),
+    "pic": _view(
+        PIC,
+        settings=PICSettings,
+        build=pic.build,
+        with_chat={"summary": "abstractive"},
+        writing=_PIC_WRITING,
+        needs_embedder=True,
+    ),
+}

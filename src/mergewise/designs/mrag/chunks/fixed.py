@@ -14,8 +14,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, rows_from
-from mergewise.designs.mrag.chunks.settings import FixedSettings
+from mergewise.designs.mrag.chunks.records import BY_SIZE, FIXED, FixedSettings, rows_from
 from mergewise.index.windows import windows
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter

@@ -17,17 +17,15 @@ Where we differ, and why:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 
 import numpy as np
 
-from mergewise.designs.mrag.chunks.records import BY_EXTRACT, BY_WRITTEN, PIC, rows_from
+from mergewise.designs.mrag.chunks.records import BY_EXTRACT, BY_WRITTEN, PIC, PICSettings, rows_from
 from mergewise.designs.mrag.chunks.sentences import EXACT, bounds_of, embedder_of, runs, sentences_of
-from mergewise.designs.mrag.chunks.settings import PICSettings
 from mergewise.designs.mrag.chunks.summaries import estimate as estimate_of
 from mergewise.designs.mrag.chunks.summaries import summaries
 from mergewise.index.writing.calls import chat_of
-from mergewise.models.record import Models
+from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import Embedder, FloatArray
 from mergewise.store.views import Estimate, OnShare, ViewRows
 from mergewise.text.sentences import split_sentences
@@ -44,16 +42,15 @@ def build(
     embedder = embedder_of(models, "pic")
     texts = [rows.document.text for rows in documents]
     cut = [sentences_of(rows) for rows in documents]
-    vectors = embedder.embed_documents(
-        [t[a:b].strip() for t, sentences in zip(texts, cut, strict=True) for a, b in sentences]
+    of_sentences = embed_groups(
+        embedder, [[t[a:b].strip() for a, b in sentences] for t, sentences in zip(texts, cut, strict=True)]
     )
-    ends = accumulate(map(len, cut), initial=0)
-    of_sentences = [vectors[first:end] for first, end in pairwise(ends)]
-    written = _written(texts, settings, models, on_share)
+    asks = settings.summary == "abstractive"
+    written = summaries(texts, models, on_share) if asks else [None] * len(texts)
     points = [
         [text[slice(*sentences[i])].strip() for i in extract(own, settings.sentences)]
         if summary is None
-        else _points(summary)
+        else [summary[start:end] for start, end in split_sentences(summary)]
         for text, sentences, own, summary in zip(texts, cut, of_sentences, written, strict=True)
     ]
     bounds = [
@@ -64,25 +61,10 @@ def build(
     return rows_from(PIC, documents, bounds, cuts, models)
 
 
-def _written(
-    texts: Sequence[str], settings: PICSettings, models: Models, on_share: OnShare | None
-) -> Sequence[str | None]:
-    """The summary of each text by the chat model; None where it has none to give, or is not asked."""
-    if settings.summary != "abstractive":
-        return [None] * len(texts)
-    return summaries(texts, models, on_share)
-
-
 def estimate(documents: Sequence[DocumentRows], settings: PICSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
-    total = Estimate()
-    for rows in documents:
-        total += estimate_of([rows.document.text], chat_of(models), models.count_tokens).of_documents(1)
-    return total
-
-
-def _points(summary: str) -> list[str]:
-    return [summary[start:end] for start, end in split_sentences(summary)]
+    texts = ([rows.document.text] for rows in documents)
+    return sum((estimate_of(own, chat_of(models), models.count_tokens).of_documents(1) for own in texts), Estimate())
 
 
 def _labels(
@@ -90,13 +72,9 @@ def _labels(
 ) -> list[list[int]]:
     """What each sentence of each document belongs to: sentences with the same label that follow each other are a chunk."""
     asked = [[" ".join(own)] if settings.group == "mean" else own for own in points]
-    vectors = embedder.embed_documents([text for own in asked for text in own])
-    ends = accumulate(map(len, asked), initial=0)
     label = sides if settings.group == "mean" else nearest
-    return [
-        label(np.round(own @ vectors[first:end].T, EXACT))
-        for own, (first, end) in zip(of_sentences, pairwise(ends), strict=True)
-    ]
+    vectors = embed_groups(embedder, asked)
+    return [label(np.round(own @ asking.T, EXACT)) for own, asking in zip(of_sentences, vectors, strict=True)]
 
 
 def sides(similarities: FloatArray) -> list[int]:

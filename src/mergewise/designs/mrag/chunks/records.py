@@ -1,21 +1,67 @@
-"""The row of a chunk, the tables of the three views, and how bounds become rows."""
+"""The settings, row and tables of the three views, their reader, how bounds become rows, and what `check` demands."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
+from typing import Annotated, Any, Literal
 
 from mergewise.index.tree.tables import SPANNED_KEY
-from mergewise.models.record import Models
-from mergewise.protocols import TokenCounter
+from mergewise.models.record import Models, embed_groups
+from mergewise.protocols import RowReader, TokenCounter
+from mergewise.ranges import Range, check_fields
 from mergewise.store.tables import Table
 from mergewise.store.views import ViewRows
 from mergewise.text.keys import search_key, short_name
 from mergewise.text.sections import shared_path
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, Leaf, RowId, Rows, Span
+
+_SIZE = Range(1, 1_000_000)
+_Most = Annotated[int, _SIZE, "tokens; a chunk above this size is divided between sentences"]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSettings:
+    """M-RAG's Fixed-Size RAG has 128 tokens."""
+
+    size: Annotated[int, _SIZE, "tokens of a chunk; the last one of a document has what is left"] = 128
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class SemanticSettings:
+    """As Kamradt proposed it: a neighbour on each side, the 95th percentile."""
+
+    neighbours: Annotated[int, Range(0, 10), "sentences on each side that a sentence is embedded with"] = 1
+    percentile: Annotated[float, Range(0, 100), "of the document's distances: above it lies a breakpoint"] = 95.0
+    most: _Most = 2000
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PICSettings:
+    """As in Wang et al. 2025, whose summaries a chat model writes."""
+
+    summary: Annotated[
+        Literal["extractive", "abstractive"], "of the document: by its own sentences, or by the chat model"
+    ] = "extractive"
+    sentences: Annotated[int, Range(1, 100), "of an extractive summary"] = 5
+    group: Annotated[
+        Literal["mean", "points"],
+        "what a chunk is: a run of sentences on one side of the mean similarity with the summary, or a run of sentences that "
+        "are nearest to the same sentence of the summary",
+    ] = "mean"
+    most: _Most = 2000
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +97,26 @@ BY_SIZE, BY_DISTANCE = "size", "distance"
 BY_EXTRACT, BY_WRITTEN = "extractive summary", "written summary"
 
 
+class ChunkReader:
+    """Of one of the three views, for the length of a question."""
+
+    def __init__(self, table: str, rows: RowReader) -> None:
+        self._table = table
+        self._rows = rows
+
+    def search(
+        self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid"
+    ) -> list[tuple[TextChunk, float]]:
+        """The `k` best chunks with their scores, best first, by full text and vectors, or by vectors alone."""
+        rank = self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors
+        ranking = rank(question, k, self._table)
+        chunks = self._rows.rows(self._table, TextChunk, [row for row, _ in ranking])
+        return [(chunks[row], score) for row, score in ranking if row in chunks]
+
+
+# -- from bounds to rows
+
+
 def rows_from(
     table: Table,
     documents: Sequence[DocumentRows],
@@ -64,13 +130,9 @@ def rows_from(
     ]
     if models.embedder is None:
         return [{table.name: Rows(own)} for own in chunks]
-    keys = [search_key(row.title, row.headings, row.text).strip() for own in chunks for row in own]
-    vectors = models.embedder.embed_documents(keys)
-    ends = list(accumulate(map(len, chunks), initial=0))
-    return [
-        {table.name: Rows(own, {"vector": vectors[first:end]})}
-        for own, (first, end) in zip(chunks, pairwise(ends), strict=True)
-    ]
+    keys = [[search_key(row.title, row.headings, row.text).strip() for row in own] for own in chunks]
+    vectors = embed_groups(models.embedder, keys)
+    return [{table.name: Rows(own, {"vector": of_own})} for own, of_own in zip(chunks, vectors, strict=True)]
 
 
 def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: TokenCounter) -> tuple[TextChunk, ...]:
@@ -80,7 +142,7 @@ def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: 
     chunks = []
     for number, ((start, end), tokens) in enumerate(zip(bounds, counts, strict=True)):
         touched = leaves[bisect_right(starts, start) - 1 : bisect_left(starts, end)]
-        headings, body = _headed(touched, start, end)
+        headings, body = _headings_and_body(touched, start, end)
         chunks.append(
             TextChunk(
                 id=number,
@@ -98,8 +160,28 @@ def _chunks(rows: DocumentRows, bounds: Sequence[Part], cut: str, count_tokens: 
     return tuple(chunks)
 
 
-def _headed(touched: Sequence[Leaf], start: int, end: int) -> tuple[tuple[str, ...], int]:
+def _headings_and_body(touched: Sequence[Leaf], start: int, end: int) -> tuple[tuple[str, ...], int]:
     """The headings that these leaves share, and where `start .. end` begins after them."""
     shared = shared_path([leaf.headings for leaf in touched])
     body = max(start, touched[0].body) if shared == touched[0].headings else start
     return shared, min(body, end)
+
+
+# -- what `check` demands: chunks that tile the document, with the texts of their spans
+
+
+def problems(table: str, rows: DocumentRows, settings: Any, dimension: int) -> Iterator[str]:
+    """What is wrong with one document's chunks in this table."""
+    text = rows.document.text
+    chunks: Sequence[TextChunk] = rows[table]
+    if not chunks:
+        yield f"has no {table} chunks"
+        return
+    ends = [0, *(chunk.end for chunk in chunks)]
+    tiling = [chunk.start for chunk in chunks] == ends[:-1] and ends[-1] == len(text)
+    if not tiling or any(a >= b for a, b in pairwise(ends)):
+        yield f"the {table} chunks do not tile the document"
+    if any(text[chunk.start : chunk.end] != chunk.text for chunk in chunks):
+        yield f"a {table} chunk's text is not the text of its span"
+    if any(not chunk.start <= chunk.body <= chunk.end for chunk in chunks):
+        yield f"a {table} chunk begins outside of itself"

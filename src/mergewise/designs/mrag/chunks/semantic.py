@@ -16,14 +16,13 @@ Where we differ, and why:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
 
-from mergewise.designs.mrag.chunks.records import BY_DISTANCE, SEMANTIC, rows_from
+from mergewise.designs.mrag.chunks.records import BY_DISTANCE, SEMANTIC, SemanticSettings, rows_from
 from mergewise.designs.mrag.chunks.sentences import EXACT, bounds_of, embedder_of, sentences_of
-from mergewise.designs.mrag.chunks.settings import SemanticSettings
-from mergewise.models.record import Models
+from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import FloatArray
 from mergewise.store.views import ViewRows
 from mergewise.text.spans import Part
@@ -37,17 +36,16 @@ def build(documents: Sequence[DocumentRows], settings: SemanticSettings, models:
         with_neighbours(rows.document.text, sentences, settings.neighbours)
         for rows, sentences in zip(documents, cut, strict=True)
     ]
-    vectors = embedder_of(models, "semantic").embed_documents([text for texts in windowed for text in texts])
-    ends = accumulate(map(len, windowed), initial=0)
+    vectors = embed_groups(embedder_of(models, "semantic"), windowed)
     bounds = [
         bounds_of(
             rows.document.text,
             sentences,
-            between(breakpoints(distances(vectors[first:end]), settings.percentile), len(sentences)),
+            between(breakpoints(distances(own), settings.percentile), len(sentences)),
             settings.most,
             models.count_tokens,
         )
-        for rows, sentences, (first, end) in zip(documents, cut, pairwise(ends), strict=True)
+        for rows, sentences, own in zip(documents, cut, vectors, strict=True)
     ]
     return rows_from(SEMANTIC, documents, bounds, [BY_DISTANCE] * len(documents), models)
 

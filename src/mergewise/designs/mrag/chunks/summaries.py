@@ -6,7 +6,6 @@ What is longer than the model's window is summarised in parts, and the summaries
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from functools import partial
 
@@ -17,8 +16,6 @@ from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.text.sentences import split_long
 from mergewise.types import Message, Usage
-
-log = logging.getLogger("mergewise")
 
 MAX_TOKENS = 200  # of a summary: an embedder should see all of it
 EXPECTED = 120  # six sentences
@@ -51,18 +48,10 @@ def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) 
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
-    """A summary of each text; None where the model gave nothing. Logs what it may cost before it starts.
-
-    Raises ModelError when the model fails for good; the answers that came before are in its cache.
-    """
+    """A summary of each text; None where the model gave nothing."""
     chat = chat_of(models)
-    usage = estimate(texts, chat, models.count_tokens).usage
-    if usage.calls:
-        log.warning(
-            "%d summaries by %s: about %d calls, %d tokens to read, %d to write",
-            len(texts), chat.spec, usage.calls, usage.input_tokens, usage.output_tokens,
-        )  # fmt: skip
-    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat, models.count_tokens), on_share)
+    expected = estimate(texts, chat, models.count_tokens).usage
+    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat, models.count_tokens), expected, on_share)
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
@@ -75,10 +64,8 @@ async def _summary(chat: ChatModel, count_tokens: TokenCounter, text: str, calls
     for _ in range(MOST_ROUNDS):
         parts = _parts(text, chat, count_tokens)
         replies = await asyncio.gather(*(calls.ask(prompt(part)) for part in parts))
-        answers = [
-            reply.text.strip() for reply in replies if reply is not None
-        ]  # one that was cut off says enough here
-        answers = list(filter(None, answers))
+        # one that was cut off says enough here
+        answers = [answer for reply in replies if reply is not None and (answer := reply.text.strip())]
         if len(parts) == 1 or not answers:
             return answers[0] if answers else None
         text = "\n".join(answers)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from mergewise.designs.mrag.markers.build import build, estimate, unfinished
+from functools import partial
+
+from mergewise.designs.mrag.markers.build import build, estimate
 from mergewise.designs.mrag.markers.reader import MarkerReader
 from mergewise.designs.mrag.markers.records import (
+    EXTRACTION,
     Draft,
     Marker,
     MarkerExtraction,
@@ -13,6 +16,7 @@ from mergewise.designs.mrag.markers.records import (
     problems,
     tables,
 )
+from mergewise.index.writing.write import unfinished_documents
 from mergewise.store.views import View, Writing
 
 __all__ = ["VIEW", "Draft", "Marker", "MarkerExtraction", "MarkerReader", "MarkerSettings", "ValueSentence"]
@@ -25,6 +29,11 @@ VIEW = View(
     problems=problems,
     reader=MarkerReader,
     with_chat={"made": "model"},
-    writing=Writing(lambda settings: bool(settings.made == "model"), build, estimate, unfinished),
+    writing=Writing(
+        lambda settings: bool(settings.made == "model"),
+        build,
+        estimate,
+        partial(unfinished_documents, table=EXTRACTION.name),
+    ),
     report=MarkerReader.report,
 )

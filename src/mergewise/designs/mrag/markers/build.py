@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import accumulate, pairwise
 
 from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
 from mergewise.designs.mrag.markers.grounding import GroundedValue
 from mergewise.designs.mrag.markers.records import (
     COPY,
-    EXTRACTION,
     Draft,
     Marker,
     MarkerExtraction,
@@ -26,11 +24,10 @@ from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
 from mergewise.index.writing.segments import TextSegment, segments_of
 from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
-from mergewise.index.writing.write import unfinished_documents, write
-from mergewise.models.record import Models
-from mergewise.protocols import StoreReader, TokenCounter
+from mergewise.index.writing.write import write
+from mergewise.models.record import Models, embed_groups
+from mergewise.protocols import TokenCounter
 from mergewise.store.views import Estimate, OnShare, ViewRows
-from mergewise.text.keys import short_name
 from mergewise.text.sentences import split_sentences, strip_span
 from mergewise.types import DocumentRows, Rows
 
@@ -43,7 +40,8 @@ def build(
     if settings.made == "model":
         made = _by_model(documents, segmented, settings, models, on_share)
     else:
-        made = _by_rules(documents, segmented, settings)
+        drafted = [(*both, drafts_by_rules(*both, settings.most)) for both in zip(documents, segmented, strict=True)]
+        made = [(drafts, _extraction(document, segments, drafts, "rules")) for document, segments, drafts in drafted]
     built = [
         (_markers(document, segments, drafts, models.count_tokens), extraction)
         for document, segments, (drafts, extraction) in zip(documents, segmented, made, strict=True)
@@ -53,28 +51,8 @@ def build(
 
 def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models) -> Estimate:
     """What the chat model's markers of these documents cost, if every answer covers what it should."""
-    sources = [_source(document, segments_of(document, settings.segment)) for document in documents]
+    sources = [WritingSource.of_document(document, segments_of(document, settings.segment)) for document in documents]
     return estimate_of(sources, task(settings), policy(settings), models)
-
-
-def unfinished(reader: StoreReader) -> list[str]:
-    """The documents for which calls failed."""
-    return unfinished_documents(reader, EXTRACTION.name)
-
-
-# -- by rules
-
-
-def _by_rules(
-    documents: Sequence[DocumentRows],
-    segmented: Sequence[Sequence[TextSegment]],
-    settings: MarkerSettings,
-) -> list[tuple[list[Draft], MarkerExtraction]]:
-    made = [drafts_by_rules(*both, settings.most) for both in zip(documents, segmented, strict=True)]
-    return [
-        (drafts, _extraction(document, segments, drafts, "rules"))
-        for document, segments, drafts in zip(documents, segmented, made, strict=True)
-    ]
 
 
 def _extraction(
@@ -87,11 +65,6 @@ def _extraction(
 # -- by a chat model
 
 
-def _source(document: DocumentRows, segments: Sequence[TextSegment]) -> WritingSource:
-    given = document.document
-    return WritingSource(given.id, short_name(given.title), given.text, segments)
-
-
 def _by_model(
     documents: Sequence[DocumentRows],
     segmented: Sequence[Sequence[TextSegment]],
@@ -99,12 +72,9 @@ def _by_model(
     models: Models,
     on_share: OnShare | None,
 ) -> list[tuple[list[Draft], MarkerExtraction]]:
-    sources = [_source(document, segments) for document, segments in zip(documents, segmented, strict=True)]
+    sources = list(map(WritingSource.of_document, documents, segmented))
     answers = write(sources, task(settings), policy(settings), models, on_share)
-    return [
-        _drafts_of_model(document, segments, written)
-        for document, segments, written in zip(documents, segmented, answers, strict=True)
-    ]
+    return list(map(_drafts_of_model, documents, segmented, answers))
 
 
 def _drafts_of_model(
@@ -137,12 +107,8 @@ def _sentences(grounded: GroundedValue) -> Iterable[ValueSentence]:
 # -- the fallback
 
 
-def copies(text: str, segments: Iterable[TextSegment]) -> list[Draft]:
-    """The conservative fallback: k = v = the segment."""
-    return [_copy(text, segment) for segment in segments]
-
-
 def _copy(text: str, segment: TextSegment) -> Draft:
+    """The conservative fallback: k = v = the segment."""
     start, end = strip_span(text, segment.start, segment.end)
     if start == end:
         start, end = segment.start, segment.end
@@ -159,8 +125,8 @@ def _markers(
 ) -> list[Marker]:
     """The drafts, and copies of the segments that they do not name, in the order of their first segments."""
     named = {number for draft in drafts for number in draft.paragraphs}
-    left = [segment for segment in segments if segment.number not in named]
-    drafts = sorted([*drafts, *copies(document.document.text, left)], key=lambda draft: min(draft.paragraphs))
+    copies = [_copy(document.document.text, segment) for segment in segments if segment.number not in named]
+    drafts = sorted([*drafts, *copies], key=lambda draft: min(draft.paragraphs))
     keys = count_tokens([draft.key for draft in drafts])
     values = count_tokens([draft.value for draft in drafts])
     return [
@@ -184,12 +150,12 @@ def _markers(
 
 
 def _rows(built: Sequence[tuple[Sequence[Marker], MarkerExtraction]], models: Models) -> list[ViewRows]:
-    rows: list[ViewRows] = []
-    keys = [marker.key for markers, _ in built for marker in markers]
-    vectors = None if models.embedder is None else models.embedder.embed_documents(keys)
-    ends = accumulate((len(markers) for markers, _ in built), initial=0)
-    for (markers, extraction), (first, end) in zip(built, pairwise(ends), strict=True):
-        beside = {} if vectors is None else {"vector": vectors[first:end]}
-        placed = replace(extraction, id=len(markers))
-        rows.append({"marker": Rows(tuple(markers), beside), "marking": Rows((placed,))})
-    return rows
+    keys = [[marker.key for marker in markers] for markers, _ in built]
+    vectors = None if models.embedder is None else embed_groups(models.embedder, keys)
+    return [
+        {
+            "marker": Rows(tuple(markers), {} if vectors is None else {"vector": vectors[number]}),
+            "marking": Rows((replace(extraction, id=len(markers)),)),
+        }
+        for number, (markers, extraction) in enumerate(built)
+    ]

@@ -20,6 +20,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import ceil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,6 +31,7 @@ from mergewise.errors import UsageError
 from mergewise.index.writing.prompts import paragraph_names, request_messages, text_of_field
 from mergewise.index.writing.task import Policy, Rejected, WritingRequest, WritingSource, WritingTask
 from mergewise.prompting.records import Fields
+from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path
 from mergewise.text.support.judge import Judge
@@ -88,33 +90,15 @@ def task(settings: MarkerSettings) -> WritingTask[RawMarker]:
 
 
 def policy(settings: MarkerSettings) -> Policy:
-    return Policy(
-        attempts=settings.attempts,
-        coverage=settings.coverage,
-        again=settings.policy == "again",
-        window=settings.window,
-        overlap=settings.overlap * settings.segment,
-    )
+    again, overlap = settings.policy == "again", settings.overlap * settings.segment
+    return Policy(settings.attempts, settings.coverage, again, settings.window, overlap)
 
 
 def schema(most: int) -> dict[str, object]:
     """Strict, with the value before the key: a model writes the fields in this order."""
-    marker = {
-        "type": "object",
-        "properties": {
-            "value": {"type": "string"},
-            "key": {"type": "string"},
-            "paragraphs": {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": most},
-        },
-        "required": ["value", "key", "paragraphs"],
-        "additionalProperties": False,
-    }
-    return {
-        "type": "object",
-        "properties": {"markers": {"type": "array", "items": marker}},
-        "required": ["markers"],
-        "additionalProperties": False,
-    }
+    text, numbers = {"type": "string"}, {"type": "array", "items": {"type": "integer"}, "minItems": 1, "maxItems": most}
+    marker = object_schema({"value": text, "key": text, "paragraphs": numbers})
+    return object_schema({"markers": {"type": "array", "items": marker}})
 
 
 # -- the prompt
@@ -189,24 +173,20 @@ BUILT_IN: tuple[Mapping[str, Any], ...] = (
 
 
 def _examples(chosen: str) -> Sequence[Mapping[str, Any]]:
-    if chosen == "none":
-        return ()
-    return BUILT_IN if chosen == "built-in" else _own_examples(Path(chosen))
-
-
-def _own_examples(path: Path) -> Sequence[Mapping[str, Any]]:
+    if chosen in ("none", "built-in"):
+        return BUILT_IN if chosen == "built-in" else ()
+    path = Path(chosen)
     hint = 'a JSON list of {"value": "...", "key": "...?", "paragraphs": [0]}, each with a "text" where it helps'
     try:
-        given = json.loads(path.read_text(encoding="utf-8"))
+        examples = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(
-            f"the examples of markers are not at {path}: {error.strerror}", f"{hint}; or built-in, or none"
-        ) from None
+        problem = f"the examples of markers are not at {path}: {error.strerror}"
+        raise UsageError(problem, f"{hint}; or built-in, or none") from None
     except (ValueError, RecursionError):
         raise UsageError(f"{path} is not JSON", hint) from None
-    if not isinstance(given, list) or not given or not all(map(_is_example, given)):
+    if not isinstance(examples, list) or not examples or not all(map(_is_example, examples)):
         raise UsageError(f"{path} holds no examples of markers", hint)
-    return given
+    return examples
 
 
 def _is_example(given: object) -> bool:
@@ -258,9 +238,8 @@ def _read_segment(key: _SegmentKey) -> ReadSource:
     """A segment as values are held to it, below the title of its document and its headings."""
     source, number = key
     segment = source.segments[number]
-    return ReadSource.of(
-        [Extract(source.text, segment.start, segment.end)], heading_path(source.title, segment.headings)
-    )
+    extract = Extract(source.text, segment.start, segment.end)
+    return ReadSource.of([extract], heading_path(source.title, segment.headings))
 
 
 def ground(
@@ -310,8 +289,7 @@ def _holding_paragraphs(
 def _elsewhere(stated: str, marker: RawMarker, request: WritingRequest, judge: Judge[_SegmentKey]) -> list[int]:
     """The first paragraph shown that holds the sentence, of those that the marker does not name; nothing where none does."""
     others = (n for n in request.shown if n not in marker.paragraphs)
-    first = next((n for n in others if judge.judge(stated, [(request.source, n)]).support), None)
-    return [] if first is None else [first]
+    return list(islice((n for n in others if judge.judge(stated, [(request.source, n)]).support), 1))
 
 
 def _numbers(given: object) -> tuple[int, ...]:
