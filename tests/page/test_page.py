@@ -17,8 +17,7 @@ from mergewise.errors import UsageError
 from mergewise.page import LIMIT, answer_page, comparison_page, context_page
 from mergewise.page.detail import details
 from mergewise.page.markup import tag, text
-from mergewise.page.overlaps import Overlaps
-from mergewise.page.places import Places, code_in, flowed, short_id
+from mergewise.page.places import Overlaps, Places, code_in, flowed, short_id
 from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
 from mergewise.types import Page as DocumentPage
 from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
-from mergewise.page.passages import GAP_SHOWN, apart, with_code
+from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_code
 from mergewise.page.places import Places
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
@@ -82,15 +82,11 @@ def _unshared_amount(side: ContextColumn, places: Places, count_tokens: TokenCou
 def _card(prefix: str, number: int, passage: Passage, side: ContextColumn, places: Places, detail: Detail) -> Markup:
     path = heading_path(passage.title, passage.headings)
     where = places.spelled(passage.spans[0]) if passage.spans else ""
-    head = tag(
-        "header",
-        tag("a", str(number), class_="number", href=f"#{prefix}{number}", aria_label=f"Passage {number}"),
-        tag("h3", path or where, dir="auto"),
-        tag("p", where, class_="where", title=passage.spans[0].doc_id if passage.spans else None),
-    )
+    anchor = f"{prefix}{number}"
+    head = card_head(anchor, number, path or where, where, passage.spans[0].doc_id if passage.spans else None)
     body = _text(passage, side, places, detail.characters)
     label = f"{side.context.strategy}, passage {number}: {path}"
-    return tag("article", head, body, class_="passage", id=f"{prefix}{number}", tabindex="-1", aria_label=label)
+    return tag("article", head, body, class_="passage", id=anchor, tabindex="-1", aria_label=label)
 
 
 def _text(passage: Passage, side: ContextColumn, places: Places, most: int | None) -> Markup:
@@ -109,8 +105,7 @@ def _text(passage: Passage, side: ContextColumn, places: Places, most: int | Non
         for piece, alone in side.others.pieces(shown):
             pieces.append(_piece(piece, words[piece.start - span.start : piece.end - span.start], code, alone))
         left -= len(part)
-    cut = tag("p", "The passage goes on.", class_="notice") if left < 0 else None
-    return join(filter(None, [tag("div", *pieces, class_="text", dir="auto"), cut]))
+    return join([tag("div", *pieces, class_="text", dir="auto"), GOES_ON if left < 0 else ""])
 
 
 def _piece(piece: Span, words: str, code: Sequence[Span], alone: bool) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mergewise.page.detail import Detail
+from mergewise.page.detail import Detail, notice
 from mergewise.page.marks import LEFT_OUT, LeftOut, Marks
 from mergewise.page.markup import Markup, join, shorten, tag, text
 from mergewise.page.passages import Anchor, score
@@ -23,8 +23,9 @@ SPANS = 2  # of a step that are spelt out
 _MARK = re.compile(r"\[(\d{1,3})\]")
 
 
-def question(asked: str) -> Markup:
-    return tag("h1", shorten(asked, LONGEST_QUESTION), id="question", dir="auto", tabindex="-1")
+def page_header(question: str, facts: str, detail: Detail) -> Markup:
+    asked = tag("h1", shorten(question, LONGEST_QUESTION), id="question", dir="auto", tabindex="-1")
+    return tag("header", asked, tag("p", facts, class_="facts"), notice(detail), class_="top")
 
 
 def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], places: Places) -> Markup:
