@@ -74,9 +74,9 @@ def _metadata(article: Any) -> FileMetadata:
             ("date", full),
             ("year", published[:4]),
             ("doi", ids.get("doi", "")),
-            ("journal", "".join(map(_text, descendants(front, "journal-title")[:1]))),
+            ("journal", _text(next(iter(descendants(front, "journal-title")), None))),
             ("keywords", ", ".join(words)),
-            ("subject", "".join(map(_text, descendants(front, "subject")[:1]))),
+            ("subject", _text(next(iter(descendants(front, "subject")), None))),
             ("language", attribute(article, "lang")),
         ]
     )
