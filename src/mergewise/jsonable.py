@@ -9,16 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mergewise.types import (
-    AddReport,
-    Answer,
-    Citation,
-    Context,
-    DocumentInfo,
-    Problem,
-    Span,
-    Step,
-)
+from mergewise.types import AddReport, Answer, Citation, Context, DocumentInfo, Problem, Span, Step
 
 
 def span_json(span: Span) -> dict[str, Any]:
@@ -84,12 +75,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         "unsupported": answer.unsupported,
         "unverified": list(answer.unverified),
         "unsupported_extract": answer.unsupported_extract,
-        "usage": {
-            "calls": usage.calls,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cost": usage.cost(price_in, price_out) if price_in or price_out else None,
-        },
+        "usage": asdict(usage) | {"cost": usage.cost(price_in, price_out) if price_in or price_out else None},
         "trace": [step_json(step) for step in answer.trace],
         "context": context_json(answer.context),
         **({} if answer.streams is None else {"streams": answer.streams.as_dict()}),
@@ -109,17 +95,8 @@ def citation_json(citation: Citation) -> dict[str, Any]:
 
 
 def report_json(report: AddReport) -> dict[str, Any]:
-    return {
-        "added": report.added,
-        "replaced": report.replaced,
-        "unchanged": report.unchanged,
-        "failed": [{"source": failure.source, "reason": failure.reason} for failure in report.failed],
-        "removed": report.removed,
-        "moved": report.moved,
-        "duplicates": [{"id": copy.id, "same_as": copy.same_as} for copy in report.duplicates],
-        "left_out": dict(report.left_out),
-        "changes": [{"action": change.action, "id": change.id, "was": change.was} for change in report.changes],
-    }
+    rows = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(report).items()}
+    return rows | {"left_out": dict(report.left_out)}
 
 
 def info_json(

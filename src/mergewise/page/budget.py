@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from mergewise.page.marks import KINDS, Marks, kinds_in
@@ -36,14 +37,8 @@ def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], li
     ]
     if len(context.passages) > MOST:
         more = sum(tokens[MOST:])
-        segments.append(
-            tag(
-                "li",
-                tag("span", f"{more} tokens in further passages", class_="sr"),
-                class_="more",
-                style=f"flex-grow:{more}",
-            )
-        )
+        further = tag("span", f"{more} tokens in further passages", class_="sr")
+        segments.append(tag("li", further, class_="more", style=f"flex-grow:{more}"))
     unused = max(0, context.budget - context.tokens)
     if unused:
         segments.append(tag("li", class_="rest", title=f"{unused} tokens unused", style=f"flex-grow:{unused}"))
@@ -62,11 +57,10 @@ def main_kind(passage: Passage, marks: Marks) -> str:
     """The kind that most characters of the passage are marked as."""
     if not passage.verbatim:
         return "written"
-    lengths: dict[str, int] = {}
+    lengths: Counter[str] = Counter()
     for stretch in stretches_of(passage, marks):
-        if stretch.kind:
-            lengths[stretch.kind] = lengths.get(stretch.kind, 0) + len(stretch.text)
-    return max(lengths, key=lengths.__getitem__, default="taken")
+        lengths[stretch.kind] += len(stretch.text) if stretch.kind else 0
+    return max(lengths, key=lengths.__getitem__, default="taken") or "taken"
 
 
 def legend(context: Context, marks: Marks, cited: bool) -> Markup:

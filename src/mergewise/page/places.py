@@ -204,10 +204,4 @@ def code_in(text: str) -> list[tuple[int, int]]:
 def flowed(text: str) -> str:
     """The text with the line breaks of wrapped prose as spaces, character for character: a narrow screen wraps anew."""
     code = Overlaps((Span("", start, end) for start, end in code_in(text)), lambda span: span)
-    pieces, position = [], 0
-    for match in _WRAP.finditer(text):
-        at = match.start(1)
-        if not code.at(Span("", at, at + 1)):
-            pieces.append(text[position:at])
-            position = at + 1
-    return " ".join([*pieces, text[position:]])
+    return _WRAP.sub(lambda line: line[0] if code.at(Span("", *line.span(1))) else f"{line[0][:-1]} ", text)

@@ -53,10 +53,14 @@ def words_of(text: str) -> Words:
     return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
 
 
+def without_accents(word: str) -> str:
+    if word.isascii():
+        return word
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+
+
 def _fold(word: str) -> str:
-    word = word.lower()
-    if not word.isascii():
-        word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    word = without_accents(word.lower())
     return word.removesuffix("'s").removesuffix("’s") if word[-1:] == "s" else word
 
 
