@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
 from mergewise.page.comparison import columns, comparison_legend
-from mergewise.page.detail import LIMIT, Detail, fitted
+from mergewise.page.detail import LIMIT, Detail, fit_page
 from mergewise.page.hops import hop_list
 from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, join, tag
@@ -23,7 +23,7 @@ from mergewise.page.shell import whole
 from mergewise.protocols import TokenCounter
 from mergewise.types import Answer, Context
 
-__all__ = ["LIMIT", "answer_page", "comparison_page", "context_page", "embedded"]
+__all__ = ["LIMIT", "answer_page", "comparison_page", "context_page", "notebook_frame"]
 
 _NOTEBOOK_LIMIT = 150_000  # a page inside another one: quotes take six characters there
 _NOTEBOOK_HEIGHT = 640
@@ -68,10 +68,10 @@ def comparison_page(
         inside = join([head, comparison_legend(), tag("div", sides, id="sources")])
         return whole(asked, tag("div", inside, class_="wide"), surroundings=False)
 
-    return fitted(body, limit, [context for context, _ in contexts])
+    return fit_page(body, limit, [context for context, _ in contexts])
 
 
-def embedded(shown: Context | Answer) -> str:
+def notebook_frame(shown: Context | Answer) -> str:
     """The page inside a frame, as notebooks show it: its style and the notebook's do not meet."""
     context, answer = (shown.context, shown) if isinstance(shown, Answer) else (shown, None)
     inner = _page(context, answer, Places(), None, _NOTEBOOK_LIMIT)
@@ -107,7 +107,7 @@ def _page(
         ]
         return whole(context.question, join(filter(None, inside)), surroundings=bool(detail.around and places.lookup))
 
-    return fitted(body, limit, [context])
+    return fit_page(body, limit, [context])
 
 
 def _top(context: Context, answer: Answer | None, detail: Detail) -> Markup:

@@ -81,7 +81,7 @@ def _unshared_amount(side: ContextColumn, places: Places, count_tokens: TokenCou
 
 def _card(prefix: str, number: int, passage: Passage, side: ContextColumn, places: Places, detail: Detail) -> Markup:
     path = heading_path(passage.title, passage.headings)
-    where = places.spelled(passage.spans[0]) if passage.spans else ""
+    where = places.location(passage.spans[0]) if passage.spans else ""
     anchor = f"{prefix}{number}"
     head = card_head(anchor, number, path or where, where, passage.spans[0].doc_id if passage.spans else None)
     body = _text(passage, side, places, detail.characters)
@@ -101,7 +101,7 @@ def _text(passage: Passage, side: ContextColumn, places: Places, most: int | Non
         if i:
             pieces.append(GAP_SHOWN)
         shown = Span(span.doc_id, span.start, min(span.end, span.start + left))
-        words, code = places.shown(span, part)
+        words, code = places.screen_text(span, part)
         for piece, alone in side.others.pieces(shown):
             pieces.append(_piece(piece, words[piece.start - span.start : piece.end - span.start], code, alone))
         left -= len(part)

@@ -69,7 +69,7 @@ class PassageCards:
         """One passage, with its number in the context."""
         path = heading_path(passage.title, passage.headings)
         first = passage.spans[0] if passage.spans else None
-        where = tokens if first is None else f"{self.places.spelled(first)} · {tokens}"
+        where = tokens if first is None else f"{self.places.location(first)} · {tokens}"
         doc_id = first.doc_id if first else None
         shown = _first_characters(passage, self.detail.characters)
         stretches = stretches_of(shown, self.marks)
@@ -91,7 +91,7 @@ class PassageCards:
         if runs and runs[0].cut:
             pieces.append(tag("span", "… ", class_="around"))
         for run in runs:
-            words, code = self.places.shown(run.span, run.text)
+            words, code = self.places.screen_text(run.span, run.text)
             if run.gap:
                 pieces.append(GAP_SHOWN)
             if not run.taken:
@@ -184,7 +184,7 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
 
 def _written_text(passage: Passage, places: Places) -> Markup:
     """What a model wrote, and from where."""
-    sources = join(tag("li", places.spelled(span)) for span in passage.spans[:8])
+    sources = join(tag("li", places.location(span)) for span in passage.spans[:8])
     return Markup(
         tag("div", tag("mark", passage.text, class_="k written"), class_="text", dir="auto")
         + tag("p", KINDS["written"].meaning.capitalize() + ". Made from:", class_="where")

@@ -100,11 +100,11 @@ class Places:
         """Whether the document is at hand and still says this at the span."""
         return self.text(span) == text
 
-    def shown(self, span: Span, text: str) -> tuple[str, list[Span]]:
+    def screen_text(self, span: Span, text: str) -> tuple[str, list[Span]]:
         """The text of a span for a screen, as long as it was, and the code in it; from its document where that is at hand."""
         whole = self._whole(span.doc_id) if self.holds(span, text) else None
         if whole is None:
-            return flowed(text), [
+            return unwrapped_prose(text), [
                 Span(span.doc_id, span.start + start, span.start + end) for start, end in code_in(text)
             ]
         return whole.text[span.start : span.end], whole.code.at(span)
@@ -126,14 +126,16 @@ class Places:
             outline = markdown_headings(document.text) if document.outline is None else document.outline
             code = [Span(doc_id, start, end) for start, end in code_in(document.text)]
             headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
-            self._shown[doc_id] = ReadableText(flowed(document.text), Overlaps(code, lambda span: span), headings)
+            self._shown[doc_id] = ReadableText(
+                unwrapped_prose(document.text), Overlaps(code, lambda span: span), headings
+            )
         return self._shown[doc_id]
 
     def title(self, doc_id: str) -> str:
         document = self.document(doc_id)
         return "" if document is None else document.title
 
-    def spelled(self, span: Span) -> str:
+    def location(self, span: Span) -> str:
         """File and line, with the page where there are pages; offsets where the text is not at hand."""
         document = self.document(span.doc_id)
         name = short_id(span.doc_id)
@@ -201,7 +203,7 @@ def code_in(text: str) -> list[tuple[int, int]]:
     return [match.span("indented" if match["indented"] else 0) for match in _CODE.finditer(text)]
 
 
-def flowed(text: str) -> str:
+def unwrapped_prose(text: str) -> str:
     """The text with the line breaks of wrapped prose as spaces, character for character: a narrow screen wraps anew."""
     code = Overlaps((Span("", start, end) for start, end in code_in(text)), lambda span: span)
     return _WRAP.sub(lambda line: line[0] if code.at(Span("", *line.span(1))) else f"{line[0][:-1]} ", text)

@@ -77,9 +77,7 @@ def names_of_title(title: str) -> set[str]:
 
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
     """The names that a section with these titles and this first sentence defines."""
-    names: set[str] = set()
-    for title in titles:
-        names |= names_of_title(title)
+    names = set[str]().union(*map(names_of_title, titles))
     if subject := _SUBJECT.match(first_sentence):
         if _SAYS_WHAT.search(first_sentence):
             names |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
