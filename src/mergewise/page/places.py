@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Generic, TypeAlias, TypeVar
@@ -78,14 +79,10 @@ class Places:
 
     def document(self, doc_id: str) -> Document | None:
         if doc_id not in self._known:
-            self._known[doc_id] = self._look_up(doc_id)
+            self._known[doc_id] = None
+            with suppress(MergewiseError):
+                self._known[doc_id] = None if self.lookup is None else self.lookup(doc_id)
         return self._known[doc_id]
-
-    def _look_up(self, doc_id: str) -> Document | None:
-        try:
-            return None if self.lookup is None else self.lookup(doc_id)
-        except MergewiseError:
-            return None
 
     def text(self, span: Span) -> str | None:
         document = self.document(span.doc_id)
@@ -94,7 +91,7 @@ class Places:
     def says(self, doc_id: str, start: int, end: int | None) -> bool:
         """Whether a document has more than white space there."""
         document = self.document(doc_id)
-        return document is not None and not document.text[start:end].isspace() and document.text[start:end] != ""
+        return document is not None and bool(document.text[start:end].strip())
 
     def holds(self, span: Span, text: str) -> bool:
         """Whether the document is at hand and still says this at the span."""
@@ -152,7 +149,7 @@ class Places:
             return Span(span.doc_id, span.start, span.start)
         start = max(floor, span.start - length)
         if start > floor:
-            start = _word_after(document.text, start, span.start)
+            start = next((at for at in range(start, span.start) if document.text[at - 1].isspace()), span.start)
         return Span(span.doc_id, start, span.start)
 
     def after(self, span: Span, length: int, ceiling: int | None) -> Span:
@@ -163,7 +160,7 @@ class Places:
         last = len(document.text) if ceiling is None else ceiling
         end = min(last, span.end + length)
         if end < last:
-            end = _word_before(document.text, end, span.end)
+            end = next((at for at in range(end, span.end, -1) if document.text[at].isspace()), span.end)
         return Span(span.doc_id, span.end, end)
 
 
@@ -173,18 +170,6 @@ def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[in
     before, after = taken.around(span)
     ends = [end for end in (after, next_heading) if end is not None]
     return max(before, heading), min(ends, default=None)
-
-
-def _word_after(text: str, start: int, limit: int) -> int:
-    while start < limit and not text[start - 1].isspace():
-        start += 1
-    return start
-
-
-def _word_before(text: str, end: int, limit: int) -> int:
-    while end > limit and not text[end].isspace():
-        end -= 1
-    return end
 
 
 def short_id(doc_id: str) -> str:

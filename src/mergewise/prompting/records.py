@@ -45,7 +45,8 @@ def records_in(answer: str, fields: Fields) -> Records:
     names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
     value = json_value(without_fences(answer), strict=False)
     if value is not None and (items := _items(value, names)) is not None:
-        return Records(tuple(_with_known_names(item, names) for item in items))
+        known = ({names.get(k, k): v for k, v in i.items()} if isinstance(i, dict) else i for i in items)
+        return Records(tuple(known))
     items, cut = _salvage(answer, fields, names)
     return Records(tuple(items), sound=False, cut=cut)
 
@@ -60,10 +61,6 @@ def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
         return [value]
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     return max(lists, key=len, default=[])
-
-
-def _with_known_names(item: Any, names: Mapping[str, str]) -> Any:
-    return {names.get(key, key): value for key, value in item.items()} if isinstance(item, dict) else item
 
 
 # -- damaged JSON

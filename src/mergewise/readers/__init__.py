@@ -53,6 +53,7 @@ class FileReader(Protocol):
 
 
 MAX_BYTES = 200_000_000
+_OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
 
 def read_plain(data: bytes) -> Parsed:
@@ -103,7 +104,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
     except ReadError:
         raise
     except OSError as error:
-        raise ReadError(_os_reason(error)) from error
+        raise ReadError(_OS_REASONS.get(type(error)) or error.strerror or _first_line(error)) from error
     except RecursionError as error:
         raise ReadError("nested too deeply") from error
     except Exception as error:
@@ -204,14 +205,6 @@ def _load(path: Path) -> bytes:
     if not data.strip():
         raise ReadError("empty")
     return data
-
-
-def _os_reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    return error.strerror or _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

@@ -51,12 +51,12 @@ def _chapters(package: Any, folder: str) -> Iterator[str]:
     items = {item.get("id"): item for item in children(first(package, "manifest"), "item")}
     order = [items.get(entry.get("idref")) for entry in children(first(package, "spine"), "itemref")]
     for item in order[:_MAX_CHAPTERS]:
-        if (
-            item is not None
-            and item.get("media-type") in _PAGES
-            and "nav" not in (item.get("properties") or "").split()
-        ):
+        if item is not None and item.get("media-type") in _PAGES and not _is_nav(item):
             yield _path(folder, item.get("href") or "")
+
+
+def _is_nav(item: Any) -> bool:
+    return "nav" in (item.get("properties") or "").split()
 
 
 def _path(folder: str, href: str) -> str:
@@ -74,8 +74,7 @@ def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, 
     """The names of the chapters in the table of contents, by file: of EPUB 3, else of EPUB 2."""
     names: dict[str, str] = {}
     for item in children(first(package, "manifest"), "item"):
-        is_nav = "nav" in (item.get("properties") or "").split()
-        if is_nav or item.get("media-type") == "application/x-dtbncx+xml":
+        if _is_nav(item) or item.get("media-type") == "application/x-dtbncx+xml":
             path = _path(folder, item.get("href") or "")
             for href, name in _links(archive, path):
                 names.setdefault(_path(posixpath.dirname(path), href), name)

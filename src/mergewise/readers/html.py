@@ -324,12 +324,9 @@ def _opens_with_list(item: Any) -> bool:
 
 def _is_footnote_mark(element: Any) -> bool:
     """Whether the element is `<sup><a href="#note-1">[1]</a></sup>` or the like: nobody reads it aloud in a sentence."""
-    links = list(element.iter("a")) if element.tag == "sup" else []
-    return (
-        len(links) == 1
-        and (links[0].get("href") or "").startswith("#")
-        and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
-    )
+    targets = [link.get("href") or "" for link in element.iter("a")] if element.tag == "sup" else []
+    leads_within = len(targets) == 1 and targets[0].startswith("#")
+    return leads_within and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
 
 
 def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:

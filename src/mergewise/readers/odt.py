@@ -61,15 +61,15 @@ def _styles(automatic: Any) -> Styles:
 def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
     for child in parent:
         name = local(child)
-        if name == "h":
-            builder.heading((_count(child, "outline-level") or 1) + styles.shift, _text(child))
-            _floating(child, builder, styles)
-        elif name == "p":
-            if attribute(child, "style-name") in styles.titles and _text(child).strip():
-                builder.heading(1, _text(child))
+        if name in ("h", "p"):
+            text = _text(child)
+            if name == "h":
+                builder.heading((_count(child, "outline-level") or 1) + styles.shift, text)
+            elif attribute(child, "style-name") in styles.titles and text.strip():
+                builder.heading(1, text)
                 styles.shift = 1
             else:
-                builder.paragraph(_text(child))
+                builder.paragraph(text)
             _floating(child, builder, styles)
         elif name == "list":
             _list(child, builder, styles, depth=0)

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
 
@@ -237,23 +237,16 @@ def _without_digits(text: str) -> str:
 
 def _runs(page: PageLines, body: Type, running: set[str]) -> Iterator[tuple[int, int]]:
     """Runs of neighbouring lines of one type that stand out from the body and read like a heading."""
-    row = 0
-    while row < len(page):
-        last = row
-        if _stands_out(page[row], *body):
-            while last + 1 < len(page) and page[last + 1].type == page[row].type:
-                last += 1
-            lines = page[row : last + 1]
-            if _reads_like_heading(lines) and not any(_without_digits(line.text) in running for line in lines):
-                yield row, last
-        row = last + 1
+    body_size, body_bold = body
+    for (size, bold), group in groupby(enumerate(page), lambda numbered: numbered[1].type):
+        rows, lines = zip(*group, strict=True)
+        stands_out = size >= _LARGER * body_size or (bold and not body_bold and size >= body_size)
+        repeated = any(_without_digits(line.text) in running for line in lines)
+        if stands_out and not repeated and _reads_like_heading(lines):
+            yield rows[0], rows[-1]
 
 
-def _stands_out(line: Line, size: float, bold: bool) -> bool:
-    return line.size >= _LARGER * size or (line.bold and not bold and line.size >= size)
-
-
-def _reads_like_heading(lines: PageLines) -> bool:
+def _reads_like_heading(lines: Sequence[Line]) -> bool:
     text = " ".join(line.text for line in lines)
     return (
         len(lines) <= _MAX_HEADING_LINES

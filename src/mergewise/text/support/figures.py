@@ -183,13 +183,13 @@ def _with_point_moved(number: str, places: int) -> str:
 
 
 def _spelled_figures(text: str) -> Iterator[Figure]:
-    run: list[re.Match[str]] = []
+    runs: list[list[re.Match[str]]] = []
     for match in _SPELLED.finditer(text):
-        if run and (len(run) == _LONGEST or not _JOINS.fullmatch(text, run[-1].end(), match.start())):
-            yield from _of_run(run)
-            run = []
-        run.append(match)
-    if run:
+        if runs and len(runs[-1]) < _LONGEST and _JOINS.fullmatch(text, runs[-1][-1].end(), match.start()):
+            runs[-1].append(match)
+        else:
+            runs.append([match])
+    for run in runs:
         yield from _of_run(run)
 
 

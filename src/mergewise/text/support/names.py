@@ -85,14 +85,11 @@ def base_form(word: str) -> str:
 
 def initials(texts: Sequence[str]) -> frozenset[str]:
     """Abbreviations that may stand for names of several words: WHO for World Health Organization."""
-    short = set()
+    runs: set[str] = set()
     for text in texts:
         tokens = [word for word in TOKEN.findall(text) if word.lower() not in ("of", "the", "and", "for", "de", "in")]
-        letters = "".join(token[0] if token[0].isupper() else " " for token in tokens)
-        short |= {
-            run[i:j] for run in letters.split() for i in range(len(run)) for j in range(i + 2, min(len(run), i + 8) + 1)
-        }
-    return frozenset(short)
+        runs.update("".join(token[0] if token[0].isupper() else " " for token in tokens).split())
+    return frozenset(r[i:j] for r in runs for i in range(len(r)) for j in range(i + 2, min(len(r), i + 8) + 1))
 
 
 _DEMONYM = re.compile(r"(?:ians?|ans?|ese|ish|ic)$")
