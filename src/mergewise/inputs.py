@@ -170,11 +170,8 @@ def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     """The ids that an id, a path, the beginning of ids, or a pattern means; `sources` has the file of each id."""
     if wanted in sources:
         return [wanted]
-    if found := _read_from(wanted, sources):
-        return found
-    if found := [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]:
-        return found
-    return [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+    below = [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]
+    return _read_from(wanted, sources) or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
 
 
 def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:

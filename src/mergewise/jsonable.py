@@ -37,13 +37,8 @@ def context_json(context: Context) -> dict[str, Any]:
         "tokens": context.tokens,
         "text": context.text,
         "passages": [
-            {
-                "text": passage.text,
-                "score": passage.score,
-                "verbatim": passage.verbatim,
-                "spans": [span_json(span) for span in passage.spans],
-            }
-            for passage in context.passages
+            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
+            for p in context.passages
         ],
         "trace": [step_json(step) for step in context.trace],
     }
@@ -54,9 +49,8 @@ def comparison_json(
 ) -> list[dict[str, Any]]:
     """Contexts of several strategies, each with the seconds that it took, and the spans that it alone shows if they are given."""
     rows = [{**context_json(context), "ms": round(1000 * seconds, 1)} for context, seconds in contexts]
-    if only is not None:
-        for row, spans in zip(rows, only, strict=True):
-            row["only"] = [span_json(span) for span in spans]
+    for row, spans in zip(rows, only or (), strict=only is not None):
+        row["only"] = [span_json(span) for span in spans]
     return rows
 
 

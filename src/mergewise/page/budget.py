@@ -66,16 +66,12 @@ def main_kind(passage: Passage, marks: Marks) -> str:
 def legend(context: Context, marks: Marks, cited: bool) -> Markup:
     """The kinds that the page has, each with its mark and how many stretches there are of it."""
     stretches = [stretch for passage in context.passages for stretch in stretches_of(passage, marks)]
-    lines = [
-        tag("li", tag("mark", label, class_=f"k {kind}"), tag("span", f"{_meaning(kind, label)} ({count})"))
-        for (kind, label), count in kinds_in(stretches).items()
-    ]
+    lines = []
+    for (kind, label), count in kinds_in(stretches).items():
+        meaning = f"by the step “{label}”" if kind == "other" else KINDS[kind].meaning
+        lines.append(tag("li", tag("mark", label, class_=f"k {kind}"), tag("span", f"{meaning} ({count})")))
     if any(not passage.verbatim for passage in context.passages):
         lines.append(tag("li", tag("mark", "written", class_="k written"), tag("span", KINDS["written"].meaning)))
     if cited:
         lines.append(tag("li", tag("span", "cited", class_="cited"), tag("span", "the answer rests on it")))
     return tag("ul", *lines, class_="legend", aria_label="Legend")
-
-
-def _meaning(kind: str, label: str) -> str:
-    return f"by the step “{label}”" if kind == "other" else KINDS[kind].meaning

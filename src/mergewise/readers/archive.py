@@ -54,15 +54,11 @@ def open_archive(data: bytes, kind: str) -> Iterator[zipfile.ZipFile]:
     if not data.startswith(b"PK"):
         raise ReadError(mismatch(f"{'an' if kind[0] in 'EOX' else 'a'} {kind}", data))
     try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-    except zipfile.BadZipFile as error:
-        raise ReadError(f"damaged or truncated {kind}") from error
-    with archive:
-        _refuse_bomb(archive, len(data))
-        try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _refuse_bomb(archive, len(data))
             yield archive
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise ReadError(f"damaged or truncated {kind}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ReadError(f"damaged or truncated {kind}") from error
 
 
 def _refuse_bomb(archive: zipfile.ZipFile, packed: int) -> None:

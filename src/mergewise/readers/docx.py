@@ -223,15 +223,11 @@ def _pieces(element: Any) -> Iterator[str]:
             yield "-"
         elif name == "oMath":
             yield " " * (local(child.getprevious()) == "oMath") + formula(child)
-        elif name == "r" and _is_hidden(child):
-            continue
         elif name not in _GONE and name not in _FLOATING:
-            yield from _pieces(child)
-
-
-def _is_hidden(run: Any) -> bool:
-    vanish = first(run, "rPr", "vanish")
-    return vanish is not None and attribute(vanish, "val") not in ("0", "false", "off")
+            # of hidden runs nothing is text
+            vanish = first(child, "rPr", "vanish") if name == "r" else None
+            if vanish is None or attribute(vanish, "val") in ("0", "false", "off"):
+                yield from _pieces(child)
 
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:

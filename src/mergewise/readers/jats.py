@@ -118,7 +118,9 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
             builder.paragraph(_caption(child))
             _blocks(child, builder, level)
         elif name == "p":
-            _paragraph(child, builder, level)
+            # in JATS a paragraph may hold lists, figures and tables: they are written after its text
+            builder.paragraph(_text(child, without=_FLOATS))
+            _blocks(children(child, *_FLOATS), builder, level)
         elif name in ("list", "def-list"):
             _list(child, builder, depth=0)
         elif name == "fig":
@@ -129,23 +131,14 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
             builder.paragraph(_text(child))
 
 
-def _paragraph(element: Any, builder: Builder, level: int) -> None:
-    """A paragraph. In JATS it may hold lists, figures and tables: they are written after its text."""
-    builder.paragraph(_text(element, without=_FLOATS))
-    _blocks((child for child in element if local(child) in _FLOATS), builder, level)
-
-
 def _list(element: Any, builder: Builder, depth: int) -> None:
     ordered = element.get("list-type", "") not in ("", "bullet", "simple")
     for number, item in enumerate(children(element, "list-item", "def-item"), start=1):
-        builder.item(_item_text(item), marker=f"{number}." if ordered else "-", depth=depth)
+        parts = (_text(child) for child in item if local(child) not in ("list", "label"))
+        text = (": " if local(item) == "def-item" else " ").join(filter(None, parts))
+        builder.item(text, marker=f"{number}." if ordered else "-", depth=depth)
         for nested in children(item, "list"):
             _list(nested, builder, depth + 1)
-
-
-def _item_text(item: Any) -> str:
-    parts = [_text(child) for child in item if local(child) not in ("list", "label")]
-    return (": " if local(item) == "def-item" else " ").join(part for part in parts if part)
 
 
 def _caption(element: Any) -> str:

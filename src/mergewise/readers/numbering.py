@@ -60,17 +60,13 @@ def read_numbering(root: Any) -> Numbering:
         for level in children(definition, "lvl"):
             depth = attribute(level, "ilvl")
             if depth.isdecimal():
-                numbering.levels[name, int(depth)] = _level(level)
+                start, text = value(level, "start"), first(level, "lvlText")
+                pattern = "" if text is None else attribute(text, "val")
+                first_number = int(start) if start.isdecimal() else 1
+                numbering.levels[name, int(depth)] = Level(value(level, "numFmt") or "decimal", pattern, first_number)
     for item in children(root, "num"):
         numbering.lists[attribute(item, "numId")] = value(item, "abstractNumId")
     return numbering
-
-
-def _level(element: Any) -> Level:
-    start = value(element, "start")
-    text = first(element, "lvlText")
-    pattern = "" if text is None else attribute(text, "val")
-    return Level(value(element, "numFmt") or "decimal", pattern, int(start) if start.isdecimal() else 1)
 
 
 def _letters(number: int) -> str:

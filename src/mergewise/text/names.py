@@ -108,17 +108,12 @@ def possible_names(words: Words) -> list[Mention]:
         starts = marked[first]
         if not starts and word in STOP_WORDS:
             continue
-        run, at_word = word, []
-        for last in range(first + 1, min(count, first + (LONGEST if starts else 3)) + 1):
-            if last > first + 1:
-                run = f"{run} {folded[last - 1]}"
-            if last == first + 1:
-                if not starts or len(word) < 2 or word in STOP_WORDS:
-                    continue
-            elif not marked[last - 1] and folded[last - 1] in STOP_WORDS:
-                continue
-            at_word.append(Mention(run, first, last))
-        possible += reversed(at_word)
+        longest = min(count, first + (LONGEST if starts else 3))
+        for last in range(longest, first + 1, -1):
+            if marked[last - 1] or folded[last - 1] not in STOP_WORDS:
+                possible.append(Mention(" ".join(folded[first:last]), first, last))
+        if starts and len(word) > 1 and word not in STOP_WORDS:
+            possible.append(Mention(word, first, first + 1))
     return possible
 
 

@@ -113,12 +113,10 @@ class Judge(Generic[Key]):
         grounds = self._grounds(tuple(keys))
         all_terms = _wanted_terms(readable(stated), grounds)
         wanted = all_terms - grounds.path_terms or all_terms
-        best, most = None, 0.0
-        for sentence in grounds.sentences:
-            shared = len(wanted & sentence.terms) / max(1, len(sentence.terms)) ** 0.5
-            if shared > most and not sentence.cut:
-                best, most = sentence.place, shared
-        return best
+        whole = (sentence for sentence in grounds.sentences if not sentence.cut)
+        shares = ((len(wanted & one.terms) / max(1, len(one.terms)) ** 0.5, one.place) for one in whole)
+        share, place = max(shares, key=lambda pair: pair[0], default=(0.0, (0, 0)))
+        return place if share else None
 
 
 def _wanted_terms(stated: str, grounds: ReadSource) -> frozenset[str]:
