@@ -237,9 +237,9 @@ def __dir__() -> list[str]:
 
 def _notebook_page(shown: Context | Answer) -> str:
     """The page of a context or an answer, for notebooks."""
-    from mergewise.page import embedded
+    from mergewise.page import notebook_frame
 
-    return embedded(shown)
+    return notebook_frame(shown)
 
 
 Pictured.draw = _notebook_page

@@ -57,13 +57,8 @@ class CancellableWork:
         for future in awaited:
             future.cancel()
 
-    @classmethod
-    def wait(cls, future: Future[Result]) -> Result:
-        """The future's result, unless the work that waits for it is called off."""
-        work = cls._current.get()
-        return future.result() if work is None else work._wait(future)
-
-    def _wait(self, future: Future[Result]) -> Result:
+    def wait(self, future: Future[Result]) -> Result:
+        """The future's result, unless the work is called off meanwhile."""
         with self._lock:
             if self.cancelled:
                 raise CancelledError
@@ -113,12 +108,13 @@ class BackgroundLoop:
 
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result. When the caller is interrupted, so is the coroutine."""
-        if CancellableWork.current().cancelled:
+        work = CancellableWork.current()
+        if work.cancelled:
             coroutine.close()
             raise CancelledError
         future = self.start(coroutine)
         try:
-            return CancellableWork.wait(future)
+            return work.wait(future)
         except BaseException:
             future.cancel()
             raise

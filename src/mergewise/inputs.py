@@ -151,7 +151,9 @@ def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
     """A file that was named itself, or found in a folder. Below that folder, symbolic links are not followed for its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
-    return Input(source_name(real, root), file, tuple(dict.fromkeys([file.as_posix(), *_older_names(real)])))
+    # the path as it may have been given before: from here, or absolute
+    older = (file, real, Path(os.path.relpath(real)))
+    return Input(source_name(real, root), file, tuple(dict.fromkeys(path.as_posix() for path in older)))
 
 
 def real_path(path: Path) -> Path:
@@ -168,11 +170,8 @@ def matching(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     """The ids that an id, a path, the beginning of ids, or a pattern means; `sources` has the file of each id."""
     if wanted in sources:
         return [wanted]
-    if found := _read_from(wanted, sources):
-        return found
-    if found := [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]:
-        return found
-    return [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
+    below = [doc_id for doc_id in sources if doc_id.startswith(wanted.rstrip("/") + "/")]
+    return _read_from(wanted, sources) or below or [doc_id for doc_id in sources if fnmatchcase(doc_id, wanted)]
 
 
 def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
@@ -182,12 +181,6 @@ def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     except (OSError, ValueError):
         return []
     return [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
-
-
-def _older_names(real: Path) -> Iterator[str]:
-    """The path as it may have been given before: from here, or absolute."""
-    yield real.as_posix()
-    yield Path(os.path.relpath(real)).as_posix()
 
 
 def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:

@@ -9,16 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mergewise.types import (
-    AddReport,
-    Answer,
-    Citation,
-    Context,
-    DocumentInfo,
-    Problem,
-    Span,
-    Step,
-)
+from mergewise.types import AddReport, Answer, Citation, Context, DocumentInfo, Problem, Span, Step
 
 
 def span_json(span: Span) -> dict[str, Any]:
@@ -46,13 +37,8 @@ def context_json(context: Context) -> dict[str, Any]:
         "tokens": context.tokens,
         "text": context.text,
         "passages": [
-            {
-                "text": passage.text,
-                "score": passage.score,
-                "verbatim": passage.verbatim,
-                "spans": [span_json(span) for span in passage.spans],
-            }
-            for passage in context.passages
+            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
+            for p in context.passages
         ],
         "trace": [step_json(step) for step in context.trace],
     }
@@ -63,9 +49,8 @@ def comparison_json(
 ) -> list[dict[str, Any]]:
     """Contexts of several strategies, each with the seconds that it took, and the spans that it alone shows if they are given."""
     rows = [{**context_json(context), "ms": round(1000 * seconds, 1)} for context, seconds in contexts]
-    if only is not None:
-        for row, spans in zip(rows, only, strict=True):
-            row["only"] = [span_json(span) for span in spans]
+    for row, spans in zip(rows, only or (), strict=only is not None):
+        row["only"] = [span_json(span) for span in spans]
     return rows
 
 
@@ -84,12 +69,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         "unsupported": answer.unsupported,
         "unverified": list(answer.unverified),
         "unsupported_extract": answer.unsupported_extract,
-        "usage": {
-            "calls": usage.calls,
-            "input_tokens": usage.input_tokens,
-            "output_tokens": usage.output_tokens,
-            "cost": usage.cost(price_in, price_out) if price_in or price_out else None,
-        },
+        "usage": asdict(usage) | {"cost": usage.cost(price_in, price_out) if price_in or price_out else None},
         "trace": [step_json(step) for step in answer.trace],
         "context": context_json(answer.context),
         **({} if answer.streams is None else {"streams": answer.streams.as_dict()}),
@@ -109,17 +89,8 @@ def citation_json(citation: Citation) -> dict[str, Any]:
 
 
 def report_json(report: AddReport) -> dict[str, Any]:
-    return {
-        "added": report.added,
-        "replaced": report.replaced,
-        "unchanged": report.unchanged,
-        "failed": [{"source": failure.source, "reason": failure.reason} for failure in report.failed],
-        "removed": report.removed,
-        "moved": report.moved,
-        "duplicates": [{"id": copy.id, "same_as": copy.same_as} for copy in report.duplicates],
-        "left_out": dict(report.left_out),
-        "changes": [{"action": change.action, "id": change.id, "was": change.was} for change in report.changes],
-    }
+    rows = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(report).items()}
+    return rows | {"left_out": dict(report.left_out)}
 
 
 def info_json(

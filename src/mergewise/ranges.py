@@ -63,7 +63,7 @@ def check_fields(record: Any) -> None:
 
 def value_of(what: str, given: object, hint: Any) -> Any:
     """The value as the type `hint`, which may be `Annotated` with a `Range`, demands it. `what` is how an error begins."""
-    wanted = _plain(hint)
+    wanted = get_args(hint)[0] if get_origin(hint) is Annotated else hint
     if get_origin(wanted) is Literal:
         return choice(what, given, get_args(wanted))
     if wanted is bool:
@@ -77,7 +77,8 @@ def value_of(what: str, given: object, hint: Any) -> Any:
 
 def range_of(hint: Any) -> Range | None:
     """The range that stands beside a type."""
-    return next((note for note in get_args(hint)[1:] if isinstance(note, Range)), None) if _is_annotated(hint) else None
+    notes = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    return next((note for note in notes if isinstance(note, Range)), None)
 
 
 def whole(what: str, given: object, limits: Range) -> int:
@@ -177,15 +178,6 @@ def _texts(what: str, given: object) -> tuple[str, ...]:
     if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
         raise UsageError(f"{what} {short_repr(given)}", "a list of texts")
     return tuple(parts)
-
-
-def _is_annotated(hint: Any) -> bool:
-    return get_origin(hint) is Annotated
-
-
-def _plain(hint: Any) -> Any:
-    """The type without its notes."""
-    return get_args(hint)[0] if _is_annotated(hint) else hint
 
 
 def _bound_text(bound: float) -> str:

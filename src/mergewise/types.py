@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
@@ -250,12 +251,8 @@ class Passage:
 
     def parts(self) -> list[tuple[Span, str]]:
         """The spans of a verbatim passage, each with its text."""
-        parts, position = [], 0
-        for i, span in enumerate(self.spans):
-            position += len(GAP) if i else 0
-            parts.append((span, self.text[position : position + len(span)]))
-            position += len(span)
-        return parts
+        starts = accumulate((len(span) + len(GAP) for span in self.spans), initial=0)
+        return [(span, self.text[at : at + len(span)]) for span, at in zip(self.spans, starts, strict=False)]
 
 
 class Cause(StrEnum):
@@ -371,11 +368,8 @@ class Usage:
     output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.calls + other.calls,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-        )
+        tokens = self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
+        return Usage(self.calls + other.calls, *tokens)
 
     def cost(self, input_price: float, output_price: float) -> float:
         """The cost at these prices for a million tokens, in their currency."""
@@ -449,8 +443,7 @@ class Pictured:
     draw: ClassVar[Callable[[Any], str] | None] = None
 
     def _repr_html_(self) -> str | None:
-        draw = Pictured.draw
-        return None if draw is None else draw(self)
+        return None if Pictured.draw is None else Pictured.draw(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -579,9 +572,9 @@ class AddReport:
     changes: tuple[DocumentChange, ...] = ()
 
     def __repr__(self) -> str:
-        values = {name: getattr(self, name) for name in self.__slots__}
-        counts = {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
-        return f"AddReport({', '.join(f'{name}={count}' for name, count in counts.items() if count)})"
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        counts = (f"{name}={value if isinstance(value, int) else len(value)}" for name, value in values if value)
+        return f"AddReport({', '.join(counts)})"
 
     def __add__(self, other: AddReport) -> AddReport:
         """The sum of two reports, field by field; `left_out` of both stands one after the other."""

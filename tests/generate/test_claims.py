@@ -9,7 +9,7 @@ import pytest
 from mergewise.generate.citations import cite
 from mergewise.generate.claims import Claims
 from mergewise.generate.sources import Source
-from mergewise.text.support.quotations import quotations_in
+from mergewise.text.support.names import quotations_in
 from mergewise.types import Span
 
 MILL = (

@@ -17,8 +17,7 @@ from mergewise.errors import UsageError
 from mergewise.page import LIMIT, answer_page, comparison_page, context_page
 from mergewise.page.detail import details
 from mergewise.page.markup import tag, text
-from mergewise.page.overlaps import Overlaps
-from mergewise.page.places import Places, code_in, flowed, short_id
+from mergewise.page.places import Overlaps, Places, code_in, short_id, unwrapped_prose
 from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
 from mergewise.types import Page as DocumentPage
 from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage
@@ -370,7 +369,7 @@ def test_notebooks_show_contexts_and_answers() -> None:
 
 def test_wrapped_prose_flows_and_nothing_else_does() -> None:
     line = "A line of prose that its author has wrapped after some sixty letters"
-    assert flowed(f"{line}\nand goes on\nhere.") == f"{line} and goes on\nhere."
+    assert unwrapped_prose(f"{line}\nand goes on\nhere.") == f"{line} and goes on\nhere."
     for next_line in (
         "- an item",
         "* an item",
@@ -381,14 +380,14 @@ def test_wrapped_prose_flows_and_nothing_else_does() -> None:
         "1."[:0] + "====",
         ".. note::",
     ):
-        assert flowed(f"{line}\n{next_line}\n") == f"{line}\n{next_line}\n"
+        assert unwrapped_prose(f"{line}\n{next_line}\n") == f"{line}\n{next_line}\n"
     fenced = f"```\n{line}\n{line}\n```"
-    assert flowed(fenced) == fenced
+    assert unwrapped_prose(fenced) == fenced
 
 
 @given(st.text(alphabet="ab `~:.\n#|-", max_size=400))
 def test_flowing_keeps_every_offset(text: str) -> None:
-    shown = flowed(text)
+    shown = unwrapped_prose(text)
     assert [a if a != " " else b for a, b in zip(shown, text, strict=True)] == list(text)
 
 

@@ -21,7 +21,7 @@ from mergewise.text.keys import short_name
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import has_lines, line_at
-from mergewise.text.support.quotations import quotations_in
+from mergewise.text.support.names import quotations_in
 from mergewise.types import Citation, Heading, Span
 
 _CLEAR = 0.25  # support from which a sentence is cited alone

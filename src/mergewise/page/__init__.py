@@ -12,18 +12,18 @@ from dataclasses import replace
 
 from mergewise.page.budget import MOST, budget_bar, legend, main_kind, shares
 from mergewise.page.comparison import columns, comparison_legend
-from mergewise.page.detail import LIMIT, Detail, fitted, notice
+from mergewise.page.detail import LIMIT, Detail, fit_page
 from mergewise.page.hops import hop_list
 from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, join, tag
-from mergewise.page.parts import answer_part, left_out, question, steps
-from mergewise.page.passages import Anchor, anchors, passage_card
+from mergewise.page.parts import answer_part, left_out, page_header, steps
+from mergewise.page.passages import PassageCards, anchors
 from mergewise.page.places import DocumentLookup, Places
 from mergewise.page.shell import whole
 from mergewise.protocols import TokenCounter
 from mergewise.types import Answer, Context
 
-__all__ = ["LIMIT", "answer_page", "comparison_page", "context_page", "embedded"]
+__all__ = ["LIMIT", "answer_page", "comparison_page", "context_page", "notebook_frame"]
 
 _NOTEBOOK_LIMIT = 150_000  # a page inside another one: quotes take six characters there
 _NOTEBOOK_HEIGHT = 640
@@ -63,24 +63,18 @@ def comparison_page(
     asked = contexts[0][0].question if contexts else ""
 
     def body(detail: Detail) -> str:
-        head = tag(
-            "header",
-            question(asked),
-            tag("p", f"{len(contexts)} strategies", class_="facts"),
-            notice(detail),
-            class_="top",
-        )
         sides = columns(contexts, places, count_tokens, detail)
+        head = page_header(asked, f"{len(contexts)} strategies", detail)
         inside = join([head, comparison_legend(), tag("div", sides, id="sources")])
         return whole(asked, tag("div", inside, class_="wide"), surroundings=False)
 
-    return fitted(body, limit, [context for context, _ in contexts])
+    return fit_page(body, limit, [context for context, _ in contexts])
 
 
-def embedded(shown: Context | Answer) -> str:
+def notebook_frame(shown: Context | Answer) -> str:
     """The page inside a frame, as notebooks show it: its style and the notebook's do not meet."""
-    limit = _NOTEBOOK_LIMIT
-    inner = answer_page(shown, limit=limit) if isinstance(shown, Answer) else context_page(shown, limit=limit)
+    context, answer = (shown.context, shown) if isinstance(shown, Answer) else (shown, None)
+    inner = _page(context, answer, Places(), None, _NOTEBOOK_LIMIT)
     return tag(
         "iframe",
         srcdoc=inner,
@@ -99,12 +93,12 @@ def _page(
     cited = anchors(answer.citations) if answer is not None else []
 
     def body(detail: Detail) -> str:
-        linked: set[str] = set()
         shown = replace(context, passages=context.passages[: detail.passages])
-        sources = _sources(shown, tokens, marks, places, cited, linked, detail)
+        cards = PassageCards(marks, places, cited, set(), detail)
+        sources = _sources(shown, tokens, cards)
         inside = [
             _top(context, answer, detail),
-            answer_part(answer, cited, linked, places) if answer is not None else None,
+            answer_part(answer, cited, cards.linked, places) if answer is not None else None,
             budget_bar(context, tokens, kinds, len(shown.passages)),
             hop_list(shown, marks, places, detail.hops),
             sources,
@@ -113,7 +107,7 @@ def _page(
         ]
         return whole(context.question, join(filter(None, inside)), surroundings=bool(detail.around and places.lookup))
 
-    return fitted(body, limit, [context])
+    return fit_page(body, limit, [context])
 
 
 def _top(context: Context, answer: Answer | None, detail: Detail) -> Markup:
@@ -122,29 +116,19 @@ def _top(context: Context, answer: Answer | None, detail: Detail) -> Markup:
     facts = [
         context.strategy,
         f"{passages} passage{'' if passages == 1 else 's'} of {documents} document{'' if documents == 1 else 's'}",
-        *([answer.mode] if answer is not None else []),
-        *([f"{answer.usage.calls} calls of a model"] if answer is not None and answer.usage.calls else []),
     ]
-    return tag(
-        "header", question(context.question), tag("p", " · ".join(facts), class_="facts"), notice(detail), class_="top"
-    )
+    if answer is not None:
+        facts += [answer.mode, *([f"{answer.usage.calls} calls of a model"] if answer.usage.calls else [])]
+    return page_header(context.question, " · ".join(facts), detail)
 
 
-def _sources(
-    context: Context,
-    tokens: Sequence[int],
-    marks: Marks,
-    places: Places,
-    cited: Sequence[Anchor],
-    linked: set[str],
-    detail: Detail,
-) -> Markup:
-    """The passages as cards. `linked` gets the anchors of the citations that stand in them."""
-    cards = [
-        passage_card(number, passage, f"{share} tokens", marks, places, cited, linked, detail)
+def _sources(context: Context, tokens: Sequence[int], cards: PassageCards) -> Markup:
+    passages = [
+        cards.card(number, passage, f"{share} tokens")
         for number, (passage, share) in enumerate(zip(context.passages, tokens, strict=False), 1)
     ]
     heading = tag("h2", "Sources", id="sources")
-    if not cards:
+    if not passages:
         return tag("section", heading, tag("p", "Nothing was found.", class_="notice"), aria_labelledby="sources")
-    return tag("section", heading, legend(context, marks, bool(cited)), *cards, aria_labelledby="sources")
+    listed = legend(context, cards.marks, bool(cards.cited))
+    return tag("section", heading, listed, *passages, aria_labelledby="sources")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from mergewise.page.marks import KINDS, Marks, kinds_in
@@ -36,14 +37,8 @@ def budget_bar(context: Context, tokens: Sequence[int], kinds: Sequence[str], li
     ]
     if len(context.passages) > MOST:
         more = sum(tokens[MOST:])
-        segments.append(
-            tag(
-                "li",
-                tag("span", f"{more} tokens in further passages", class_="sr"),
-                class_="more",
-                style=f"flex-grow:{more}",
-            )
-        )
+        further = tag("span", f"{more} tokens in further passages", class_="sr")
+        segments.append(tag("li", further, class_="more", style=f"flex-grow:{more}"))
     unused = max(0, context.budget - context.tokens)
     if unused:
         segments.append(tag("li", class_="rest", title=f"{unused} tokens unused", style=f"flex-grow:{unused}"))
@@ -62,26 +57,21 @@ def main_kind(passage: Passage, marks: Marks) -> str:
     """The kind that most characters of the passage are marked as."""
     if not passage.verbatim:
         return "written"
-    lengths: dict[str, int] = {}
+    lengths: Counter[str] = Counter()
     for stretch in stretches_of(passage, marks):
-        if stretch.kind:
-            lengths[stretch.kind] = lengths.get(stretch.kind, 0) + len(stretch.text)
-    return max(lengths, key=lengths.__getitem__, default="taken")
+        lengths[stretch.kind] += len(stretch.text) if stretch.kind else 0
+    return max(lengths, key=lengths.__getitem__, default="taken") or "taken"
 
 
 def legend(context: Context, marks: Marks, cited: bool) -> Markup:
     """The kinds that the page has, each with its mark and how many stretches there are of it."""
     stretches = [stretch for passage in context.passages for stretch in stretches_of(passage, marks)]
-    lines = [
-        tag("li", tag("mark", label, class_=f"k {kind}"), tag("span", f"{_meaning(kind, label)} ({count})"))
-        for (kind, label), count in kinds_in(stretches).items()
-    ]
+    lines = []
+    for (kind, label), count in kinds_in(stretches).items():
+        meaning = f"by the step “{label}”" if kind == "other" else KINDS[kind].meaning
+        lines.append(tag("li", tag("mark", label, class_=f"k {kind}"), tag("span", f"{meaning} ({count})")))
     if any(not passage.verbatim for passage in context.passages):
         lines.append(tag("li", tag("mark", "written", class_="k written"), tag("span", KINDS["written"].meaning)))
     if cited:
         lines.append(tag("li", tag("span", "cited", class_="cited"), tag("span", "the answer rests on it")))
     return tag("ul", *lines, class_="legend", aria_label="Legend")
-
-
-def _meaning(kind: str, label: str) -> str:
-    return f"by the step “{label}”" if kind == "other" else KINDS[kind].meaning

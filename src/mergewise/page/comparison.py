@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
-from mergewise.page.passages import GAP_SHOWN, apart, with_code
+from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_code
 from mergewise.page.places import Places
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
@@ -18,12 +18,15 @@ from mergewise.types import Context, Passage, Span
 
 @dataclass(frozen=True, slots=True)
 class ContextColumn:
-    """A context beside others: its number, the seconds that it took, and what the others hold."""
+    """A context beside others: its number, the seconds that it took, what the others hold; and how it is shown."""
 
     number: int
     context: Context
     seconds: float | None
     others: OtherSpans
+    places: Places
+    count_tokens: TokenCounter | None
+    detail: Detail
 
 
 def columns(
@@ -31,25 +34,22 @@ def columns(
 ) -> Markup:
     others = other_spans([context for context, _ in contexts])
     sides = [
-        _column(ContextColumn(number, context, seconds, beside), places, count_tokens, detail)
+        _column(ContextColumn(number, context, seconds, beside, places, count_tokens, detail))
         for number, ((context, seconds), beside) in enumerate(zip(contexts, others, strict=True), 1)
     ]
     return tag("div", *sides, class_="columns", style=f"--columns:{max(1, len(sides))}")
 
 
-def _column(side: ContextColumn, places: Places, count_tokens: TokenCounter | None, detail: Detail) -> Markup:
+def _column(side: ContextColumn) -> Markup:
     context = side.context
     kinds = [_kind(passage, side) for passage in context.passages[:MOST]]
     prefix = f"s{side.number}p"
-    cards = [
-        _card(prefix, n, passage, side, places, detail)
-        for n, passage in enumerate(context.passages[: detail.passages], 1)
-    ]
+    cards = [_card(prefix, n, passage, side) for n, passage in enumerate(context.passages[: side.detail.passages], 1)]
     head = tag(
         "header",
         tag("h2", context.strategy, id=f"s{side.number}"),
-        tag("p", " · ".join(_facts(side, places, count_tokens)), class_="where"),
-        budget_bar(context, shares(context, count_tokens), kinds, len(cards), prefix),
+        tag("p", " · ".join(_facts(side)), class_="where"),
+        budget_bar(context, shares(context, side.count_tokens), kinds, len(cards), prefix),
     )
     empty = tag("p", "Nothing was found.", class_="notice") if not cards else None
     return tag("section", head, empty, *cards, class_="column", aria_labelledby=f"s{side.number}")
@@ -63,40 +63,31 @@ def _kind(passage: Passage, side: ContextColumn) -> str:
     return "only" if 2 * alone > sum(map(len, passage.spans)) else "shared"
 
 
-def _facts(side: ContextColumn, places: Places, count_tokens: TokenCounter | None) -> list[str]:
+def _facts(side: ContextColumn) -> list[str]:
     number = len(side.context.passages)
     facts = [f"{number} passage{'' if number == 1 else 's'}"]
     if side.seconds is not None:
         facts.append(f"{1000 * side.seconds:.0f} ms")
-    return [*facts, _unshared_amount(side, places, count_tokens)]
+    own = [text for _, text in unshared_texts(side.context, side.others, lambda span: side.places.text(span) or "")]
+    if side.count_tokens is None:
+        return [*facts, f"{sum(map(len, own))} characters only here"]
+    return [*facts, f"{sum(side.count_tokens(own)) if own else 0} tokens only here"]
 
 
-def _unshared_amount(side: ContextColumn, places: Places, count_tokens: TokenCounter | None) -> str:
-    """How much only this context has: in tokens, or without a counter in characters."""
-    texts = [text for _, text in unshared_texts(side.context, side.others, lambda span: places.text(span) or "")]
-    if count_tokens is not None:
-        return f"{sum(count_tokens(texts)) if texts else 0} tokens only here"
-    return f"{sum(map(len, texts))} characters only here"
-
-
-def _card(prefix: str, number: int, passage: Passage, side: ContextColumn, places: Places, detail: Detail) -> Markup:
+def _card(prefix: str, number: int, passage: Passage, side: ContextColumn) -> Markup:
     path = heading_path(passage.title, passage.headings)
-    where = places.spelled(passage.spans[0]) if passage.spans else ""
-    head = tag(
-        "header",
-        tag("a", str(number), class_="number", href=f"#{prefix}{number}", aria_label=f"Passage {number}"),
-        tag("h3", path or where, dir="auto"),
-        tag("p", where, class_="where", title=passage.spans[0].doc_id if passage.spans else None),
-    )
-    body = _text(passage, side, places, detail.characters)
+    where = side.places.location(passage.spans[0]) if passage.spans else ""
+    anchor = f"{prefix}{number}"
+    head = card_head(anchor, number, path or where, where, passage.spans[0].doc_id if passage.spans else None)
+    body = _text(passage, side)
     label = f"{side.context.strategy}, passage {number}: {path}"
-    return tag("article", head, body, class_="passage", id=f"{prefix}{number}", tabindex="-1", aria_label=label)
+    return tag("article", head, body, class_="passage", id=anchor, tabindex="-1", aria_label=label)
 
 
-def _text(passage: Passage, side: ContextColumn, places: Places, most: int | None) -> Markup:
+def _text(passage: Passage, side: ContextColumn) -> Markup:
+    most = side.detail.characters
     if not passage.verbatim:
-        words = passage.text if most is None else passage.text[:most]
-        return tag("div", tag("mark", words, class_="k only"), class_="text", dir="auto")
+        return tag("div", tag("mark", passage.text[:most], class_="k only"), class_="text", dir="auto")
     pieces: list[str] = []
     left = len(passage.text) if most is None else most
     for i, (span, part) in enumerate(passage.parts()):
@@ -105,12 +96,11 @@ def _text(passage: Passage, side: ContextColumn, places: Places, most: int | Non
         if i:
             pieces.append(GAP_SHOWN)
         shown = Span(span.doc_id, span.start, min(span.end, span.start + left))
-        words, code = places.shown(span, part)
+        words, code = side.places.screen_text(span, part)
         for piece, alone in side.others.pieces(shown):
             pieces.append(_piece(piece, words[piece.start - span.start : piece.end - span.start], code, alone))
         left -= len(part)
-    cut = tag("p", "The passage goes on.", class_="notice") if left < 0 else None
-    return join(filter(None, [tag("div", *pieces, class_="text", dir="auto"), cut]))
+    return join([tag("div", *pieces, class_="text", dir="auto"), GOES_ON if left < 0 else ""])
 
 
 def _piece(piece: Span, words: str, code: Sequence[Span], alone: bool) -> Markup:

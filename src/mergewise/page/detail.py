@@ -12,12 +12,8 @@ LIMIT = 300_000  # bytes of a page
 FRAME = 500  # bytes around the text of a passage
 LINE = 80  # characters of a passage that are always shown
 PASSAGES = (200, 50, 12, 3)  # that are shown where not all can be, all contexts together
-SHARES = (
-    0.7,
-    0.35,
-    0.12,
-    0.04,
-)  # of the limit, in characters that are then shown: markup and letters take several bytes
+# Shares of the limit, in characters that are then shown: markup and letters take several bytes.
+SHARES = (0.7, 0.35, 0.12, 0.04)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +28,18 @@ class Detail:
     characters: int | None = None
     passages: int | None = None
 
-    def omitted(self) -> list[str]:
+    def omissions(self) -> list[str]:
         """What a reader is told that this page leaves out, against a whole one."""
         whole = Detail()
-        said = []
-        if self.around < whole.around:
-            said.append(f"surroundings beyond {self.around} characters" if self.around else "surroundings")
-        if self.steps < whole.steps:
-            said.append("the steps of the trace, and the reasons of each piece")
-        if self.left < whole.left:
-            said.append("the candidates that were not taken")
-        if self.characters is not None:
-            said.append(f"what passages hold beyond {self.characters:,} characters")
-        if self.passages is not None:
-            said.append(f"all passages after the first {self.passages:,}")
-        return said
+        around = f"surroundings beyond {self.around} characters" if self.around else "surroundings"
+        parts = (
+            (self.around < whole.around, around),
+            (self.steps < whole.steps, "the steps of the trace, and the reasons of each piece"),
+            (self.left < whole.left, "the candidates that were not taken"),
+            (self.characters is not None, f"what passages hold beyond {self.characters or 0:,} characters"),
+            (self.passages is not None, f"all passages after the first {self.passages or 0:,}"),
+        )
+        return [part for is_omitted, part in parts if is_omitted]
 
 
 def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
@@ -55,7 +48,9 @@ def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
     short = replace(whole, around=120)
     none = replace(short, around=0)
     bare = replace(none, left=0, steps=0, reasons=0, hops=3)
-    if _least(contexts) < limit:
+    # the bytes that all passages take at the least
+    least = sum(len(passage.text.encode("utf-8", "replace")) + FRAME for c in contexts for passage in c.passages)
+    if least < limit:
         yield from (whole, short, none, bare)
     most = max((len(context.passages) for context in contexts), default=0)
     sides = max(1, len(contexts))
@@ -66,13 +61,7 @@ def details(limit: int, contexts: Sequence[Context]) -> Iterator[Detail]:
             yield replace(bare, characters=characters, passages=shown if shown < most else None)
 
 
-def _least(contexts: Sequence[Context]) -> int:
-    """The bytes that all passages take at the least."""
-    passages = [passage for context in contexts for passage in context.passages]
-    return sum(len(passage.text.encode("utf-8", "replace")) + FRAME for passage in passages)
-
-
-def fitted(render: Callable[[Detail], str], limit: int, contexts: Sequence[Context]) -> str:
+def fit_page(render: Callable[[Detail], str], limit: int, contexts: Sequence[Context]) -> str:
     """The richest page below the limit, in bytes of UTF-8."""
     page = ""
     for detail in details(limit, contexts):
@@ -84,7 +73,5 @@ def fitted(render: Callable[[Detail], str], limit: int, contexts: Sequence[Conte
 
 def notice(detail: Detail) -> Markup | None:
     """What was left out for the sake of the size."""
-    omitted = detail.omitted()
-    if not omitted:
-        return None
-    return tag("p", f"Left out to keep this page small: {', '.join(omitted)}.", class_="notice", role="note")
+    omitted = ", ".join(detail.omissions())
+    return tag("p", f"Left out to keep this page small: {omitted}.", class_="notice", role="note") if omitted else None

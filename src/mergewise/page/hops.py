@@ -90,7 +90,7 @@ def _in(spans: Sequence[Span], other: Span) -> bool:
 
 
 def _evidence(evidence: HopEvidence, context: Context, places: Places) -> Markup:
-    text = readable(_text(evidence.span, context, places) or "").strip("| \n") or places.spelled(evidence.span)
+    text = readable(_text(evidence.span, context, places) or "").strip("| \n") or places.location(evidence.span)
     hops = [_hop(hop, below, context, places) for hop, below in evidence.hops]
     return tag("li", _link(shorten(text, LONGEST_EVIDENCE), evidence.span, context, "evidence"), tag("ul", *hops))
 
@@ -129,4 +129,4 @@ def _section(span: Span, context: Context, places: Places) -> str:
     if passage is not None and (passage.headings or passage.title):
         return (passage.title, *passage.headings)[-1]
     lines = [line.strip("#*= \t") for line in (places.text(span) or "").splitlines()]
-    return next(filter(None, lines), "") or places.spelled(span)
+    return next(filter(None, lines), "") or places.location(span)

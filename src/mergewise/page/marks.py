@@ -8,12 +8,13 @@ another cause keeps the name of its action.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from mergewise.page.overlaps import Overlaps
-from mergewise.types import Cause, Context, Passage, Span, Step
+from mergewise.page.places import Overlaps
+from mergewise.types import Cause, Context, Span, Step
 
 LEFT_OUT = {
     Cause.LEFT: "left out",
@@ -21,47 +22,36 @@ LEFT_OUT = {
     Cause.DROP: "dropped",
     Cause.STOP: "not worth its tokens",
 }
-_TOOK_NOTHING = {*LEFT_OUT, Cause.LINK, Cause.MISSING}
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A reason for being taken: its CSS class, its name in the legend, what it means."""
+    """A reason for being taken: its CSS class, its name in the legend, what it means, and the causes of steps that give it."""
 
     name: str
     label: str
     meaning: str
+    causes: tuple[Cause, ...] = ()
 
 
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("hop", "hop", "a name in the evidence led here"),
-        Kind("named", "named", "the question names what this section defines"),
-        Kind("cut", "cut", "the first sentences of a piece that did not fit whole"),
-        Kind("fused", "fused", "sentences kept when chunks were fused"),
-        Kind("hit", "hit", "found by the search"),
-        Kind("neighbour", "neighbour", "came with what stands beside it"),
-        Kind("merged", "merged", "the rest of a section whose parts were found"),
-        Kind("round", "later round", "found by a further round of search"),
-        Kind("other", "other", "another step of the strategy"),
+        Kind("hop", "hop", "a name in the evidence led here", (Cause.HOP,)),
+        Kind("named", "named", "the question names what this section defines", (Cause.NAMED,)),
+        Kind("cut", "cut", "the first sentences of a piece that did not fit whole", (Cause.CUT,)),
+        Kind("fused", "fused", "sentences kept when chunks were fused", (Cause.FUSION,)),
+        Kind("hit", "hit", "found by the search", (Cause.SEARCH, Cause.TAKE)),
+        Kind("neighbour", "neighbour", "came with what stands beside it", (Cause.NEIGHBOUR,)),
+        Kind("merged", "merged", "the rest of a section whose parts were found", (Cause.MERGE,)),
+        Kind("round", "later round", "found by a further round of search", (Cause.ROUND,)),
+        Kind("other", "other", "another step of the strategy", (Cause.OTHER,)),
         Kind("taken", "taken", "no step of the trace says why"),
         Kind("written", "written", "a model wrote this; it is no text of a document"),
     )
 }
 _RANK = {name: rank for rank, name in enumerate(KINDS)}
-_KINDS_OF_CAUSES = {
-    Cause.SEARCH: "hit",
-    Cause.TAKE: "hit",
-    Cause.NAMED: "named",
-    Cause.HOP: "hop",
-    Cause.NEIGHBOUR: "neighbour",
-    Cause.MERGE: "merged",
-    Cause.FUSION: "fused",
-    Cause.CUT: "cut",
-    Cause.ROUND: "round",
-    Cause.OTHER: "other",
-}
+_KINDS_OF_CAUSES = {cause: kind for kind in KINDS.values() for cause in kind.causes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +106,16 @@ class Marks:
 
     def stretches(self, span: Span, text: str) -> list[Stretch]:
         """The text of a span in pieces, each with what is said of it."""
-        if (span, text) not in self._stretches:
-            self._stretches[span, text] = self._cut_by_reasons(span, text)
-        return self._stretches[span, text]
-
-    def _cut_by_reasons(self, span: Span, text: str) -> list[Stretch]:
+        if (span, text) in self._stretches:
+            return self._stretches[span, text]
         covering = self._reasons.at(span)
         pieces = [
-            Stretch(piece, text[piece.start - span.start : piece.end - span.start], *_kind_and_reasons(piece, covering))
+            _stretch(piece, text[piece.start - span.start : piece.end - span.start], covering)
             for piece in pieces_of(span, [reason.span for reason in covering])
         ]
         found = any(piece.reasons for piece in pieces)
-        return _unite_alike([_with_kind(piece, found) for piece in pieces])
+        self._stretches[span, text] = _unite_alike([_with_kind(piece, found) for piece in pieces])
+        return self._stretches[span, text]
 
     def _left_out(self, trace: Sequence[Step]) -> list[LeftOut]:
         """Candidates of which nothing is in the context, the best first, and of those that overlap the best alone."""
@@ -159,16 +147,13 @@ def reasons(trace: Iterable[Step]) -> list[Reason]:
     )
     found: list[Reason] = []
     for step in steps:
-        if step.cause in _TOOK_NOTHING or (
-            step.output is not None
-            and step.cause is not Cause.CUT
-            and any(span.contains(step.output) for span in passed.at(step.output))
-        ):
-            continue
-        kind = _KINDS_OF_CAUSES[step.cause]
-        label = step.action if kind == "other" else KINDS[kind].label
-        why = KINDS[kind].meaning if step.cause is Cause.SEARCH else step.reason
-        found += [Reason(span, kind, label, why, step.score) for span in step.covers]
+        at = None if step.cause is Cause.CUT else step.output
+        over = at is not None and any(span.contains(at) for span in passed.at(at))
+        kind = None if over else _KINDS_OF_CAUSES.get(step.cause)
+        if kind is not None:
+            label = step.action if kind.name == "other" else kind.label
+            why = kind.meaning if step.cause is Cause.SEARCH else step.reason
+            found += [Reason(span, kind.name, label, why, step.score) for span in step.covers]
     return found
 
 
@@ -179,9 +164,9 @@ def pieces_of(span: Span, bounds: Iterable[Span]) -> list[Span]:
     return [Span(span.doc_id, start, end) for start, end in pairwise(cuts)]
 
 
-def _kind_and_reasons(piece: Span, covering: Sequence[Reason]) -> tuple[str, tuple[Reason, ...]]:
-    said = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (_RANK[r.kind], -(r.score or 0.0)))
-    return (said[0].kind if said else ""), tuple(said)
+def _stretch(piece: Span, text: str, covering: Sequence[Reason]) -> Stretch:
+    own = sorted((r for r in covering if r.span.contains(piece)), key=lambda r: (_RANK[r.kind], -(r.score or 0.0)))
+    return Stretch(piece, text, own[0].kind if own else "", tuple(own))
 
 
 def _with_kind(piece: Stretch, found: bool) -> Stretch:
@@ -210,13 +195,5 @@ def _explanations(piece: Stretch) -> set[str]:
 
 def kinds_in(stretches: Iterable[Stretch]) -> dict[tuple[str, str], int]:
     """How many stretches there are of each kind, with its label, in the order of `KINDS`."""
-    counts: dict[tuple[str, str], int] = {}
-    for stretch in stretches:
-        if stretch.kind:
-            key = stretch.kind, stretch.label
-            counts[key] = counts.get(key, 0) + 1
+    counts = Counter((stretch.kind, stretch.label) for stretch in stretches if stretch.kind)
     return dict(sorted(counts.items(), key=lambda item: (_RANK[item[0][0]], item[0][1])))
-
-
-def verbatim_parts(passage: Passage) -> list[tuple[Span, str]]:
-    return passage.parts() if passage.verbatim else []

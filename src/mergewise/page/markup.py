@@ -31,11 +31,9 @@ def join(children: Iterable[str], between: str = "") -> Markup:
 
 def tag(name: str, /, *children: Child, **attributes: object) -> Markup:
     """An element. Of attributes, `class_` is `class`, dashes are underscores, None and False are left out."""
-    given = "".join(
-        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
-    )
-    inside = "".join(_inside(child) for child in children)
-    return Markup(f"<{name}{given}>{inside}</{name}>")
+    shown = "".join(_attribute(key, value) for key, value in attributes.items())
+    inside = join(text(child) if isinstance(child, str) else join(child or ()) for child in children)
+    return Markup(f"<{name}{shown}>{inside}</{name}>")
 
 
 def void(name: str, /, **attributes: object) -> Markup:
@@ -44,14 +42,10 @@ def void(name: str, /, **attributes: object) -> Markup:
 
 
 def _attribute(key: str, value: object) -> str:
+    if value is None or value is False:
+        return ""
     name = key.rstrip("_").replace("_", "-")
     return f" {name}" if value is True else f' {name}="{text(str(value))}"'
-
-
-def _inside(child: Child) -> str:
-    if child is None:
-        return ""
-    return text(child) if isinstance(child, str) else join(child)
 
 
 def shorten(value: str, length: int) -> str:

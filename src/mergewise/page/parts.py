@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mergewise.page.detail import Detail
+from mergewise.page.detail import Detail, notice
 from mergewise.page.marks import LEFT_OUT, LeftOut, Marks
-from mergewise.page.markup import Markup, join, shorten, tag, text
+from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.passages import Anchor, score
 from mergewise.page.places import Places
 from mergewise.text.keys import heading_path
@@ -23,8 +23,9 @@ SPANS = 2  # of a step that are spelt out
 _MARK = re.compile(r"\[(\d{1,3})\]")
 
 
-def question(asked: str) -> Markup:
-    return tag("h1", shorten(asked, LONGEST_QUESTION), id="question", dir="auto", tabindex="-1")
+def page_header(question: str, facts: str, detail: Detail) -> Markup:
+    asked = tag("h1", shorten(question, LONGEST_QUESTION), id="question", dir="auto", tabindex="-1")
+    return tag("header", asked, tag("p", facts, class_="facts"), notice(detail), class_="top")
 
 
 def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], places: Places) -> Markup:
@@ -42,28 +43,19 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     if more > 0:
         quotes.append(tag("li", f"and {more} more citations"))
     listed = tag("ol", *quotes, class_="citations") if quotes else None
-    return tag(
-        "section",
-        tag("h2", "Answer"),
-        body,
-        listed,
-        class_="answer" if answer.found else "answer nothing",
-        id="answer",
-        tabindex="-1",
-    )
+    kind = "answer" if answer.found else "answer nothing"
+    return tag("section", tag("h2", "Answer"), body, listed, class_=kind, id="answer", tabindex="-1")
 
 
 def _with_links(said: str, targets: dict[int, str]) -> Markup:
-    pieces: list[str] = []
-    position = 0
-    for match in _MARK.finditer(said):
-        number = int(match[1])
-        if number in targets:
-            label = f"Citation {number}"
-            link = tag("a", match[1], href=f"#{targets[number]}", class_="cite", aria_label=label)
-            pieces += [text(said[position : match.start()]), link]
-            position = match.end()
-    return join([*pieces, text(said[position:])])
+    def with_link(mark: str) -> str:
+        number = int(mark)
+        if number not in targets:
+            return f"[{mark}]"
+        return tag("a", mark, href=f"#{targets[number]}", class_="cite", aria_label=f"Citation {number}")
+
+    # texts and marks by turns
+    return join(with_link(piece) if place % 2 else piece for place, piece in enumerate(_MARK.split(said)))
 
 
 def _one_line(words: str) -> str:
@@ -75,7 +67,7 @@ def _citation(citation: Citation, anchor: Anchor, linked: bool, said_above: bool
     number = str(citation.number)
     mark = tag("a", number, href=f"#{anchor.id}", class_="cite") if linked else tag("span", number, class_="cite")
     path = heading_path(citation.title, citation.headings)
-    where = places.spelled(citation.span)
+    where = places.location(citation.span)
     if citation.page is not None and ", page " not in where:
         where += f", page {citation.page}"
     quote = None if said_above else tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
@@ -87,17 +79,17 @@ def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
     """The best of what is not in the context, in grey."""
     if not marks.left_out or not detail.left:
         return None
-    shown = [_left(out, places) for out in marks.left_out[: detail.left]]
+    shown = [_candidate(out, places) for out in marks.left_out[: detail.left]]
     more = len(marks.left_out) - len(shown)
     heading = tag("h2", "Left out", id="left-out")
     tail = tag("p", f"{more} more candidates were left out.", class_="where") if more > 0 else None
     return tag("section", heading, tag("ul", *shown, class_="leftover"), tail, aria_labelledby="left-out")
 
 
-def _left(out: LeftOut, places: Places) -> Markup:
+def _candidate(out: LeftOut, places: Places) -> Markup:
     words = places.text(out.span)
     quote = tag("p", shorten(words, LONGEST_LEFT), class_="quote", dir="auto") if words and words.strip() else None
-    where = " · ".join(part for part in (places.title(out.span.doc_id), places.spelled(out.span)) if part)
+    where = " · ".join(part for part in (places.title(out.span.doc_id), places.location(out.span)) if part)
     why = tag("span", f"{out.label}: {out.why}" if out.why else out.label, class_="because")
     return tag("li", quote, tag("p", where, " · ", why, score(out.score), class_="where", title=out.span.doc_id))
 
@@ -114,17 +106,11 @@ def steps(trace: Sequence[Step], places: Places, most: int) -> Markup | None:
 
 
 def _step(step: Step, places: Places) -> Markup:
-    where = [places.spelled(span) for span in step.inputs[:SPANS]]
+    where = [places.location(span) for span in step.inputs[:SPANS]]
     if len(step.inputs) > SPANS:
         where.append(f"and {len(step.inputs) - SPANS} more")
-    spelled = ", ".join(where) + (f" → {places.spelled(step.output)}" if step.output else "")
+    spelled = ", ".join(where) + (f" → {places.location(step.output)}" if step.output else "")
     faint = "faint" if step.cause in LEFT_OUT else None
-    return tag(
-        "li",
-        tag("b", step.action),
-        " ",
-        tag("span", shorten(step.reason, REASON), class_="because", dir="auto"),
-        score(step.score),
-        tag("span", spelled, class_="where") if spelled else None,
-        class_=faint,
-    )
+    why = tag("span", shorten(step.reason, REASON), class_="because", dir="auto")
+    places_line = tag("span", spelled, class_="where") if spelled else None
+    return tag("li", tag("b", step.action), " ", why, score(step.score), places_line, class_=faint)

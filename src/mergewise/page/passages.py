@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mergewise.page.detail import Detail
-from mergewise.page.marks import KINDS, Marks, Stretch, pieces_of, verbatim_parts
+from mergewise.page.marks import KINDS, Marks, Stretch, pieces_of
 from mergewise.page.markup import Markup, join, shorten, tag, text
 from mergewise.page.places import Places, bounds_around
 from mergewise.text.keys import heading_path
@@ -14,6 +14,7 @@ from mergewise.types import GAP, Citation, Passage, Span
 
 QUOTED = 72  # characters of a stretch where it is named in a list
 GAP_SHOWN = tag("span", "\n…\n", class_="gap")
+GOES_ON = tag("p", "The passage goes on.", class_="notice")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,49 +42,127 @@ def anchors(citations: Sequence[Citation]) -> list[Anchor]:
 
 
 def stretches_of(passage: Passage, marks: Marks) -> list[Stretch]:
-    return [stretch for span, part in verbatim_parts(passage) for stretch in marks.stretches(span, part)]
+    parts = passage.parts() if passage.verbatim else []
+    return [stretch for span, part in parts for stretch in marks.stretches(span, part)]
 
 
-def passage_card(
-    number: int,
-    passage: Passage,
-    tokens: str,
-    marks: Marks,
-    places: Places,
-    cited: Sequence[Anchor],
-    seen: set[str],
-    detail: Detail,
-) -> Markup:
-    """One passage, with its number in the context. `seen` are the anchors that the page has already."""
-    path = heading_path(passage.title, passage.headings)
-    first = passage.spans[0] if passage.spans else None
-    where = [places.spelled(first)] if first is not None else []
-    head = tag(
-        "header",
-        tag("a", str(number), class_="number", href=f"#p{number}", aria_label=f"Passage {number}"),
-        tag("h3", path or (first.doc_id if first else "No title"), dir="auto"),
-        tag("p", " · ".join([*where, tokens]), class_="where", title=first.doc_id if first else None),
-    )
-    shown = _first_characters(passage, detail.characters)
-    stretches = stretches_of(shown, marks)
-    body = (
-        _verbatim(shown, stretches, marks, places, cited, seen, detail)
-        if passage.verbatim
-        else _written_text(shown, places)
-    )
-    cut = tag("p", "The passage goes on.", class_="notice") if shown is not passage else None
-    why = _reasons(stretches, detail.reasons)
+def card_head(anchor: str, number: int, title: str, where: str, doc_id: str | None) -> Markup:
     return tag(
-        "article",
-        head,
-        body,
-        cut,
-        why,
-        id=f"p{number}",
-        class_="passage",
-        tabindex="-1",
-        aria_label=f"Passage {number}: {path}",
+        "header",
+        tag("a", str(number), class_="number", href=f"#{anchor}", aria_label=f"Passage {number}"),
+        tag("h3", title, dir="auto"),
+        tag("p", where, class_="where", title=doc_id),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PassageCards:
+    """Makes the cards of a context's passages. `linked` gets the anchors of the citations that stand in them."""
+
+    marks: Marks
+    places: Places
+    cited: Sequence[Anchor]
+    linked: set[str]
+    detail: Detail
+
+    def card(self, number: int, passage: Passage, tokens: str) -> Markup:
+        """One passage, with its number in the context."""
+        path = heading_path(passage.title, passage.headings)
+        first = passage.spans[0] if passage.spans else None
+        where = tokens if first is None else f"{self.places.location(first)} · {tokens}"
+        doc_id = first.doc_id if first else None
+        shown = _first_characters(passage, self.detail.characters)
+        stretches = stretches_of(shown, self.marks)
+        return tag(
+            "article",
+            card_head(f"p{number}", number, path or doc_id or "No title", where, doc_id),
+            self._verbatim(shown, stretches) if passage.verbatim else _written_text(shown, self.places),
+            GOES_ON if shown is not passage else None,
+            _reasons(stretches, self.detail.reasons),
+            id=f"p{number}",
+            class_="passage",
+            tabindex="-1",
+            aria_label=f"Passage {number}: {path}",
+        )
+
+    def _verbatim(self, passage: Passage, stretches: Sequence[Stretch]) -> Markup:
+        pieces: list[str] = []
+        runs = _without_outer_space(list(self._runs(passage)))
+        if runs and runs[0].cut:
+            pieces.append(tag("span", "… ", class_="around"))
+        for run in runs:
+            words, code = self.places.screen_text(run.span, run.text)
+            if run.gap:
+                pieces.append(GAP_SHOWN)
+            if not run.taken:
+                pieces.append(self._surroundings(run.span, words, code))
+                continue
+            for stretch in stretches:
+                if run.span.contains(stretch.span):
+                    inner = words[stretch.span.start - run.span.start : stretch.span.end - run.span.start]
+                    pieces.append(self._stretch(stretch, inner, code))
+        if runs and runs[-1].cut:
+            pieces.append(tag("span", " …", class_="around"))
+        return tag("div", *pieces, class_="text", dir="auto")
+
+    def _runs(self, passage: Passage) -> Iterator[ShownPiece]:
+        """The parts of a passage in the order of the document, with their surroundings, no text twice."""
+        places = self.places
+        end: tuple[str, int] | None = None
+        for span, part in passage.parts():
+            floor, ceiling = bounds_around(span, self.marks.taken, places)
+            if end is not None and end[0] == span.doc_id:
+                floor = max(floor, end[1])
+            reach = self.detail.around if places.holds(span, part) else 0
+            before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
+            gap = end is not None and end != (before.doc_id, before.start)
+            if len(before):
+                cut = places.says(span.doc_id, floor, before.start)
+                yield ShownPiece(before, places.text(before) or "", taken=False, gap=gap, cut=cut)
+            yield ShownPiece(span, part, taken=True, gap=gap and not len(before))
+            if len(after):
+                cut = places.says(span.doc_id, after.end, ceiling)
+                yield ShownPiece(after, places.text(after) or "", taken=False, cut=cut)
+            end = span.doc_id, after.end
+
+    def _stretch(self, stretch: Stretch, words: str, code: Sequence[Span]) -> Markup:
+        """One stretch, marked; white space at its ends stays unmarked."""
+        lead, inner, tail = apart(words)
+        if not inner:
+            return text(words)
+        start = stretch.span.start + len(lead)
+        body = self._with_anchors(Span(stretch.span.doc_id, start, start + len(inner)), inner, code)
+        if stretch.kind:
+            score = "" if stretch.score is None else f" · {stretch.score:.2f}"
+            body = tag("mark", body, class_=f"k {stretch.kind}", title=f"{stretch.label}: {_why(stretch)}{score}")
+        return join([lead, body, tail])
+
+    def _with_anchors(self, span: Span, words: str, code: Sequence[Span]) -> Markup:
+        cited = [anchor for anchor in self.cited if anchor.span.overlaps(span)]
+        pieces = []
+        for piece in pieces_of(span, [anchor.span for anchor in cited]):
+            body = with_code(piece, words[piece.start - span.start : piece.end - span.start], code)
+            for anchor in cited:
+                if anchor.span.overlaps(piece):
+                    fresh = anchor.id not in self.linked
+                    names = {"id": anchor.id, "data_number": anchor.number} if fresh else {}
+                    body = tag("span", body, class_="cited", **names)
+                    self.linked.add(anchor.id)
+            pieces.append(body)
+        return join(pieces)
+
+    def _surroundings(self, span: Span, words: str, code: Sequence[Span]) -> Markup:
+        """Text in which the candidates that were left out stand out a little."""
+        left = self.marks.left.at(span)
+        pieces: list[str] = []
+        for piece in pieces_of(span, [out.span for out in left]):
+            out = next((out for out in left if out.span.contains(piece)), None)
+            lead, inner, tail = apart(words[piece.start - span.start : piece.end - span.start])
+            body = with_code(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, code)
+            if out is not None and inner:
+                body = tag("span", body, class_="left", title=f"{out.label}: {out.why}")
+            pieces += [lead, body, tail]
+        return tag("span", *pieces, class_="around")
 
 
 def _first_characters(passage: Passage, characters: int | None) -> Passage:
@@ -105,59 +184,12 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
 
 def _written_text(passage: Passage, places: Places) -> Markup:
     """What a model wrote, and from where."""
-    sources = join(tag("li", places.spelled(span)) for span in passage.spans[:8])
+    sources = join(tag("li", places.location(span)) for span in passage.spans[:8])
     return Markup(
         tag("div", tag("mark", passage.text, class_="k written"), class_="text", dir="auto")
         + tag("p", KINDS["written"].meaning.capitalize() + ". Made from:", class_="where")
         + tag("ul", sources, class_="where")
     )
-
-
-def _verbatim(
-    passage: Passage,
-    stretches: Sequence[Stretch],
-    marks: Marks,
-    places: Places,
-    cited: Sequence[Anchor],
-    seen: set[str],
-    detail: Detail,
-) -> Markup:
-    pieces: list[str] = []
-    runs = _without_outer_space(list(_runs(passage, marks, places, detail.around)))
-    if runs and runs[0].cut:
-        pieces.append(tag("span", "… ", class_="around"))
-    for run in runs:
-        words, code = places.shown(run.span, run.text)
-        if run.gap:
-            pieces.append(GAP_SHOWN)
-        if run.taken:
-            pieces += _marked_stretches(run, words, stretches, cited, code, seen)
-        else:
-            pieces.append(_around(run.span, words, marks, code))
-    if runs and runs[-1].cut:
-        pieces.append(tag("span", " …", class_="around"))
-    return tag("div", *pieces, class_="text", dir="auto")
-
-
-def _runs(passage: Passage, marks: Marks, places: Places, around: int) -> Iterator[ShownPiece]:
-    """The parts of a passage in the order of the document, with their surroundings, no text twice."""
-    end: tuple[str, int] | None = None
-    for span, part in passage.parts():
-        floor, ceiling = bounds_around(span, marks.taken, places)
-        if end is not None and end[0] == span.doc_id:
-            floor = max(floor, end[1])
-        reach = around if places.holds(span, part) else 0
-        before, after = places.before(span, reach, floor), places.after(span, reach, ceiling)
-        gap = before.start > 0 if end is None else end != (before.doc_id, before.start)
-        if len(before):
-            cut = places.says(span.doc_id, floor, before.start)
-            yield ShownPiece(before, places.text(before) or "", taken=False, gap=gap and end is not None, cut=cut)
-        yield ShownPiece(span, part, taken=True, gap=gap and not len(before) and end is not None)
-        if len(after):
-            yield ShownPiece(
-                after, places.text(after) or "", taken=False, cut=places.says(span.doc_id, after.end, ceiling)
-            )
-        end = span.doc_id, after.end
 
 
 def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
@@ -174,34 +206,6 @@ def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
     return [run for run in trimmed if run.text]
 
 
-def _marked_stretches(
-    run: ShownPiece,
-    words: str,
-    stretches: Sequence[Stretch],
-    cited: Sequence[Anchor],
-    code: Sequence[Span],
-    seen: set[str],
-) -> Iterator[Markup]:
-    for stretch in stretches:
-        if stretch.span.doc_id == run.span.doc_id and run.span.contains(stretch.span):
-            said = words[stretch.span.start - run.span.start : stretch.span.end - run.span.start]
-            yield _stretch(stretch, said, cited, code, seen)
-
-
-def _stretch(stretch: Stretch, words: str, cited: Sequence[Anchor], code: Sequence[Span], seen: set[str]) -> Markup:
-    """One stretch, marked; white space at its ends stays unmarked."""
-    lead, inner, tail = apart(words)
-    if not inner:
-        return text(words)
-    start = stretch.span.start + len(lead)
-    span = Span(stretch.span.doc_id, start, start + len(inner))
-    body = _with_anchors(span, inner, [anchor for anchor in cited if anchor.span.overlaps(span)], code, seen)
-    if stretch.kind:
-        score = "" if stretch.score is None else f" · {stretch.score:.2f}"
-        body = tag("mark", body, class_=f"k {stretch.kind}", title=f"{stretch.label}: {_why(stretch)}{score}")
-    return join([lead, body, tail])
-
-
 def apart(words: str) -> tuple[str, str, str]:
     """White space, text, white space."""
     inner = words.strip()
@@ -213,43 +217,9 @@ def with_code(span: Span, words: str, code: Sequence[Span]) -> Markup:
     """The words of a span, those of code in its letters."""
     pieces = []
     for piece in pieces_of(span, code):
-        said = words[piece.start - span.start : piece.end - span.start]
-        pieces.append(tag("code", said) if any(stretch.contains(piece) for stretch in code) else text(said))
+        inner = words[piece.start - span.start : piece.end - span.start]
+        pieces.append(tag("code", inner) if any(stretch.contains(piece) for stretch in code) else inner)
     return join(pieces)
-
-
-def _with_anchors(span: Span, words: str, cited: Sequence[Anchor], code: Sequence[Span], seen: set[str]) -> Markup:
-    pieces = []
-    for piece in pieces_of(span, [anchor.span for anchor in cited]):
-        said = with_code(piece, words[piece.start - span.start : piece.end - span.start], code)
-        for anchor in cited:
-            if anchor.span.overlaps(piece):
-                fresh = anchor.id not in seen
-                said = tag(
-                    "span",
-                    said,
-                    class_="cited",
-                    id=anchor.id if fresh else None,
-                    data_number=anchor.number if fresh else None,
-                )
-                seen.add(anchor.id)
-        pieces.append(said)
-    return join(pieces)
-
-
-def _around(span: Span, words: str, marks: Marks, code: Sequence[Span]) -> Markup:
-    """Surroundings, in which the candidates that were left out stand out a little."""
-    left = marks.left.at(span)
-    pieces: list[str] = []
-    for piece in pieces_of(span, [out.span for out in left]):
-        said = words[piece.start - span.start : piece.end - span.start]
-        out = next((out for out in left if out.span.contains(piece)), None)
-        lead, inner, tail = apart(said)
-        body = with_code(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, code)
-        if out is not None and inner:
-            body = tag("span", body, class_="left", title=f"{out.label}: {out.why}")
-        pieces += [lead, body, tail]
-    return tag("span", *pieces, class_="around")
 
 
 def _why(stretch: Stretch) -> str:
@@ -258,26 +228,22 @@ def _why(stretch: Stretch) -> str:
 
 def _reasons(stretches: Sequence[Stretch], most: int) -> Markup | None:
     """The reason of each stretch, in a list that opens."""
-    told = [stretch for stretch in stretches if stretch.kind]
-    if not told or not most:
+    explained = [stretch for stretch in stretches if stretch.kind]
+    if not explained or not most:
         return None
     lines = [
         tag(
             "li",
-            chip(stretch.kind, stretch.label),
+            tag("span", stretch.label, class_=f"chip {stretch.kind}"),
             tag("q", shorten(stretch.text, QUOTED), dir="auto"),
             tag("span", _why(stretch), class_="because"),
             score(stretch.score),
         )
-        for stretch in told[:most]
+        for stretch in explained[:most]
     ]
-    if len(told) > most:
-        lines.append(tag("li", f"and {len(told) - most} more"))
+    if len(explained) > most:
+        lines.append(tag("li", f"and {len(explained) - most} more"))
     return tag("details", tag("summary", "Why this is here"), tag("ul", *lines, class_="reasons"), class_="why")
-
-
-def chip(kind: str, label: str) -> Markup:
-    return tag("span", label, class_=f"chip {kind}")
 
 
 def score(value: float | None) -> Markup | None:

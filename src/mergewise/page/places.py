@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from itertools import accumulate
+from typing import Generic, TypeAlias, TypeVar
 
 from mergewise.errors import MergewiseError
-from mergewise.page.overlaps import Overlaps
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading, Span
 
+T = TypeVar("T")
 DocumentLookup: TypeAlias = Callable[[str], Document | None]
 
 LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author
@@ -27,6 +30,34 @@ _CODE = re.compile(
     r"(?P<indented>(?:[ \t]{3,}\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
     re.DOTALL | re.MULTILINE,
 )
+
+
+class Overlaps(Generic[T]):
+    """Things that cover spans: which of many overlap a given span is found without a look at all of them."""
+
+    def __init__(self, things: Iterable[T], span_of: Callable[[T], Span]) -> None:
+        by_document: dict[str, list[tuple[Span, T]]] = {}
+        for thing in things:
+            span = span_of(thing)
+            by_document.setdefault(span.doc_id, []).append((span, thing))
+        self._things = {doc: sorted(own, key=lambda pair: pair[0].start) for doc, own in by_document.items()}
+        self._starts = {doc: [span.start for span, _ in own] for doc, own in self._things.items()}
+        # how far the things up to each one reach: before the first that reaches a place, none does
+        self._reach = {doc: list(accumulate((s.end for s, _ in own), max)) for doc, own in self._things.items()}
+
+    def at(self, span: Span) -> list[T]:
+        """The things that overlap the span, in the order of their starts."""
+        if span.doc_id not in self._things:
+            return []
+        first = bisect_right(self._reach[span.doc_id], span.start)
+        last = bisect_left(self._starts[span.doc_id], span.end)
+        return [thing for own, thing in self._things[span.doc_id][first:last] if own.overlaps(span)]
+
+    def around(self, span: Span) -> tuple[int, int | None]:
+        """Where the things before the span end, and where the first one after it starts."""
+        starts, reach = self._starts.get(span.doc_id, []), self._reach.get(span.doc_id, [])
+        before, after = bisect_left(starts, span.start), bisect_left(starts, span.end)
+        return (min(reach[before - 1], span.start) if before else 0), (starts[after] if after < len(starts) else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +79,10 @@ class Places:
 
     def document(self, doc_id: str) -> Document | None:
         if doc_id not in self._known:
-            self._known[doc_id] = self._look_up(doc_id)
+            self._known[doc_id] = None
+            with suppress(MergewiseError):
+                self._known[doc_id] = None if self.lookup is None else self.lookup(doc_id)
         return self._known[doc_id]
-
-    def _look_up(self, doc_id: str) -> Document | None:
-        try:
-            return None if self.lookup is None else self.lookup(doc_id)
-        except MergewiseError:
-            return None
 
     def text(self, span: Span) -> str | None:
         document = self.document(span.doc_id)
@@ -64,17 +91,17 @@ class Places:
     def says(self, doc_id: str, start: int, end: int | None) -> bool:
         """Whether a document has more than white space there."""
         document = self.document(doc_id)
-        return document is not None and not document.text[start:end].isspace() and document.text[start:end] != ""
+        return document is not None and bool(document.text[start:end].strip())
 
     def holds(self, span: Span, text: str) -> bool:
         """Whether the document is at hand and still says this at the span."""
         return self.text(span) == text
 
-    def shown(self, span: Span, text: str) -> tuple[str, list[Span]]:
+    def screen_text(self, span: Span, text: str) -> tuple[str, list[Span]]:
         """The text of a span for a screen, as long as it was, and the code in it; from its document where that is at hand."""
         whole = self._whole(span.doc_id) if self.holds(span, text) else None
         if whole is None:
-            return flowed(text), [
+            return unwrapped_prose(text), [
                 Span(span.doc_id, span.start + start, span.start + end) for start, end in code_in(text)
             ]
         return whole.text[span.start : span.end], whole.code.at(span)
@@ -96,14 +123,16 @@ class Places:
             outline = markdown_headings(document.text) if document.outline is None else document.outline
             code = [Span(doc_id, start, end) for start, end in code_in(document.text)]
             headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
-            self._shown[doc_id] = ReadableText(flowed(document.text), Overlaps(code, lambda span: span), headings)
+            self._shown[doc_id] = ReadableText(
+                unwrapped_prose(document.text), Overlaps(code, lambda span: span), headings
+            )
         return self._shown[doc_id]
 
     def title(self, doc_id: str) -> str:
         document = self.document(doc_id)
         return "" if document is None else document.title
 
-    def spelled(self, span: Span) -> str:
+    def location(self, span: Span) -> str:
         """File and line, with the page where there are pages; offsets where the text is not at hand."""
         document = self.document(span.doc_id)
         name = short_id(span.doc_id)
@@ -120,7 +149,7 @@ class Places:
             return Span(span.doc_id, span.start, span.start)
         start = max(floor, span.start - length)
         if start > floor:
-            start = _word_after(document.text, start, span.start)
+            start = next((at for at in range(start, span.start) if document.text[at - 1].isspace()), span.start)
         return Span(span.doc_id, start, span.start)
 
     def after(self, span: Span, length: int, ceiling: int | None) -> Span:
@@ -131,7 +160,7 @@ class Places:
         last = len(document.text) if ceiling is None else ceiling
         end = min(last, span.end + length)
         if end < last:
-            end = _word_before(document.text, end, span.end)
+            end = next((at for at in range(end, span.end, -1) if document.text[at].isspace()), span.end)
         return Span(span.doc_id, span.end, end)
 
 
@@ -141,18 +170,6 @@ def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[in
     before, after = taken.around(span)
     ends = [end for end in (after, next_heading) if end is not None]
     return max(before, heading), min(ends, default=None)
-
-
-def _word_after(text: str, start: int, limit: int) -> int:
-    while start < limit and not text[start - 1].isspace():
-        start += 1
-    return start
-
-
-def _word_before(text: str, end: int, limit: int) -> int:
-    while end > limit and not text[end].isspace():
-        end -= 1
-    return end
 
 
 def short_id(doc_id: str) -> str:
@@ -171,13 +188,7 @@ def code_in(text: str) -> list[tuple[int, int]]:
     return [match.span("indented" if match["indented"] else 0) for match in _CODE.finditer(text)]
 
 
-def flowed(text: str) -> str:
+def unwrapped_prose(text: str) -> str:
     """The text with the line breaks of wrapped prose as spaces, character for character: a narrow screen wraps anew."""
     code = Overlaps((Span("", start, end) for start, end in code_in(text)), lambda span: span)
-    pieces, position = [], 0
-    for match in _WRAP.finditer(text):
-        at = match.start(1)
-        if not code.at(Span("", at, at + 1)):
-            pieces.append(text[position:at])
-            position = at + 1
-    return " ".join([*pieces, text[position:]])
+    return _WRAP.sub(lambda line: line[0] if code.at(Span("", *line.span(1))) else f"{line[0][:-1]} ", text)

@@ -21,6 +21,7 @@ KEYS = (
     ("c", "colours: as the system, light, dark"),
     ("?", "this help"),
 )
+_HELP = "Keyboard help"
 
 
 @cache
@@ -69,15 +70,7 @@ def _controls(surroundings: bool) -> Markup:
             *map(_scheme, ("auto", "light", "dark")),
             class_="schemes",
         ),
-        tag(
-            "button",
-            "?",
-            id="help-button",
-            type="button",
-            aria_label="Keyboard help",
-            title="Keyboard help",
-            hidden=True,
-        ),
+        tag("button", "?", id="help-button", type="button", aria_label=_HELP, title=_HELP, hidden=True),
         aria_label="Page",
     )
 

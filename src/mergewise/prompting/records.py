@@ -16,7 +16,7 @@ from functools import cache
 from itertools import zip_longest
 from typing import Any, Literal, TypeAlias
 
-from mergewise.prompting.replies import without_fences
+from mergewise.prompting.replies import json_value, without_fences
 
 Kind: TypeAlias = Literal["text", "numbers"]
 Fields: TypeAlias = Mapping[str, tuple[Kind, tuple[str, ...]]]
@@ -27,7 +27,6 @@ LONGEST = 1_000_000
 _NUMBER = re.compile(r"(?<![\d.])-?\d{1,9}(?![\d.])")
 _ESCAPED = re.compile(r'\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _ENDING = re.compile(r"[\s,;}\])`]*\Z")
-_DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +43,12 @@ def records_in(answer: str, fields: Fields) -> Records:
     """The records of an answer, under the names of `fields`. Never raises."""
     answer = answer[:LONGEST]
     names = {alias: name for name, (_, others) in fields.items() for alias in (name, *others)}
-    value = _value(without_fences(answer))
+    value = json_value(without_fences(answer), strict=False)
     if value is not None and (items := _items(value, names)) is not None:
-        return Records(tuple(_with_known_names(item, names) for item in items))
+        known = ({names.get(k, k): v for k, v in i.items()} if isinstance(i, dict) else i for i in items)
+        return Records(tuple(known))
     items, cut = _salvage(answer, fields, names)
     return Records(tuple(items), sound=False, cut=cut)
-
-
-def _value(text: str) -> Any:
-    try:
-        return _DECODER.decode(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
@@ -68,10 +61,6 @@ def _items(value: Any, names: Mapping[str, str]) -> Sequence[Any] | None:
         return [value]
     lists = [inner for inner in value.values() if isinstance(inner, list)]
     return max(lists, key=len, default=[])
-
-
-def _with_known_names(item: Any, names: Mapping[str, str]) -> Any:
-    return {names.get(key, key): value for key, value in item.items()} if isinstance(item, dict) else item
 
 
 # -- damaged JSON

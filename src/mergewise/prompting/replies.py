@@ -26,11 +26,11 @@ def json_in(answer: str) -> Any:
     None where there is no such value; nothing is ever raised. In prose only objects are looked for, since brackets there are
     marks or asides. The caller checks whether the value has the shape that was asked for.
     """
-    value = _value(answer)
+    value = json_value(answer)
     before, fence, rest = answer.partition(_FENCE)
     # an object that begins before the fence may hold it in a string
     if value is None and fence and "{" not in before:
-        value = _value(_content(rest.partition(_FENCE)[0]))
+        value = json_value(_content(rest.partition(_FENCE)[0]))
     return _object_within(answer) if value is None else value
 
 
@@ -47,9 +47,10 @@ def _content(fenced: str) -> str:
     return fenced.removeprefix("json").strip()
 
 
-def _value(text: str) -> Any:
+def json_value(text: str, *, strict: bool = True) -> Any:
+    """The text as JSON, None where it is none; unless `strict`, its strings may hold line breaks."""
     try:
-        return json.loads(text)
+        return json.loads(text, strict=strict)
     except (ValueError, RecursionError):
         return None
 

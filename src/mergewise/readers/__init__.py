@@ -53,6 +53,7 @@ class FileReader(Protocol):
 
 
 MAX_BYTES = 200_000_000
+_OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
 
 def read_plain(data: bytes) -> Parsed:
@@ -62,34 +63,28 @@ def read_plain(data: bytes) -> Parsed:
     return Parsed(text, title_in(pairs), metadata=metadata_from(pairs))
 
 
-SUFFIXES: dict[str, Reader] = {
-    ".csv": read_csv,
-    ".docx": read_docx,
-    ".eml": read_eml,
-    ".epub": read_epub,
-    ".htm": read_html,
-    ".html": read_html,
-    ".ipynb": read_notebook,
-    ".jsonl": read_json_lines,
-    ".log": read_plain,
-    ".markdown": read_markdown,
-    ".mbox": read_mbox,
-    ".md": read_markdown,
-    ".ndjson": read_json_lines,
-    ".nxml": read_jats,
-    ".odt": read_odt,
-    ".pdf": read_pdf,
-    ".pptx": read_pptx,
-    ".rst": read_rst,
-    ".text": read_plain,
-    ".tsv": read_tsv,
-    ".txt": read_plain,
-    ".xhtml": read_html,
-    ".xlsx": read_xlsx,
-    ".xml": read_jats,
-    ".json": read_json,
-    **{suffix: reader_of(language) for suffix, language in LANGUAGES.items()},
-}
+_READERS: tuple[tuple[Reader, str], ...] = (
+    (read_plain, ".log .text .txt"),
+    (read_markdown, ".markdown .md"),
+    (read_rst, ".rst"),
+    (read_html, ".htm .html .xhtml"),
+    (read_jats, ".nxml .xml"),
+    (read_docx, ".docx"),
+    (read_odt, ".odt"),
+    (read_epub, ".epub"),
+    (read_pdf, ".pdf"),
+    (read_pptx, ".pptx"),
+    (read_xlsx, ".xlsx"),
+    (read_csv, ".csv"),
+    (read_tsv, ".tsv"),
+    (read_json, ".json"),
+    (read_json_lines, ".jsonl .ndjson"),
+    (read_notebook, ".ipynb"),
+    (read_eml, ".eml"),
+    (read_mbox, ".mbox"),
+)
+SUFFIXES = {suffix: reader for reader, suffixes in _READERS for suffix in suffixes.split()}
+SUFFIXES |= {suffix: reader_of(language) for suffix, language in LANGUAGES.items()}
 _CONFIGURATION = frozenset({".cfg", ".ini", ".json", ".toml", ".yaml", ".yml"})
 WALKED = frozenset(SUFFIXES) - _CONFIGURATION
 """The suffixes that a folder is searched for. Configuration and JSON are read only if they are named: in a folder of documents
@@ -109,7 +104,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
     except ReadError:
         raise
     except OSError as error:
-        raise ReadError(_os_reason(error)) from error
+        raise ReadError(_OS_REASONS.get(type(error)) or error.strerror or _first_line(error)) from error
     except RecursionError as error:
         raise ReadError("nested too deeply") from error
     except Exception as error:
@@ -210,14 +205,6 @@ def _load(path: Path) -> bytes:
     if not data.strip():
         raise ReadError("empty")
     return data
-
-
-def _os_reason(error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return "no such file"
-    if isinstance(error, PermissionError):
-        return "permission denied"
-    return error.strerror or _first_line(error)
 
 
 def _first_line(error: Exception) -> str:

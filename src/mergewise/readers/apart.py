@@ -71,7 +71,12 @@ class ReaderApart:
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()
-            timer = Timer(self._limits.seconds, _end_late, (process, late))
+
+            def end_late() -> None:
+                late.set()
+                process.kill()
+
+            timer = Timer(self._limits.seconds, end_late)
             timer.daemon = True
             timer.start()
             try:
@@ -107,13 +112,8 @@ class ReaderApart:
         self._process = None
         if late:
             return f"reading it took more than {self._limits.seconds:g} seconds"
-        _close(process)
-        try:
-            code = process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            # it only closed its output
-            process.kill()
-            process.wait()
+        code = _exit_code(process)
+        if code is None:
             return "its parser closed the process that read it"
         if code >= 0:
             return f"its parser ended the process that read it (exit {code})"
@@ -123,20 +123,8 @@ class ReaderApart:
 
     def _stop(self) -> None:
         process, self._process = self._process, None
-        if process is None:
-            return
-        # the process ends when there is nothing more to read
-        _close(process)
-        try:
-            process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _end_late(process: subprocess.Popen[bytes], late: Event) -> None:
-    late.set()
-    process.kill()
+        if process is not None:
+            _exit_code(process)
 
 
 def _ask(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[str, Any] | None:
@@ -151,11 +139,18 @@ def _ask(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[st
     return answer if isinstance(answer, dict) else None
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
+    """The exit code of the process, which ends when there is nothing more to read; None where it has to be killed."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(OSError):
                 pipe.close()
+    try:
+        return process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
 
 
 def _document(answer: dict[str, Any]) -> Document:

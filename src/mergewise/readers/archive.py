@@ -54,15 +54,11 @@ def open_archive(data: bytes, kind: str) -> Iterator[zipfile.ZipFile]:
     if not data.startswith(b"PK"):
         raise ReadError(mismatch(f"{'an' if kind[0] in 'EOX' else 'a'} {kind}", data))
     try:
-        archive = zipfile.ZipFile(io.BytesIO(data))
-    except zipfile.BadZipFile as error:
-        raise ReadError(f"damaged or truncated {kind}") from error
-    with archive:
-        _refuse_bomb(archive, len(data))
-        try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _refuse_bomb(archive, len(data))
             yield archive
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-            raise ReadError(f"damaged or truncated {kind}") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+        raise ReadError(f"damaged or truncated {kind}") from error
 
 
 def _refuse_bomb(archive: zipfile.ZipFile, packed: int) -> None:
@@ -122,20 +118,23 @@ def spare_part(archive: zipfile.ZipFile, name: str) -> Any:
 
 def core_properties(archive: zipfile.ZipFile) -> tuple[str, FileMetadata]:
     """Title and metadata of a DOCX, XLSX or PPTX."""
-    core = spare_part(archive, "docProps/core.xml")
-    fields = [] if core is None else [(local(element), element.text or "") for element in core]
-    title = next((text for name, text in fields if name == "title"), "")
+    title, fields = _title_and_fields(spare_part(archive, "docProps/core.xml"))
     # the dates of a file that a library made are those of the library's template
     made = any(text.strip().lower() in _TEMPLATES for _, text in fields)
-    kept = ((name, text) for name, text in fields if name in (_NOT_OF_TEMPLATES if made else _CORE))
-    return real_title(title), metadata_from(
-        ("status" if name == "contentStatus" else name, text) for name, text in kept
-    )
+    kept = _NOT_OF_TEMPLATES if made else _CORE
+    pairs = (("status" if name == "contentStatus" else name, text) for name, text in fields if name in kept)
+    return title, metadata_from(pairs)
 
 
 def dublin_core(elements: Iterable[Any] | None) -> tuple[str, FileMetadata]:
     """Title and metadata of elements such as `dc:creator`, as EPUB and ODF have them; a subject there is a keyword."""
+    title, fields = _title_and_fields(elements)
+    return title, metadata_from(
+        (key, text) for name, key in _DUBLIN_CORE.items() for own, text in fields if own == name
+    )
+
+
+def _title_and_fields(elements: Iterable[Any] | None) -> tuple[str, list[tuple[str, str]]]:
+    """The first title that is one, and the names and texts of all elements."""
     fields = [(local(element), element.text or "") for element in (() if elements is None else elements)]
-    title = next((text for name, text in fields if name == "title" and text.strip()), "")
-    pairs = [(key, text) for name, key in _DUBLIN_CORE.items() for found, text in fields if found == name]
-    return real_title(title), metadata_from(pairs)
+    return real_title(next((text for name, text in fields if name == "title" and text.strip()), "")), fields

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mergewise.readers.titles import title_among
 from mergewise.types import Heading, Metadata, Page
@@ -54,23 +55,20 @@ class Builder:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._length = 0
+        # characters of text so far
+        self.length = 0
         self._outline: list[Heading] = []
         self._page_starts: list[int] = []
-        self._opened_pages = 0
+        # pages that begin with the next block
+        self._new_pages = 0
         self._after_item = False
         self._units: list[tuple[int, int]] = []
-
-    @property
-    def length(self) -> int:
-        """The characters of text so far."""
-        return self._length
 
     def heading(self, level: int, title: str) -> None:
         title = one_line(title)
         if title:
             start = self._append(title)
-            self._outline.append(Heading(level, title, start, self._length))
+            self._outline.append(Heading(level, title, start, self.length))
 
     def paragraph(self, text: str) -> None:
         self._append(tidy(text))
@@ -96,7 +94,7 @@ class Builder:
         """A passage that stands alone, such as a row of a table or a record."""
         if block := tidy(text):
             start = self._append(block)
-            self._units.append((start, self._length))
+            self._units.append((start, self.length))
 
     def part(self, parsed: Parsed, *, shift: int = 0) -> None:
         """The result of another reader for a part of the file, with its headings `shift` levels lower."""
@@ -107,35 +105,29 @@ class Builder:
 
     def page(self) -> None:
         """Begin a page with the block that is appended next; without such a block the page is empty."""
-        self._opened_pages += 1
+        self._new_pages += 1
 
     def build(self, title: str = "", metadata: Metadata | None = None, *, headed: bool = True) -> Parsed:
         """The document. Without a title a heading is the title, unless headings only name parts (`headed=False`)."""
         text = "".join(self._pieces)
         outline = tuple(self._outline)
         title = one_line(title) or (title_among(outline) if headed else "")
-        return Parsed(text, title, outline, self._pages(), metadata or {}, tuple(self._units))
+        self._start_pages(self.length)
+        spans = pairwise([*self._page_starts, self.length])
+        pages = tuple(Page(number, *span) for number, span in enumerate(spans, start=1))
+        return Parsed(text, title, outline, pages, metadata or {}, tuple(self._units))
 
     def _append(self, block: str, *, item: bool = False) -> int:
         if not block:
-            return self._length
-        if self._pieces:
-            self._put("\n" if item and self._after_item else "\n\n")
-        start = self._length
+            return self.length
+        gap = "" if not self._pieces else "\n" if item and self._after_item else "\n\n"
+        start = self.length + len(gap)
+        self.length = start + len(block)
+        self._pieces += [gap, block]
         self._start_pages(start)
-        self._put(block)
         self._after_item = item
         return start
 
-    def _put(self, piece: str) -> None:
-        self._pieces.append(piece)
-        self._length += len(piece)
-
     def _start_pages(self, offset: int) -> None:
-        missing = self._opened_pages - len(self._page_starts)
-        self._page_starts.extend([offset] * missing)
-
-    def _pages(self) -> tuple[Page, ...]:
-        self._start_pages(self._length)
-        ends = [*self._page_starts[1:], self._length]
-        return tuple(Page(n, *span) for n, span in enumerate(zip(self._page_starts, ends, strict=False), start=1))
+        self._page_starts += [offset] * self._new_pages
+        self._new_pages = 0

@@ -41,18 +41,13 @@ def decode(data: bytes, declared: str = "") -> str:
     `declared` is an encoding that the file names itself; it may be wrong.
     Raises ReadError when the bytes are no text in any encoding we can tell.
     """
-    text = _decode_marked(data)
-    if text is None:
+    marked = ((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom))
+    if mark := next(marked, None):
+        text = data[len(mark[0]) :].decode(mark[1], errors="replace")
+    else:
         _refuse_binary(data)
         text = _decode_declared(data, declared) or _decode_utf8(data) or _decode_guessed(data)
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
-
-
-def _decode_marked(data: bytes) -> str | None:
-    for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            return data[len(bom) :].decode(encoding, errors="replace")
-    return None
 
 
 def _refuse_binary(data: bytes) -> None:

@@ -59,7 +59,5 @@ def _evenness(lines: list[str], delimiter: str) -> tuple[float, int]:
     except csv.Error:
         return 0.0, 0
     counts = Counter(width for width in widths if width > 1)
-    if not counts:
-        return 0.0, 0
-    width, rows = max(counts.items(), key=lambda item: (item[1], item[0]))
-    return rows / len(widths), width
+    rows, width = max(((rows, width) for width, rows in counts.items()), default=(0, 0))
+    return rows / max(1, len(widths)), width

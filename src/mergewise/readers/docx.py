@@ -71,13 +71,8 @@ def _open(data: bytes) -> Package:
             raise ReadError("an office file or ZIP archive, but not a Word document")
         names = _related_parts(archive, main)
         used = {kind: part(archive, name) for kind, name in names.items() if kind in _USED}
-        return Package(
-            body,
-            _styles(used.get("styles")),
-            read_numbering(used.get("numbering")),
-            _notes(used.values()),
-            *core_properties(archive),
-        )
+        styles, numbering = _styles(used.get("styles")), read_numbering(used.get("numbering"))
+        return Package(body, styles, numbering, _notes(used.values()), *core_properties(archive))
 
 
 def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
@@ -94,12 +89,12 @@ def _related_parts(archive: zipfile.ZipFile, source: str) -> dict[str, str]:
 
 
 def _notes(parts: Any) -> dict[tuple[str, str], Any]:
-    notes = (note for part in parts if part is not None for note in part if local(note) in ("footnote", "endnote"))
+    notes = (note for part in parts for note in children(part, "footnote", "endnote"))
     return {(local(note), attribute(note, "id")): note for note in notes if not attribute(note, "type")}
 
 
 def _styles(root: Any) -> dict[str, Style]:
-    raw = {} if root is None else {attribute(style, "styleId"): style for style in children(root, "style")}
+    raw = {attribute(style, "styleId"): style for style in children(root, "style")}
     return {name: _style(name, raw, frozenset()) for name in raw}
 
 
@@ -144,6 +139,10 @@ def _blocks_in(parent: Any) -> Iterator[Any]:
             yield from _blocks_in(child)
 
 
+def _blocks_named(name: str, parent: Any) -> list[Any]:
+    return [block for block in _blocks_in(parent) if local(block) == name]
+
+
 def _blocks(parent: Any, builder: Builder, package: Package) -> None:
     for element in _blocks_in(parent):
         if local(element) == "tbl":
@@ -153,7 +152,7 @@ def _blocks(parent: Any, builder: Builder, package: Package) -> None:
 
 
 def _paragraph(paragraph: Any, builder: Builder, package: Package) -> None:
-    text = _text(paragraph)
+    text = "".join(_pieces(paragraph))
     if one_line(text):
         _write_paragraph(paragraph, text, builder, package)
     for container in _floating(paragraph, package):
@@ -181,9 +180,7 @@ def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Packa
 
 
 def _table(table: Any, builder: Builder, package: Package) -> None:
-    rows = [
-        [cell for cell in _blocks_in(row) if local(cell) == "tc"] for row in _blocks_in(table) if local(row) == "tr"
-    ]
+    rows = [_blocks_named("tc", row) for row in _blocks_named("tr", table)]
     if all(len(row) < 2 for row in rows):
         # a frame around text, not a table
         for cell in (cell for row in rows for cell in row):
@@ -204,17 +201,13 @@ def _flat(container: Any, package: Package) -> str:
     parts: list[str] = []
     for block in _blocks_in(container):
         if local(block) == "p":
-            parts += [_text(block), *(_flat(inner, package) for inner in _floating(block, package))]
+            parts += ["".join(_pieces(block)), *(_flat(inner, package) for inner in _floating(block, package))]
         else:
             parts.append(_flat(block, package))
     return " ".join(part for part in map(one_line, parts) if part)
 
 
 # --- text --------------------------------------------------------------------------------------------------------
-
-
-def _text(paragraph: Any) -> str:
-    return "".join(_pieces(paragraph))
 
 
 def _pieces(element: Any) -> Iterator[str]:
@@ -230,15 +223,11 @@ def _pieces(element: Any) -> Iterator[str]:
             yield "-"
         elif name == "oMath":
             yield " " * (local(child.getprevious()) == "oMath") + formula(child)
-        elif name == "r" and _is_hidden(child):
-            continue
         elif name not in _GONE and name not in _FLOATING:
-            yield from _pieces(child)
-
-
-def _is_hidden(run: Any) -> bool:
-    vanish = first(run, "rPr", "vanish")
-    return vanish is not None and attribute(vanish, "val") not in ("0", "false", "off")
+            # of hidden runs nothing is text
+            vanish = first(child, "rPr", "vanish") if name == "r" else None
+            if vanish is None or attribute(vanish, "val") in ("0", "false", "off"):
+                yield from _pieces(child)
 
 
 def _floating(element: Any, package: Package) -> Iterator[Any]:

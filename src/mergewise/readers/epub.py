@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from mergewise.errors import ReadError
-from mergewise.readers.archive import dublin_core, member, open_archive, part
+from mergewise.readers.archive import dublin_core, member, open_archive, part, spare_part
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.html import read_html
-from mergewise.readers.xml import children, first, local, parse_xml
+from mergewise.readers.xml import children, descendants, first, local
 
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml"})
 _MAX_CHAPTERS = 5_000
@@ -40,10 +40,9 @@ def read_epub(data: bytes) -> Parsed:
 
 
 def _package_name(archive: zipfile.ZipFile) -> str:
-    container = part(archive, "META-INF/container.xml")
-    for element in () if container is None else container.iter():
-        if local(element) == "rootfile" and element.get("full-path"):
-            return str(element.get("full-path"))
+    for element in descendants(part(archive, "META-INF/container.xml"), "rootfile"):
+        if path := element.get("full-path"):
+            return str(path)
     raise ReadError("a ZIP archive, but not an EPUB")
 
 
@@ -52,12 +51,12 @@ def _chapters(package: Any, folder: str) -> Iterator[str]:
     items = {item.get("id"): item for item in children(first(package, "manifest"), "item")}
     order = [items.get(entry.get("idref")) for entry in children(first(package, "spine"), "itemref")]
     for item in order[:_MAX_CHAPTERS]:
-        if (
-            item is not None
-            and item.get("media-type") in _PAGES
-            and "nav" not in (item.get("properties") or "").split()
-        ):
+        if item is not None and item.get("media-type") in _PAGES and not _is_nav(item):
             yield _path(folder, item.get("href") or "")
+
+
+def _is_nav(item: Any) -> bool:
+    return "nav" in (item.get("properties") or "").split()
 
 
 def _path(folder: str, href: str) -> str:
@@ -66,18 +65,16 @@ def _path(folder: str, href: str) -> str:
 
 def _refuse_protected(archive: zipfile.ZipFile, chapters: list[str]) -> None:
     """Fonts may be scrambled, which does no harm; chapters may not."""
-    encryption = part(archive, "META-INF/encryption.xml")
-    for element in () if encryption is None else encryption.iter():
-        if local(element) == "CipherReference" and unquote(element.get("URI") or "") in chapters:
-            raise ReadError("protected against copying (DRM)")
+    references = descendants(part(archive, "META-INF/encryption.xml"), "CipherReference")
+    if any(unquote(reference.get("URI") or "") in chapters for reference in references):
+        raise ReadError("protected against copying (DRM)")
 
 
 def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, str]:
     """The names of the chapters in the table of contents, by file: of EPUB 3, else of EPUB 2."""
     names: dict[str, str] = {}
     for item in children(first(package, "manifest"), "item"):
-        is_nav = "nav" in (item.get("properties") or "").split()
-        if is_nav or item.get("media-type") == "application/x-dtbncx+xml":
+        if _is_nav(item) or item.get("media-type") == "application/x-dtbncx+xml":
             path = _path(folder, item.get("href") or "")
             for href, name in _links(archive, path):
                 names.setdefault(_path(posixpath.dirname(path), href), name)
@@ -85,13 +82,7 @@ def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, 
 
 
 def _links(archive: zipfile.ZipFile, path: str) -> Iterator[tuple[str, str]]:
-    data = member(archive, path)
-    try:
-        root = None if data is None else parse_xml(data)
-    except ReadError:
-        # the chapters can be read without their names
-        return
-    for element in () if root is None else root.iter():
+    for element in descendants(spare_part(archive, path), "a", "navPoint"):
         if local(element) == "a" and element.get("href"):
             yield element.get("href"), one_line("".join(element.itertext()))
         elif local(element) == "navPoint":

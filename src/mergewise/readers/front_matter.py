@@ -8,7 +8,6 @@ tables left out. A header block is lines `Name: value`, as in PEPs, letters and 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from mergewise.readers.metadata import DATE_KEYS, TEXT_KEYS, field_value, key_of
@@ -17,6 +16,7 @@ from mergewise.types import MetadataValue
 Pairs = list[tuple[str, object]]
 
 _TOML = re.compile(r"\+\+\+[ \t]*\n(.*?\n)\+\+\+[ \t]*(?:\n|\Z)", re.DOTALL)
+_QUOTED = re.compile(r"([\"'])(.*)\1")
 _LINE = re.compile(r"^([A-Za-z][\w-]*):[ \t]+([^\s\[{|>&*!#].*?)\s*$", re.MULTILINE)
 _NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d+)?")
 _MAX_SOURCE = 100_000
@@ -34,7 +34,8 @@ def yaml_pairs(source: str) -> Pairs:
     try:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
-        return [(key, _line_value(key, value)) for key, value in _LINE.findall(source)]
+        lines = ((key, value, _QUOTED.fullmatch(value)) for key, value in _LINE.findall(source))
+        return [(key, match[2] if match else _scalar(key, value)) for key, value, match in lines]
     if root is None or root.id != "mapping":
         return []
     pairs = ((key.value, _node_value(key.value, value)) for key, value in root.value if key.id == "scalar")
@@ -55,15 +56,14 @@ def toml_pairs(source: str) -> Pairs:
     except (ValueError, RecursionError):
         return []
     inner = table.get("taxonomies")
-    return [*_toml(table), *_toml(inner if isinstance(inner, dict) else {})]
+    pairs = [*table.items(), *(inner.items() if isinstance(inner, dict) else ())]
+    return [(key, _toml_value(value)) for key, value in pairs if not isinstance(value, dict)]
 
 
-def _toml(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    for key, value in table.items():
-        if isinstance(value, list):
-            yield key, ", ".join(str(item) for item in value[:_MAX_ITEMS] if not isinstance(item, dict | list))
-        elif not isinstance(value, dict):
-            yield key, value
+def _toml_value(value: object) -> object:
+    if not isinstance(value, list):
+        return value
+    return ", ".join(str(item) for item in value[:_MAX_ITEMS] if not isinstance(item, dict | list))
 
 
 def _node_value(key: str, node: Any) -> object:
@@ -84,11 +84,6 @@ def _name_in(node: Any) -> str:
         return ""
     fields = {key.value: value.value for key, value in node.value if value.id == "scalar"}
     return str(fields.get("name", ""))
-
-
-def _line_value(key: str, value: str) -> MetadataValue:
-    quoted = value[0] in "\"'" and value[-1] == value[0] and len(value) > 1
-    return value[1:-1] if quoted else _scalar(key, value)
 
 
 def _scalar(key: str, value: str) -> MetadataValue:

@@ -44,17 +44,23 @@ _SIDE_WORDS = _names(
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _CONTAINERS = _names("body div section main article form center")
-_BLOCKS = _CONTAINERS | _names(
-    "address aside blockquote caption dd details dt fieldset figcaption figure footer header hgroup hr li p summary "
-    "legend optgroup tr td th thead tbody tfoot"
+_LISTS = _names("ul ol menu dir")
+_BLOCKS = (
+    frozenset(_HEADINGS)
+    | _CONTAINERS
+    | _LISTS
+    | _names(
+        "address aside blockquote caption dd details dl dt fieldset figcaption figure footer header hgroup hr li p pre summary "
+        "legend optgroup table tr td th thead tbody tfoot"
+    )
 )
 _HIDDEN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Z]?[a-z]+")
 _FOOTNOTE_MARK = re.compile(r"\[?\s*[\w*†‡]{1,4}\s*\]?")
 
-_META_KEYS = TEXT_KEYS - {"type"}
 # Titles that count where the page's own `title` is none, the best first.
 _TITLES = ("og_title", "citation_title", "dc_title", "twitter_title")
+_META_KEYS = TEXT_KEYS - {"type"} | frozenset(_TITLES)
 
 _SMALL_PAGE = 5_000  # characters
 # Characters of a table's cell: no cell with data is longer.
@@ -113,23 +119,16 @@ def _parse(data: bytes, charset: str) -> tuple[Any, str, FileMetadata]:
     pairs = _meta(document)
     titles = [document.findtext("head/title") or "", *(value for name, value in pairs if name in _TITLES)]
     title = next((title for title in map(real_title, titles) if title), "")
-    return (
-        (document if body is None else body),
-        one_line(title),
-        metadata_from(
-            (name, value) for name, value in pairs if name not in _TITLES and one_line(value) != one_line(title)
-        ),
-    )
+    title = one_line(title)
+    telling = ((name, value) for name, value in pairs if name not in _TITLES and one_line(value) != title)
+    return (document if body is None else body), title, metadata_from(telling)
 
 
 def _meta(document: Any) -> list[tuple[str, str]]:
     """The names and contents of the page's `meta` elements, and its language."""
-    pairs = []
-    for element in document.iter("meta"):
-        name = element.get("name") or element.get("property") or element.get("itemprop") or ""
-        key = key_of(name)
-        if key in _META_KEYS or key in _TITLES:
-            pairs.append((key, element.get("content") or ""))
+    metas = list(document.iter("meta"))
+    keys = [key_of(e.get("name") or e.get("property") or e.get("itemprop") or "") for e in metas]
+    pairs = [(key, element.get("content") or "") for key, element in zip(keys, metas, strict=True) if key in _META_KEYS]
     return [*pairs, ("language", document.get("lang") or "")]
 
 
@@ -207,10 +206,9 @@ def _main(body: Any, weights: Weights) -> Any:
 def _descend(element: Any, weights: Weights) -> Any:
     """The innermost container that still holds nine tenths of the prose of each container around it."""
     prose = _prose(element, weights)
-    for child in element:
-        if child.tag in _CONTAINERS and 10 * _prose(child, weights) >= 9 * prose:
-            return _descend(child, weights)
-    return element
+    inner = (c for c in element if c.tag in _CONTAINERS and 10 * _prose(c, weights) >= 9 * prose)
+    child = next(inner, None)
+    return element if child is None else _descend(child, weights)
 
 
 def _is_side_matter(element: Any, weights: Weights, root: Any) -> bool:
@@ -253,29 +251,24 @@ class _Flow:
 
     def _visit(self, element: Any) -> None:
         tag = element.tag
+        if tag in _BLOCKS:
+            self._flush()
         if tag == "br":
             self._inline.append("\n")
         elif tag in _HEADINGS:
-            self._flush()
             self._sink.heading(_HEADINGS[tag], _flat(element, self._skip))
         elif tag == "pre":
-            self._flush()
             self._sink.verbatim(element.text_content())
-        elif tag in ("ul", "ol", "menu", "dir"):
-            self._flush()
+        elif tag in _LISTS:
             self._sink.verbatim("\n".join(self._list(element)))
         elif tag == "dl":
-            self._flush()
             self._sink.verbatim("\n".join(self._definitions(element)))
         elif tag == "table":
-            self._flush()
             self._table(element)
-        elif tag in _BLOCKS:
-            self._flush()
-            self._walk(element)
-            self._flush()
         elif not _is_footnote_mark(element):
             self._walk(element)
+        if tag in _BLOCKS:
+            self._flush()
 
     def _gather(self, text: str | None) -> None:
         if text:
@@ -285,15 +278,10 @@ class _Flow:
         self._sink.paragraph("".join(self._inline))
         self._inline.clear()
 
-    def _lines(self, element: Any) -> list[str]:
-        lines = PlainLines()
-        _Flow(lines, self._skip).run(element)
-        return lines.lines
-
     def _list(self, element: Any) -> Iterator[str]:
         number = int(start) if (start := element.get("start", "1")).isdecimal() else 1
         for child in self._children(element):
-            lines = self._lines(child)
+            lines = _lines(child, self._skip)
             if child.tag != "li" or _opens_with_list(child):
                 yield from ("  " + line for line in lines)
                 continue
@@ -304,7 +292,7 @@ class _Flow:
     def _definitions(self, element: Any) -> Iterator[str]:
         for child in self._children(element):
             indent = "  " if child.tag == "dd" else ""
-            yield from (indent + line for line in self._lines(child))
+            yield from (indent + line for line in _lines(child, self._skip))
 
     def _table(self, table: Any) -> None:
         for caption in table.iterchildren("caption"):
@@ -316,10 +304,8 @@ class _Flow:
                 self._walk(cell)
                 self._flush()
             return
-        self._sink.table(fill_grid([[self._cell(cell) for cell in row] for row in cells]))
-
-    def _cell(self, cell: Any) -> Cell:
-        return Cell.of(" ".join(self._lines(cell)), cell.get("colspan"), cell.get("rowspan"))
+        grid = [[Cell.of(_flat(c, self._skip), c.get("colspan"), c.get("rowspan")) for c in row] for row in cells]
+        self._sink.table(fill_grid(grid))
 
     def _children(self, element: Any) -> Iterator[Any]:
         return (child for child in element if not self._skip(child))
@@ -338,15 +324,16 @@ def _opens_with_list(item: Any) -> bool:
 
 def _is_footnote_mark(element: Any) -> bool:
     """Whether the element is `<sup><a href="#note-1">[1]</a></sup>` or the like: nobody reads it aloud in a sentence."""
-    links = list(element.iter("a")) if element.tag == "sup" else []
-    return (
-        len(links) == 1
-        and (links[0].get("href") or "").startswith("#")
-        and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
-    )
+    targets = [link.get("href") or "" for link in element.iter("a")] if element.tag == "sup" else []
+    leads_within = len(targets) == 1 and targets[0].startswith("#")
+    return leads_within and _FOOTNOTE_MARK.fullmatch(element.text_content().strip()) is not None
+
+
+def _lines(element: Any, skip: Callable[[Any], bool]) -> list[str]:
+    lines = PlainLines()
+    _Flow(lines, skip).run(element)
+    return lines.lines
 
 
 def _flat(element: Any, skip: Callable[[Any], bool]) -> str:
-    lines = PlainLines()
-    _Flow(lines, skip).run(element)
-    return " ".join(lines.lines)
+    return " ".join(_lines(element, skip))

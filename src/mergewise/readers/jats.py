@@ -18,7 +18,7 @@ from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import iso_date, metadata_from
 from mergewise.readers.table import Cell, fill_grid
-from mergewise.readers.xml import attribute, children, first, local, parse_xml
+from mergewise.readers.xml import attribute, children, descendants, first, local, parse_xml
 from mergewise.types import FileMetadata
 
 _SECTIONS = frozenset("sec app ack notes glossary bio".split())
@@ -38,29 +38,23 @@ def read_jats(data: bytes) -> Parsed:
     meta = first(article, "front", "article-meta")
     if meta is None:
         meta = first(article, "front-stub")
-    title = "" if meta is None else _text(first(meta, "title-group", "article-title"))
+    title = _text(first(meta, "title-group", "article-title"))
     builder.heading(1, title)
-    if meta is not None:
-        _front(meta, builder)
+    for abstract in children(meta, "abstract"):
+        _section(abstract, builder, level=2)
+    for group in children(meta, "kwd-group"):
+        if words := ", ".join(map(_text, children(group, "kwd"))):
+            builder.paragraph(f"{_text(first(group, 'title')) or 'Keywords'}: {words}")
     for part in (*children(article, "body"), *children(article, "back")):
         _blocks(part, builder, level=2)
     return builder.build(title, _metadata(article))
 
 
 def _article(root: Any) -> Any:
-    for element in root.iter():
-        if local(element) == "article" and (first(element, "front") is not None or first(element, "body") is not None):
+    for element in descendants(root, "article"):
+        if children(element, "front", "body"):
             return element
     raise ReadError(f"XML, but not a JATS article (its root is <{local(root)}>)")
-
-
-def _front(meta: Any, builder: Builder) -> None:
-    for abstract in children(meta, "abstract"):
-        _section(abstract, builder, level=2)
-    for group in children(meta, "kwd-group"):
-        words = [_text(word) for word in children(group, "kwd")]
-        if words:
-            builder.paragraph(f"{_text(first(group, 'title')) or 'Keywords'}: {', '.join(words)}")
 
 
 def _metadata(article: Any) -> FileMetadata:
@@ -68,23 +62,21 @@ def _metadata(article: Any) -> FileMetadata:
     if front is None:
         return FileMetadata()
     meta = first(front, "article-meta")
-    ids = {element.get("pub-id-type"): _text(element) for element in front.iter() if local(element) == "article-id"}
-    journal = next((_text(element) for element in front.iter() if local(element) == "journal-title"), "")
-    dates = sorted(filter(None, (_date(element) for element in front.iter() if local(element) == "pub-date")))
+    ids = {element.get("pub-id-type"): _text(element) for element in descendants(front, "article-id")}
+    dates = sorted(filter(None, map(_date, descendants(front, "pub-date"))))
     # the earliest, since the printed issue may come a year later
     published = dates[0] if dates else ""
     full = next((date for date in dates if date.startswith(published) and len(date) == 10), published)
     words = [_text(word) for group in children(meta, "kwd-group") for word in children(group, "kwd")]
-    subjects = [_text(element) for element in front.iter() if local(element) == "subject"]
     return metadata_from(
         [
             ("author", ", ".join(_authors(meta))),
             ("date", full),
             ("year", published[:4]),
             ("doi", ids.get("doi", "")),
-            ("journal", journal),
+            ("journal", _text(next(iter(descendants(front, "journal-title")), None))),
             ("keywords", ", ".join(words)),
-            ("subject", subjects[0] if subjects else ""),
+            ("subject", _text(next(iter(descendants(front, "subject")), None))),
             ("language", attribute(article, "lang")),
         ]
     )
@@ -126,7 +118,9 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
             builder.paragraph(_caption(child))
             _blocks(child, builder, level)
         elif name == "p":
-            _paragraph(child, builder, level)
+            # in JATS a paragraph may hold lists, figures and tables: they are written after its text
+            builder.paragraph(_text(child, without=_FLOATS))
+            _blocks(children(child, *_FLOATS), builder, level)
         elif name in ("list", "def-list"):
             _list(child, builder, depth=0)
         elif name == "fig":
@@ -137,47 +131,30 @@ def _blocks(parent: Any, builder: Builder, level: int) -> None:
             builder.paragraph(_text(child))
 
 
-def _paragraph(element: Any, builder: Builder, level: int) -> None:
-    """A paragraph. In JATS it may hold lists, figures and tables: they are written after its text."""
-    builder.paragraph(_text(element, without=_FLOATS))
-    _blocks((child for child in element if local(child) in _FLOATS), builder, level)
-
-
 def _list(element: Any, builder: Builder, depth: int) -> None:
     ordered = element.get("list-type", "") not in ("", "bullet", "simple")
-    for number, item in enumerate((child for child in element if local(child) in ("list-item", "def-item")), start=1):
-        builder.item(_item_text(item), marker=f"{number}." if ordered else "-", depth=depth)
+    for number, item in enumerate(children(element, "list-item", "def-item"), start=1):
+        parts = (_text(child) for child in item if local(child) not in ("list", "label"))
+        text = (": " if local(item) == "def-item" else " ").join(filter(None, parts))
+        builder.item(text, marker=f"{number}." if ordered else "-", depth=depth)
         for nested in children(item, "list"):
             _list(nested, builder, depth + 1)
-
-
-def _item_text(item: Any) -> str:
-    parts = [_text(child) for child in item if local(child) not in ("list", "label")]
-    return (": " if local(item) == "def-item" else " ").join(part for part in parts if part)
 
 
 def _caption(element: Any) -> str:
     """Label, title and text of a figure, table or box in one paragraph."""
     caption = first(element, "caption")
-    parts = [_text(first(element, "label"))]
-    parts += [] if caption is None else [_text(child) for child in caption]
-    return " ".join(part for part in parts if part)
+    parts = [first(element, "label"), *(() if caption is None else caption)]
+    return " ".join(filter(None, map(_text, parts)))
 
 
 def _table(wrap: Any, builder: Builder) -> None:
     builder.paragraph(_caption(wrap))
-    for table in wrap.iter():
-        if local(table) == "table":
-            builder.table(fill_grid([_cells(row) for row in table.iter() if local(row) == "tr"]))
-    for foot in children(wrap, "table-wrap-foot"):
-        for note in foot:
-            builder.paragraph(_text(note))
-
-
-def _cells(row: Any) -> list[Cell]:
-    return [
-        Cell.of(_text(cell), cell.get("colspan"), cell.get("rowspan")) for cell in row if local(cell) in ("td", "th")
-    ]
+    for table in descendants(wrap, "table"):
+        rows = [children(row, "td", "th") for row in descendants(table, "tr")]
+        builder.table(fill_grid([[Cell.of(_text(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in rows]))
+    for note in (note for foot in children(wrap, "table-wrap-foot") for note in foot):
+        builder.paragraph(_text(note))
 
 
 def _text(element: Any, without: frozenset[str] = frozenset()) -> str:
@@ -192,7 +169,9 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
             # an entity that was not expanded: `&alpha;`
             yield unescape(child.text or "")
         elif name == "alternatives":
-            yield from _formula(child)
+            # renderings of one formula: MathML if there is any, else the first that has text
+            ranked = sorted(child, key=lambda rendering: local(rendering) != "math")
+            yield next(filter(None, (_tex(r) if local(r) == "tex-math" else _text(r) for r in ranked)), "")
         elif name == "tex-math":
             yield _tex(child)
         elif name == "break":
@@ -202,18 +181,7 @@ def _pieces(element: Any, without: frozenset[str]) -> Iterator[str]:
         yield child.tail or ""
 
 
-def _formula(alternatives: Any) -> Iterator[str]:
-    """One of several renderings of the same formula: MathML if there is any, else the first that has text."""
-    ranked = sorted(alternatives, key=lambda child: local(child) != "math")
-    yield next((text for text in map(_rendering, ranked) if text), "")
-
-
-def _rendering(element: Any) -> str:
-    return _tex(element) if local(element) == "tex-math" else _text(element)
-
-
 def _tex(element: Any) -> str:
     """The formula of a `tex-math`, which usually comes as a whole LaTeX document."""
     source = "".join(element.itertext())
-    _, begin, rest = source.partition(r"\begin{document}")
-    return (rest if begin else source).partition(r"\end{document}")[0]
+    return source.split(r"\begin{document}", 1)[-1].partition(r"\end{document}")[0]

@@ -16,7 +16,6 @@ from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import decode, mismatch
 from mergewise.readers.html import read_html
 from mergewise.readers.metadata import metadata_from
-from mergewise.types import FileMetadata
 
 _FROM_LINE = re.compile(rb"(?:\A|\n\r?\n)From [^\n]*\n(?=[A-Za-z][A-Za-z0-9-]*:|>From )")
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -32,7 +31,9 @@ def read_eml(data: bytes) -> Parsed:
         raise ReadError(mismatch("an e-mail", data))
     builder = Builder()
     _write(message, builder)
-    return builder.build(_subject(message), _metadata(message))
+    pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", _date(message))]
+    metadata = metadata_from([*pairs, ("language", _field(message, "Content-Language"))])
+    return builder.build(_field(message, "Subject"), metadata)
 
 
 def read_mbox(data: bytes) -> Parsed:
@@ -57,7 +58,7 @@ def _message(data: bytes) -> EmailMessage:
 
 
 def _write(message: EmailMessage, builder: Builder) -> None:
-    builder.heading(1, _subject(message) or "(no subject)")
+    builder.heading(1, _field(message, "Subject") or "(no subject)")
     fields = ((name, _field(message, name)) for name in ("From", "To", "Cc", "Date"))
     builder.paragraph("\n".join(f"{name}: {value}" for name, value in fields if value))
     _body(message, builder)
@@ -68,10 +69,8 @@ def _write(message: EmailMessage, builder: Builder) -> None:
 
 def _body(message: EmailMessage, builder: Builder) -> None:
     part = message.get_body(("plain", "html"))
-    if part is None:
-        return
-    data = part.get_payload(decode=True)
-    if not isinstance(data, bytes) or not data.strip():
+    data = None if part is None else part.get_payload(decode=True)
+    if part is None or not isinstance(data, bytes) or not data.strip():
         return
     charset = part.get_content_charset() or ""
     if part.get_content_type() == "text/html":
@@ -87,15 +86,6 @@ def _field(message: EmailMessage, name: str) -> str:
     except Exception:
         # whatever a hostile header makes it raise, the rest of the message can be read
         return ""
-
-
-def _subject(message: EmailMessage) -> str:
-    return _field(message, "Subject")
-
-
-def _metadata(message: EmailMessage) -> FileMetadata:
-    pairs = [("from", _field(message, "From")), ("to", _field(message, "To")), ("date", _date(message))]
-    return metadata_from([*pairs, ("language", _field(message, "Content-Language"))])
 
 
 def _date(message: EmailMessage) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.readers.builder import Parsed, one_line
 from mergewise.readers.decoding import decode
-from mergewise.readers.front_matter import Pairs, header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
+from mergewise.readers.front_matter import header_pairs, title_in, toml_block, toml_pairs, yaml_pairs
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.titles import title_among
 from mergewise.text.spans import line_starts
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
+_TEXTS = frozenset({"text", "text_special", "code_inline", "image"})
 # `# Title {#anchor .class}`, as many site generators write.
 _ATTRIBUTES = re.compile(r"\s*\{:?\s*[#.][^{}]*\}\s*$")
 
@@ -38,15 +39,12 @@ def parse_markdown(text: str) -> Parsed:
     inline = MarkdownIt("commonmark")
     references: dict[str, Any] = {}
     toml, skipped = toml_block(text)
-    tokens = blocks.parse(_blank_before(text, skipped), references)
+    # line breaks alone before the end of the front matter: offsets and line numbers stay
+    tokens = blocks.parse("\n" * text.count("\n", 0, skipped) + text[skipped:], references)
     outline = tuple(_headings(text, tokens, inline, references))
-    pairs = toml_pairs(toml) if toml else _front_matter(tokens) or header_pairs(text)
+    yaml = yaml_pairs(tokens[0].content) if tokens and tokens[0].type == "front_matter" else []
+    pairs = toml_pairs(toml) if toml else yaml or header_pairs(text)
     return Parsed(text, title_in(pairs) or title_among(outline), outline, metadata=metadata_from(pairs))
-
-
-def _blank_before(text: str, end: int) -> str:
-    """The text with nothing but line breaks before `end`, so that offsets and line numbers stay."""
-    return "\n" * text.count("\n", 0, end) + text[end:] if end else text
 
 
 def _headings(text: str, tokens: list[Token], inline: MarkdownIt, references: dict[str, Any]) -> list[Heading]:
@@ -65,15 +63,6 @@ def _headings(text: str, tokens: list[Token], inline: MarkdownIt, references: di
 
 
 def _plain(tokens: list[Token]) -> str:
-    children = [child for token in tokens for child in token.children or ()]
-    return one_line(
-        "".join(" " if child.type in ("softbreak", "hardbreak") else _token_text(child) for child in children)
-    )
-
-
-def _token_text(token: Token) -> str:
-    return token.content if token.type in ("text", "text_special", "code_inline", "image") else ""
-
-
-def _front_matter(tokens: list[Token]) -> Pairs:
-    return yaml_pairs(tokens[0].content) if tokens and tokens[0].type == "front_matter" else []
+    children = (child for token in tokens for child in token.children or ())
+    texts = (" " if c.type in ("softbreak", "hardbreak") else c.content if c.type in _TEXTS else "" for c in children)
+    return one_line("".join(texts))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date, datetime
 
 from mergewise.readers.builder import one_line
+from mergewise.text.support.figures import MONTH_OF
 from mergewise.types import FileMetadata, MetadataValue
 
 TEXT_KEYS = frozenset(
@@ -70,27 +71,7 @@ _DATES = (
 )
 _ISO_INSIDE = re.compile(r"(\d{4})-(\d{2})-(\d{2})")
 _NAME_YEAR = re.compile(r"\b([^\W\d_]{3,})\.?,?[\s-]+(\d{4})\b")
-_MONTHS = {
-    name: number
-    for number, names in enumerate(
-        (
-            "jan january januar janvier enero gennaio janeiro",
-            "feb february februar février febrero febbraio fevereiro",
-            "mar march märz maerz mars marzo março",
-            "apr april avril abril aprile",
-            "may mai mayo maggio maio",
-            "jun june juni juin junio giugno junho",
-            "jul july juli juillet julio luglio julho",
-            "aug august août agosto",
-            "sep sept september septembre septiembre settembre setembro",
-            "oct okt october oktober octobre octubre ottobre outubro",
-            "nov november novembre noviembre novembro",
-            "dec dez december dezember décembre diciembre dicembre dezembro",
-        ),
-        start=1,
-    )
-    for name in names.split()
-}
+_MONTHS = MONTH_OF | {"maerz": 3, "okt": 10, "dez": 12}
 
 
 def key_of(name: str) -> str:

@@ -44,7 +44,7 @@ def _cells(notebook: Any) -> list[dict[str, Any]]:
         sheets = notebook.get("worksheets")
         holder = sheets[0] if isinstance(sheets, list) and sheets and isinstance(sheets[0], dict) else notebook
         if isinstance(cells := holder.get("cells"), list):
-            return [cell for cell in cells if isinstance(cell, dict)]
+            return _dicts(cells)
     raise ReadError("JSON, but not a notebook")
 
 
@@ -67,9 +67,7 @@ def _cell(cell: dict[str, Any], language: str, builder: Builder) -> None:
         builder.heading(level if isinstance(level, int) and 1 <= level <= 6 else 1, source)
     elif kind == "code" and source.strip():
         builder.verbatim(_code_block(source, language))
-        outputs = cell.get("outputs")
-        outputs = outputs if isinstance(outputs, list) else []
-        printed = "".join(_output_text(output) for output in outputs if isinstance(output, dict))
+        printed = "".join(map(_output_text, _dicts(cell.get("outputs"))))
         if printed.strip():
             builder.verbatim(_code_block(_shorten(printed.strip("\n")), "text"))
     elif kind == "raw":
@@ -80,8 +78,8 @@ def _output_text(output: dict[str, Any]) -> str:
     if output.get("output_type") in ("error", "pyerr"):
         return f"{output.get('ename', '')}: {output.get('evalue', '')}\n"
     holder = output.get("data")
-    text = _source_text(holder.get("text/plain") if isinstance(holder, dict) else output.get("text"))
-    text = _ANSI.sub("", text)
+    text = holder.get("text/plain") if isinstance(holder, dict) else output.get("text")
+    text = _ANSI.sub("", _source_text(text))
     return "" if _REPR.fullmatch(text.strip()) else text.rstrip("\n") + "\n"
 
 
@@ -99,6 +97,10 @@ def _source_text(source: Any) -> str:
     if isinstance(source, list):
         return "".join(line for line in source if isinstance(line, str))
     return source if isinstance(source, str) else ""
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -43,11 +43,13 @@ class Numbering:
         counts[depth] = counts.get(depth, level.start - 1) + 1
         for deeper in [d for d in counts if d > depth]:
             del counts[deeper]
-        return _LEVEL.sub(lambda match: self._number_text(definition, counts, int(match[1]) - 1), level.pattern).strip()
 
-    def _number_text(self, definition: str, counts: dict[int, int], depth: int) -> str:
-        level = self.levels.get((definition, depth), Level())
-        return _FORMATS.get(level.kind, str)(counts.setdefault(depth, level.start))
+        def number_text(match: re.Match[str]) -> str:
+            depth = int(match[1]) - 1
+            own = self.levels.get((definition, depth), Level())
+            return _FORMATS.get(own.kind, str)(counts.setdefault(depth, own.start))
+
+        return _LEVEL.sub(number_text, level.pattern).strip()
 
 
 def read_numbering(root: Any) -> Numbering:
@@ -58,17 +60,13 @@ def read_numbering(root: Any) -> Numbering:
         for level in children(definition, "lvl"):
             depth = attribute(level, "ilvl")
             if depth.isdecimal():
-                numbering.levels[name, int(depth)] = _level(level)
+                start, text = value(level, "start"), first(level, "lvlText")
+                pattern = "" if text is None else attribute(text, "val")
+                first_number = int(start) if start.isdecimal() else 1
+                numbering.levels[name, int(depth)] = Level(value(level, "numFmt") or "decimal", pattern, first_number)
     for item in children(root, "num"):
         numbering.lists[attribute(item, "numId")] = value(item, "abstractNumId")
     return numbering
-
-
-def _level(element: Any) -> Level:
-    start = value(element, "start")
-    text = first(element, "lvlText")
-    pattern = "" if text is None else attribute(text, "val")
-    return Level(value(element, "numFmt") or "decimal", pattern, int(start) if start.isdecimal() else 1)
 
 
 def _letters(number: int) -> str:
@@ -77,13 +75,15 @@ def _letters(number: int) -> str:
     return chr(ord("a") + letter) * (min(repeats, 9) + 1)
 
 
-_ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"))
-_ROMAN_SMALL = ((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl")),
+    *((10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
 
 
 def _roman(number: int) -> str:
     numeral = ""
-    for worth, sign in (*_ROMAN, *_ROMAN_SMALL):
+    for worth, sign in _ROMAN:
         numeral += sign * min(number // worth, 9)
         number %= worth
     return numeral

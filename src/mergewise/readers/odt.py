@@ -13,7 +13,7 @@ from mergewise.errors import ReadError
 from mergewise.readers.archive import dublin_core, open_archive, part, spare_part
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.table import Cell, fill_grid
-from mergewise.readers.xml import attribute, children, first, local
+from mergewise.readers.xml import attribute, children, descendants, first, local
 
 _GONE = frozenset({"tracked-changes", "annotation", "annotation-end", "sequence-decls", "forms", "ruby-text", "change"})
 _BLOCKS = frozenset({"p", "h", "list", "table"})
@@ -34,7 +34,8 @@ class Styles:
 
 def read_odt(data: bytes) -> Parsed:
     with open_archive(data, "ODT") as archive:
-        _refuse_encrypted(part(archive, "META-INF/manifest.xml"))
+        if descendants(part(archive, "META-INF/manifest.xml"), "encryption-data"):
+            raise ReadError("encrypted", "save it without a password")
         content, meta = part(archive, "content.xml"), spare_part(archive, "meta.xml")
     body = first(content, "body", "text")
     if body is None:
@@ -47,7 +48,7 @@ def read_odt(data: bytes) -> Parsed:
 
 def _styles(automatic: Any) -> Styles:
     styles = Styles({"Title"}, set())
-    for style in () if automatic is None else automatic:
+    for style in children(automatic, "style", "list-style"):
         name = attribute(style, "name")
         if local(style) == "style" and attribute(style, "parent-style-name") == "Title":
             styles.titles.add(name)
@@ -57,24 +58,18 @@ def _styles(automatic: Any) -> Styles:
     return styles
 
 
-def _refuse_encrypted(manifest: Any) -> None:
-    if manifest is not None and any(local(element) == "encryption-data" for element in manifest.iter()):
-        raise ReadError("encrypted", "save it without a password")
-
-
 def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
     for child in parent:
         name = local(child)
-        if name == "h":
-            level = attribute(child, "outline-level")
-            builder.heading((int(level) if level.isdecimal() and int(level) > 0 else 1) + styles.shift, _text(child))
-            _floating(child, builder, styles)
-        elif name == "p":
-            if attribute(child, "style-name") in styles.titles and _text(child).strip():
-                builder.heading(1, _text(child))
+        if name in ("h", "p"):
+            text = _text(child)
+            if name == "h":
+                builder.heading((_count(child, "outline-level") or 1) + styles.shift, text)
+            elif attribute(child, "style-name") in styles.titles and text.strip():
+                builder.heading(1, text)
                 styles.shift = 1
             else:
-                builder.paragraph(_text(child))
+                builder.paragraph(text)
             _floating(child, builder, styles)
         elif name == "list":
             _list(child, builder, styles, depth=0)
@@ -89,7 +84,7 @@ def _list(element: Any, builder: Builder, styles: Styles, depth: int, name: str 
     # a list in a list takes over the style
     name = attribute(element, "style-name") or name
     numbered = (name, depth + 1) in styles.numbered
-    for number, item in enumerate((c for c in element if local(c) in ("list-item", "list-header")), start=1):
+    for number, item in enumerate(children(element, "list-item", "list-header"), start=1):
         for child in item:
             if local(child) == "list":
                 _list(child, builder, styles, depth + 1, name)
@@ -110,12 +105,16 @@ def _rows(table: Any) -> Iterator[Any]:
 
 def _cells(row: Any) -> list[Cell]:
     cells: list[Cell] = []
-    for cell in row:
-        if local(cell) in ("table-cell", "covered-table-cell"):
-            text = "" if local(cell) == "covered-table-cell" else _flat(cell)
-            repeated = attribute(cell, "number-columns-repeated")
-            cells += [Cell(text)] * (min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1)
+    for cell in children(row, "table-cell", "covered-table-cell"):
+        text = "" if local(cell) == "covered-table-cell" else _flat(cell)
+        cells += [Cell(text)] * min(_count(cell, "number-columns-repeated"), _MAX_REPEATED)
     return cells
+
+
+def _count(element: Any, name: str) -> int:
+    """An attribute that is a number; 1 where it is missing or none."""
+    text = attribute(element, name)
+    return int(text) if text.isdecimal() else 1
 
 
 def _flat(container: Any) -> str:
@@ -143,8 +142,7 @@ def _pieces(element: Any) -> Iterator[str]:
     for child in element:
         name = local(child)
         if name == "s":
-            count = attribute(child, "c")
-            yield " " * (min(int(count), _MAX_SPACES) if count.isdecimal() else 1)
+            yield " " * min(_count(child, "c"), _MAX_SPACES)
         elif name == "tab":
             yield " "
         elif name == "line-break":

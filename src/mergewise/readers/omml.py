@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mergewise.readers.xml import attribute, first, local
+from mergewise.readers.xml import attribute, children, first, local
 
 
 def formula(element: Any) -> str:
@@ -48,7 +48,6 @@ def _scripts(element: Any) -> str:
 
 
 def _brackets(element: Any) -> str:
-    marks = {kind: first(element, "dPr", kind) for kind in ("begChr", "endChr")}
-    begin = "(" if marks["begChr"] is None else attribute(marks["begChr"], "val")
-    end = ")" if marks["endChr"] is None else attribute(marks["endChr"], "val")
-    return begin + ", ".join(formula(child) for child in element if local(child) == "e") + end
+    marks = (("(", first(element, "dPr", "begChr")), (")", first(element, "dPr", "endChr")))
+    begin, end = (usual if mark is None else attribute(mark, "val") for usual, mark in marks)
+    return begin + ", ".join(map(formula, children(element, "e"))) + end

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
 
@@ -54,6 +54,10 @@ class Line:
     top: float
     bottom: float
 
+    @property
+    def type(self) -> Type:
+        return self.size, self.bold
+
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
@@ -73,6 +77,7 @@ class HeadingLines:
 
 
 PageLines = list[Line]
+Type = tuple[float, bool]
 
 
 def read_pdf(data: bytes) -> Parsed:
@@ -118,23 +123,19 @@ def _page_lines(document: Any, number: int) -> PageLines:
         codes = [raw.FPDFText_GetUnicode(textpage, index) for index in range(textpage.count_chars())]
         lines = []
         for start, end in _line_ranges(codes):
-            text = one_line(_join(codes[start:end]))
+            text = one_line(_text_of(codes[start:end]))
             inked = [index for index in range(start, end) if codes[index] > 32]
             if text and inked:
                 lines.append(_line(textpage, text, inked))
         return lines
 
 
-def _line_ranges(codes: list[int]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for index, code in enumerate([*codes, 10]):
-        if code in (10, 13):
-            if index > start:
-                yield start, index
-            start = index + 1
+def _line_ranges(codes: list[int]) -> list[tuple[int, int]]:
+    ends = [-1, *(index for index, code in enumerate(codes) if code in (10, 13)), len(codes)]
+    return [(before + 1, end) for before, end in pairwise(ends) if before + 1 < end]
 
 
-def _join(codes: list[int]) -> str:
+def _text_of(codes: list[int]) -> str:
     """The text of these codes. PDFium gives a character beyond the basic plane as two surrogates."""
     return "".join(map(chr, codes)).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
@@ -143,9 +144,9 @@ def _line(textpage: Any, text: str, inked: list[int]) -> Line:
     from pypdfium2 import raw
 
     sample = inked[:: max(1, len(inked) // _SAMPLES)]
-    sizes = [_size(raw, textpage, index) for index in sample]
+    size = median(_size(raw, textpage, index) for index in sample)
     bold = all(_is_bold(raw, textpage, index) for index in sample)
-    return Line(text, median(sizes), bold, _height(raw, textpage, inked[0]), _height(raw, textpage, inked[-1]))
+    return Line(text, size, bold, _height(raw, textpage, inked[0]), _height(raw, textpage, inked[-1]))
 
 
 def _size(raw: Any, textpage: Any, index: int) -> float:
@@ -213,19 +214,14 @@ def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
     if len(lines) > 20 and 3 * len(blocks) > len(lines):
         # a form or a poster: type sets nothing apart here
         return []
-    types = sorted({_type(pages[number][first]) for number, first, _ in blocks}, reverse=True)
-    levels = {kind: level for level, kind in enumerate(types, start=1)}
-    return [HeadingLines(n, first, last, levels[_type(pages[n][first])]) for n, first, last in blocks]
+    types = sorted({pages[number][first].type for number, first, _ in blocks}, reverse=True)
+    return [HeadingLines(n, first, last, types.index(pages[n][first].type) + 1) for n, first, last in blocks]
 
 
-def _type(line: Line) -> tuple[float, bool]:
-    return line.size, line.bold
-
-
-def _body_type(lines: Sequence[Line]) -> tuple[float, bool]:
-    weights: Counter[tuple[float, bool]] = Counter()
+def _body_type(lines: Sequence[Line]) -> Type:
+    weights: Counter[Type] = Counter()
     for line in lines:
-        weights[_type(line)] += len(line.text)
+        weights[line.type] += len(line.text)
     return max(weights, key=lambda kind: (weights[kind], kind))
 
 
@@ -239,26 +235,18 @@ def _without_digits(text: str) -> str:
     return re.sub(r"\d+", "#", text)
 
 
-def _runs(page: PageLines, body: tuple[float, bool], running: set[str]) -> Iterator[tuple[int, int]]:
+def _runs(page: PageLines, body: Type, running: set[str]) -> Iterator[tuple[int, int]]:
     """Runs of neighbouring lines of one type that stand out from the body and read like a heading."""
-    row = 0
-    while row < len(page):
-        last = row
-        if _stands_out(page[row], body):
-            while last + 1 < len(page) and _type(page[last + 1]) == _type(page[row]):
-                last += 1
-            lines = page[row : last + 1]
-            if _reads_like_heading(lines) and not any(_without_digits(line.text) in running for line in lines):
-                yield row, last
-        row = last + 1
+    body_size, body_bold = body
+    for (size, bold), group in groupby(enumerate(page), lambda numbered: numbered[1].type):
+        rows, lines = zip(*group, strict=True)
+        stands_out = size >= _LARGER * body_size or (bold and not body_bold and size >= body_size)
+        repeated = any(_without_digits(line.text) in running for line in lines)
+        if stands_out and not repeated and _reads_like_heading(lines):
+            yield rows[0], rows[-1]
 
 
-def _stands_out(line: Line, body: tuple[float, bool]) -> bool:
-    size, bold = body
-    return line.size >= _LARGER * size or (line.bold and not bold and line.size >= size)
-
-
-def _reads_like_heading(lines: PageLines) -> bool:
+def _reads_like_heading(lines: Sequence[Line]) -> bool:
     text = " ".join(line.text for line in lines)
     return (
         len(lines) <= _MAX_HEADING_LINES

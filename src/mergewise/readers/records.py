@@ -9,7 +9,7 @@ left out. A JSON file that holds no list of records is one record for each of it
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -27,24 +27,24 @@ _MAX_DEPTH = 12
 
 
 def read_json_lines(data: bytes) -> Parsed:
-    builder = Builder()
-    for number, line in enumerate(decode(data).split("\n"), start=1):
-        if line.strip():
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError as error:
-                raise ReadError(f"line {number} is not JSON: {error.msg}") from error
-            _add(record, number, builder)
-    return builder.build(headed=False)
+    lines = decode(data).split("\n")
+    return _parsed_records(_json(line, number) for number, line in enumerate(lines) if line.strip())
 
 
 def read_json(data: bytes) -> Parsed:
+    return _parsed_records(_records(_json(decode(data))))
+
+
+def _json(text: str, lines_before: int = 0) -> Any:
     try:
-        value = json.loads(decode(data))
+        return json.loads(text)
     except json.JSONDecodeError as error:
-        raise ReadError(f"line {error.lineno} is not JSON: {error.msg}") from error
+        raise ReadError(f"line {lines_before + error.lineno} is not JSON: {error.msg}") from error
+
+
+def _parsed_records(records: Iterable[Any]) -> Parsed:
     builder = Builder()
-    for number, record in enumerate(_records(value), start=1):
+    for number, record in enumerate(records, start=1):
         _add(record, number, builder)
     return builder.build(headed=False)
 

@@ -61,7 +61,8 @@ def _titles(document: Any) -> list[tuple[int, str, str]]:
     from docutils import nodes
 
     titles = (section[0] for section in document.findall(nodes.section))
-    return [(_depth(title, nodes.section), title.rawsource, _title_text(title)) for title in titles]
+    # a role that docutils does not know stands in its title as source: the marks of roles are taken off
+    return [(_depth(t, nodes.section), t.rawsource, one_line(_ROLE.sub(r"\1", t.astext()))) for t in titles]
 
 
 def _fields(document: Any) -> Pairs:
@@ -97,11 +98,6 @@ def _depth(node: Any, kind: type) -> int:
     return depth
 
 
-def _title_text(title: Any) -> str:
-    """The title's text. A role that docutils does not know stands in it as source, so the marks of roles are taken off."""
-    return one_line(_ROLE.sub(r"\1", title.astext()))
-
-
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     lines = text.split("\n")
     starts = line_starts(text)
@@ -118,7 +114,5 @@ def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
 
 def _next_title(lines: list[str], after: int, source: str) -> int | None:
     """The first line from `after` on that is the title `source` and has an underline."""
-    for row in range(after, len(lines) - 1):
-        if lines[row].strip() == source.strip() and _ADORNMENT.fullmatch(lines[row + 1]):
-            return row
-    return None
+    rows = (row for row in range(after, len(lines) - 1) if lines[row].strip() == source.strip())
+    return next((row for row in rows if _ADORNMENT.fullmatch(lines[row + 1])), None)

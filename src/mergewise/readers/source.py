@@ -89,8 +89,7 @@ def _python(text: str) -> list[Block] | None:
     if len(text) > _MAX_PARSED:
         return None
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(text)
         return list(_definitions(tree, 1, _SourceOffsets(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -25,9 +25,8 @@ _MAX_GRID = 3 * MAX_ROWS
 def read_xlsx(data: bytes) -> Parsed:
     title, metadata = office_properties(data, "XLSX", "xl/workbook.xml", "an Excel workbook")
     builder = Builder()
-    with warnings.catch_warnings(), closing(_workbook(data)) as workbook:
-        # the warnings are on features that matter only for writing the file again
-        warnings.simplefilter("ignore")
+    # the warnings are on features that matter only for writing the file again
+    with warnings.catch_warnings(action="ignore"), closing(_workbook(data)) as workbook:
         sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
         for sheet in sheets:
             _sheet(sheet, builder, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
@@ -37,9 +36,7 @@ def read_xlsx(data: bytes) -> Parsed:
 def _workbook(data: bytes) -> Any:
     from openpyxl import load_workbook
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
+    return load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
 
 
 def _sheet(sheet: Any, builder: Builder, *, named: bool) -> None:

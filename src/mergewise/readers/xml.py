@@ -26,14 +26,20 @@ def local(element: Any) -> str:
     return tag.rpartition("}")[2] if isinstance(tag, str) else ""
 
 
-def children(element: Any, name: str) -> list[Any]:
-    return [] if element is None else [child for child in element if local(child) == name]
+def children(element: Any, *names: str) -> list[Any]:
+    """The children of these names, none of None."""
+    return [] if element is None else list(element.iterchildren(*(f"{{*}}{name}" for name in names)))
+
+
+def descendants(element: Any, *names: str) -> list[Any]:
+    """The element, if it has one of these names, and all below it that do, in their order."""
+    return [] if element is None else list(element.iter(*(f"{{*}}{name}" for name in names)))
 
 
 def first(element: Any, *path: str) -> Any:
     """The first child of each name in turn; None as soon as there is none."""
     for name in path:
-        element = next(iter(children(element, name)), None)
+        element = None if element is None else element.find(f"{{*}}{name}")
     return element
 
 

@@ -27,7 +27,7 @@ from mergewise.types import Span
 
 SUPPORTED = 0.6
 
-_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
+TOKEN = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
 
 
@@ -114,12 +114,12 @@ _Term = str | tuple[str, str]
 
 def words(text: str) -> list[str]:
     """The words, case-folded and in one form of each character; in scripts without spaces, the single characters."""
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def _names(sentence: str) -> set[str]:
     """The capitalised words, without the first word, which begins with a capital anyway."""
-    later = _WORD.findall(unicodedata.normalize("NFKC", sentence))[1:]
+    later = TOKEN.findall(unicodedata.normalize("NFKC", sentence))[1:]
     return {word.casefold() for word in later if word[0].isupper()}
 
 

@@ -53,10 +53,14 @@ def words_of(text: str) -> Words:
     return Words(tuple(_fold(word) for word in raw), tuple(not word[0].islower() for word in raw))
 
 
+def without_accents(word: str) -> str:
+    if word.isascii():
+        return word
+    return "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+
+
 def _fold(word: str) -> str:
-    word = word.lower()
-    if not word.isascii():
-        word = "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
+    word = without_accents(word.lower())
     return word.removesuffix("'s").removesuffix("’s") if word[-1:] == "s" else word
 
 
@@ -73,9 +77,7 @@ def names_of_title(title: str) -> set[str]:
 
 def names_defined(titles: Sequence[str], first_sentence: str) -> set[str]:
     """The names that a section with these titles and this first sentence defines."""
-    names: set[str] = set()
-    for title in titles:
-        names |= names_of_title(title)
+    names = set[str]().union(*map(names_of_title, titles))
     if subject := _SUBJECT.match(first_sentence):
         if _SAYS_WHAT.search(first_sentence):
             names |= {name for name in names_of_title(subject[1]) if " " in name.removeprefix("the ")}
@@ -106,17 +108,12 @@ def possible_names(words: Words) -> list[Mention]:
         starts = marked[first]
         if not starts and word in STOP_WORDS:
             continue
-        run, at_word = word, []
-        for last in range(first + 1, min(count, first + (LONGEST if starts else 3)) + 1):
-            if last > first + 1:
-                run = f"{run} {folded[last - 1]}"
-            if last == first + 1:
-                if not starts or len(word) < 2 or word in STOP_WORDS:
-                    continue
-            elif not marked[last - 1] and folded[last - 1] in STOP_WORDS:
-                continue
-            at_word.append(Mention(run, first, last))
-        possible += reversed(at_word)
+        longest = min(count, first + (LONGEST if starts else 3))
+        for last in range(longest, first + 1, -1):
+            if marked[last - 1] or folded[last - 1] not in STOP_WORDS:
+                possible.append(Mention(" ".join(folded[first:last]), first, last))
+        if starts and len(word) > 1 and word not in STOP_WORDS:
+            possible.append(Mention(word, first, first + 1))
     return possible
 
 

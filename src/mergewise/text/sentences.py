@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 import sentencex
 
@@ -57,13 +58,8 @@ def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     None is empty, none begins or ends with white space, and only white space lies between them. A code block is one
     sentence, and so are a heading and a table row.
     """
-    spans: list[tuple[int, int]] = []
-    for start, end, is_prose in blocks(text):
-        if is_prose:
-            spans.extend(segment(text, start, end, language))
-        else:
-            spans.append((start, end))
-    return spans
+    parts = (segment(text, a, b, language) if is_prose else [(a, b)] for a, b, is_prose in blocks(text))
+    return list(chain.from_iterable(parts))
 
 
 def blocks(text: str) -> Iterator[tuple[int, int, bool]]:

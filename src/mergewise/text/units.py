@@ -228,9 +228,8 @@ class _Walk:
         """Whether a paragraph belongs to the unit above: it qualifies it, or is the label of an answer to it."""
         above = self.found[-1].lead
         labelled = above is not None and self._is_label(self.found[above].start, self.found[above].end)
-        return _QUALIFIES.match(self.text, block.start) is not None or (
-            labelled and self._is_label(block.start, block.end)
-        )
+        qualifies = _QUALIFIES.match(self.text, block.start) is not None
+        return qualifies or (labelled and self._is_label(block.start, block.end))
 
     def _is_label(self, start: int, end: int) -> bool:
         return _LABEL.fullmatch(self.text, start, end) is not None

@@ -17,23 +17,21 @@ from typing import NamedTuple
 
 # -- numbers
 
-_UNITS = dict(
-    zip(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-        "eighteen nineteen".split(),
-        range(20),
-        strict=True,
-    )
+
+def _values(words: str, first: int = 0) -> dict[str, int]:
+    return {word: value for value, word in enumerate(words.split(), first)}
+
+
+_UNITS = _values(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
 )
-_TENS = dict(zip("twenty thirty forty fifty sixty seventy eighty ninety".split(), range(20, 100, 10), strict=True))
+_TENS = {ten: 10 * value for ten, value in _values("twenty thirty forty fifty sixty seventy eighty ninety", 2).items()}
 _SCALES = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}  # as powers of ten
-_ORDINALS = dict(
-    zip(
-        "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
-        "sixteenth seventeenth eighteenth nineteenth".split(),
-        range(1, 20),
-        strict=True,
-    )
+_ORDINALS = _values(
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth "
+    "sixteenth seventeenth eighteenth nineteenth",
+    1,
 ) | {name[:-1] + "ieth": value for name, value in _TENS.items()}
 _NO_FIGURES = frozenset({"one", "first", "second"})  # alone they seldom are numbers
 _WRITTEN_SCALES = {
@@ -185,13 +183,13 @@ def _with_point_moved(number: str, places: int) -> str:
 
 
 def _spelled_figures(text: str) -> Iterator[Figure]:
-    run: list[re.Match[str]] = []
+    runs: list[list[re.Match[str]]] = []
     for match in _SPELLED.finditer(text):
-        if run and (len(run) == _LONGEST or not _JOINS.fullmatch(text, run[-1].end(), match.start())):
-            yield from _of_run(run)
-            run = []
-        run.append(match)
-    if run:
+        if runs and len(runs[-1]) < _LONGEST and _JOINS.fullmatch(text, runs[-1][-1].end(), match.start()):
+            runs[-1].append(match)
+        else:
+            runs.append([match])
+    for run in runs:
         yield from _of_run(run)
 
 
@@ -278,7 +276,7 @@ _MONTHS = {
     9: "September Sept Sep septembre septiembre settembre setembro", 10: "October Oct Oktober octobre octubre ottobre outubro",
     11: "November Nov novembre noviembre novembro", 12: "December Dec Dezember décembre déc diciembre dicembre dezembro",
 }  # fmt: skip
-_MONTH_OF = {name.lower(): month for month, names in _MONTHS.items() for name in names.split()}
+MONTH_OF = {name.lower(): month for month, names in _MONTHS.items() for name in names.split()}
 _NAMES = sorted(
     {form for names in _MONTHS.values() for name in names.split() for form in (name, name.capitalize(), name.upper())},
     key=lambda name: (-len(name), name),
@@ -331,7 +329,7 @@ def _dates_of(match: re.Match[str]) -> Iterator[Date]:
         first, other = int(groups["first"]), int(groups["other"])
         pairs = {(first, other), (other, first)}
     else:
-        month = _MONTH_OF.get(groups["month"].lower()) or int(groups["month"] if groups["month"].isdecimal() else 0)
+        month = MONTH_OF.get(groups["month"].lower()) or int(groups["month"] if groups["month"].isdecimal() else 0)
         days = {int(day) for name in ("from", "day") if (day := groups.get(name))}
         pairs = {(day, month) for day in days or {0}}
     for day, month in sorted(pairs):

@@ -35,15 +35,16 @@ from mergewise.text.support.names import (
     Word,
     base_form,
     forms,
+    holds_quotation,
     is_german,
     is_marked,
     is_plain,
     is_strange,
+    quotations_in,
     root,
     touch,
     words_of,
 )
-from mergewise.text.support.quotations import holds_quotation, quotations_in
 from mergewise.text.support.sources import KnownSentence, ReadSource, stems, terms_of, without_figures
 from mergewise.text.terms import STOP_WORDS
 
@@ -84,9 +85,10 @@ class Judge(Generic[Key]):
     def judge(self, stated: str, keys: Sequence[Key], quotations: Sequence[str] | None = None) -> Judgement:
         """Whether the sources support the statement, and where. `quotations` are its own, unless they are given."""
         grounds = self._grounds(tuple(keys))
-        copied = _places_of_copy(stated, grounds)
+        in_form = forms(stated)
+        copied = grounds.places_of(in_form) if in_form else None
         if copied is not None:
-            return Judgement(copied)
+            return Judgement(tuple(copied))
         plain = readable(stated)
         if not words(plain):  # a rule, a dash
             place = next(filter(None, (extract.find(stated) for extract in grounds.extracts)), None)
@@ -111,19 +113,10 @@ class Judge(Generic[Key]):
         grounds = self._grounds(tuple(keys))
         all_terms = _wanted_terms(readable(stated), grounds)
         wanted = all_terms - grounds.path_terms or all_terms
-        best, most = None, 0.0
-        for sentence in grounds.sentences:
-            shared = len(wanted & sentence.terms) / max(1, len(sentence.terms)) ** 0.5
-            if shared > most and not sentence.cut:
-                best, most = sentence.place, shared
-        return best
-
-
-def _places_of_copy(stated: str, grounds: ReadSource) -> tuple[Part, ...] | None:
-    """The sentences that hold the words of the statement in its order."""
-    in_form = forms(stated)
-    places = grounds.places_of(in_form) if in_form else None
-    return None if places is None else tuple(places)
+        whole = (sentence for sentence in grounds.sentences if not sentence.cut)
+        shares = ((len(wanted & one.terms) / max(1, len(one.terms)) ** 0.5, one.place) for one in whole)
+        share, place = max(shares, key=lambda pair: pair[0], default=(0.0, (0, 0)))
+        return place if share else None
 
 
 def _wanted_terms(stated: str, grounds: ReadSource) -> frozenset[str]:
@@ -174,11 +167,8 @@ def _wrong_figures(stated: str, grounds: ReadSource) -> Iterator[Flag]:
 
 def _wrong_names(stated: str, grounds: ReadSource) -> Iterator[Flag]:
     dated = [(mention.start, mention.end) for mention in dates(stated)]
-    named = [
-        word
-        for word in words_of(stated)
-        if is_marked(word.text) and not any(start <= word.start < end for start, end in dated)
-    ]
+    marked = (word for word in words_of(stated) if is_marked(word.text))
+    named = [word for word in marked if not any(start <= word.start < end for start, end in dated)]
     german = is_german(stated) or (grounds.is_german and ENGLISH.search(stated) is None)
     for number, word in enumerate(named):
         after = named[number + 1] if number + 1 < len(named) else None

@@ -1,4 +1,4 @@
-"""Words of a text as they stand in it: where, in which script, and whether they are written as names are.
+"""Words of a text as they stand in it: where, in which script, whether they are written as names are, and what is quoted.
 
 Names are told by their capitals. In German, where all nouns have one, only two that stand side by side are; scripts without
 capitals have none that could be told.
@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from mergewise.text.alignment import words
+from mergewise.text.alignment import TOKEN, words
+from mergewise.text.names import without_accents
 from mergewise.text.terms import STOP_WORDS
 
-TOKEN = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_぀-ヿ㐀-鿿가-힯]+")
+FEW_WORDS = 3  # fewer are no quotation to look up
+
+_QUOTED = re.compile(r"“([^“”\n]+)”|„([^„“”\n]+)[“”]|«([^«»\n]+)»|「([^「」\n]+)」|(?<![^\W_])\"(?=\S)([^\"\n]+)\"")
+_LEFT_OUT = re.compile(r"…|\.\.\.|\[[^\]\n]{0,40}\]")
 _BEGINS = re.compile(r"(?:\A|[.:!?…\n]|[\"“„«‘(\[])[\W_]{0,12}\Z")
 _GERMAN = frozenset(
     "der die das und ist nicht ein eine mit von den dem des auf für werden wurde sich auch zu im".split()
@@ -76,24 +80,16 @@ def touch(text: str, one: Word, other: Word) -> bool:
 
 def base_form(word: str) -> str:
     """The word in lower case and without accents."""
-    word = unicodedata.normalize("NFKC", word).casefold()
-    return (
-        word
-        if word.isascii()
-        else "".join(c for c in unicodedata.normalize("NFKD", word) if not unicodedata.combining(c))
-    )
+    return without_accents(unicodedata.normalize("NFKC", word).casefold())
 
 
 def initials(texts: Sequence[str]) -> frozenset[str]:
     """Abbreviations that may stand for names of several words: WHO for World Health Organization."""
-    short = set()
+    runs: set[str] = set()
     for text in texts:
         tokens = [word for word in TOKEN.findall(text) if word.lower() not in ("of", "the", "and", "for", "de", "in")]
-        letters = "".join(token[0] if token[0].isupper() else " " for token in tokens)
-        short |= {
-            run[i:j] for run in letters.split() for i in range(len(run)) for j in range(i + 2, min(len(run), i + 8) + 1)
-        }
-    return frozenset(short)
+        runs.update("".join(token[0] if token[0].isupper() else " " for token in tokens).split())
+    return frozenset(r[i:j] for r in runs for i in range(len(r)) for j in range(i + 2, min(len(r), i + 8) + 1))
 
 
 _DEMONYM = re.compile(r"(?:ians?|ans?|ese|ish|ic)$")
@@ -120,6 +116,42 @@ def counts_as_german(count: int, german: int) -> bool:
     return count >= 4 and german >= 0.12 * count
 
 
-def forms(text: str) -> list[str]:
+# -- words in their order
+
+
+class PlacedWord(NamedTuple):
+    """A word in its form, and where it stands."""
+
+    form: str
+    start: int
+    end: int
+
+
+def placed_words(text: str, offset: int = 0) -> list[PlacedWord]:
     """The words in their order, each in its form, whatever stands beside it."""
-    return [form for match in TOKEN.finditer(text) for form in words(match[0])]
+    return [
+        PlacedWord(form, offset + match.start(), offset + match.end())
+        for match in TOKEN.finditer(text)
+        for form in words(match[0])
+    ]
+
+
+def forms(text: str) -> list[str]:
+    return [word.form for word in placed_words(text)]
+
+
+def quotations_in(text: str) -> Iterator[tuple[int, int, str]]:
+    """What stands between quotation marks, with its offsets."""
+    for match in _QUOTED.finditer(text):
+        yield match.start(), match.end(), match[match.lastindex or 0]
+
+
+def holds_quotation(quotation: str, texts: Collection[str]) -> bool:
+    """Whether one of the texts, each as `in_order` gives it, holds the words; what is left out of a quotation divides it."""
+    parts = [words(part) for part in _LEFT_OUT.split(quotation)]
+    return all(any(in_order(part) in text for text in texts) for part in parts if len(part) >= FEW_WORDS)
+
+
+def in_order(forms: Sequence[str]) -> str:
+    """Words as one string in which runs of words can be found."""
+    return f" {' '.join(forms)} "

@@ -13,14 +13,22 @@ from functools import cached_property
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
-from mergewise.text.alignment import words
+from mergewise.text.alignment import TOKEN, words
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import Part
 from mergewise.text.support.denial import clauses, says_no
 from mergewise.text.support.figures import DateMention, Figure, dates, figures, known_figures
-from mergewise.text.support.names import TOKEN, base_form, counts_as_german, german_words, initials, root
-from mergewise.text.support.quotations import in_order
+from mergewise.text.support.names import (
+    PlacedWord,
+    base_form,
+    counts_as_german,
+    german_words,
+    in_order,
+    initials,
+    placed_words,
+    root,
+)
 from mergewise.text.terms import content_terms
 
 _UNSPACED = re.compile(r"[぀-ヿ㐀-鿿가-힯]{2,}")  # characters are words or parts of words
@@ -73,12 +81,6 @@ class KnownSentence(SourceClause):
     cut: bool
 
 
-class _PlacedWord(NamedTuple):
-    form: str
-    start: int
-    end: int
-
-
 @dataclass(frozen=True)
 class ReadSource:
     """A source, or several `together`, as they were read. Of several, each field holds what those of all of them hold."""
@@ -87,8 +89,8 @@ class ReadSource:
     sentences: tuple[KnownSentence, ...]
     clauses: tuple[SourceClause, ...]
     dates: tuple[DateMention, ...]
-    words: tuple[_PlacedWord, ...]
-    readable_words: tuple[_PlacedWord, ...]
+    words: tuple[PlacedWord, ...]
+    readable_words: tuple[PlacedWord, ...]
     # titles with their headings: their words in order, and the forms of these
     paths: tuple[str, ...]
     path_forms: tuple[frozenset[str], ...]
@@ -105,19 +107,15 @@ class ReadSource:
         plain = [*(sentence.text for sentence in sentences), path]
         raw = [text[start:end] for text, start, end in extracts]
         starts = [extract.start for extract in extracts]
-        placed = [_placed_words(text, start) for text, start in zip(raw, starts, strict=True)]
+        placed = [placed_words(text, start) for text, start in zip(raw, starts, strict=True)]
         blanked = [
-            of_raw if (shown := readable(text)) == text else _placed_words(shown, start)
+            of_raw if (shown := readable(text)) == text else placed_words(shown, start)
             for text, start, of_raw in zip(raw, starts, placed, strict=True)
         ]
         return cls(
             extracts=tuple(extracts),
             sentences=tuple(sentences),
-            clauses=tuple(
-                SourceClause(clause, terms_of(clause), says_no(clause))
-                for sentence in sentences
-                for clause in clauses(sentence.text)
-            ),
+            clauses=tuple(SourceClause(c, terms_of(c), says_no(c)) for s in sentences for c in clauses(s.text)),
             dates=tuple(mention for text in (*raw, path) for mention in dates(text)),
             words=tuple(chain.from_iterable(placed)),
             readable_words=tuple(chain.from_iterable(blanked)),
@@ -204,18 +202,10 @@ def _forms(text: str) -> frozenset[str]:
     return frozenset(map(base_form, TOKEN.findall(text)))
 
 
-def _placed_words(text: str, offset: int) -> list[_PlacedWord]:
-    return [
-        _PlacedWord(form, offset + match.start(), offset + match.end())
-        for match in TOKEN.finditer(text)
-        for form in words(match[0])
-    ]
-
-
 class WordOrder:
     """Words in their order, with the offsets at which they stand."""
 
-    def __init__(self, placed: Sequence[_PlacedWord]) -> None:
+    def __init__(self, placed: Sequence[PlacedWord]) -> None:
         self.text = in_order([word.form for word in placed])
         self._places = [(word.start, word.end) for word in placed]
         self._offsets = [0, *accumulate(len(word.form) + 1 for word in placed)]

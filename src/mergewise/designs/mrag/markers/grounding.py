@@ -16,8 +16,7 @@ from typing import Generic, Literal, NamedTuple, TypeAlias, TypeVar
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import Part
 from mergewise.text.support.judge import Flag, Judge
-from mergewise.text.support.names import forms
-from mergewise.text.support.quotations import in_order
+from mergewise.text.support.names import forms, in_order
 
 Ungrounded: TypeAlias = Literal["replace", "drop", "keep"]
 """What becomes of a sentence that its paragraphs do not support: the nearest sentence of theirs, nothing, or it stays."""
