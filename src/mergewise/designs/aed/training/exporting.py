@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from mergewise.designs.aed.training.bases import Base
+from mergewise.designs.aed.training.scoring import utilities
 from mergewise.errors import ModelError
 from mergewise.models.causal.loading import quietly
 from mergewise.models.cross_encoder import ONNXCrossEncoder
-from mergewise.train.bases import Base
-from mergewise.train.scoring import utilities
 
 ONNX = "model.onnx"
 OPSET = 17

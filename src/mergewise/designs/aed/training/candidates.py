@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mergewise.designs import VIEWS
 from mergewise.designs.aed import units
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
-from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.keys import heading_path
-from mergewise.types import Message, Span
+from mergewise.types import DocumentInfo, Message, Span
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
     from mergewise.protocols import IndexReader
+    from mergewise.retrieve.hybrid import SearchSettings
+    from mergewise.store.manifest import Manifest
 
 Kind: TypeAlias = Literal["passages", "triplets", "generated"]
 KINDS: tuple[Kind, ...] = ("passages", "triplets", "generated")
@@ -115,25 +114,19 @@ def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
     )
 
 
-def source_of(index: Index, examples: Sequence[Example]) -> LabelSource:
-    """These questions, to be searched for in this index."""
-    reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
-    return LabelSource(examples, reader, _facts(index, reader))
-
-
-def _facts(index: Index, reader: HybridReader) -> dict[Kind, Mapping[str, Any]]:
-    """What changes the passages that a search brings, and what changes their triplets."""
-    views = index.manifest.views
+def label_facts(
+    documents: Sequence[DocumentInfo], manifest: Manifest, settings: SearchSettings, reader: IndexReader
+) -> dict[Kind, Mapping[str, Any]]:
+    """What changes the passages that a search of these documents brings, and what changes their triplets."""
     searched = {
-        "documents": len(index),
-        "characters": sum(document.characters for document in index.documents()),
-        "embedder": index.manifest.embedder,
-        "leaf": dict(views["leaf"].settings),
-        "search": asdict(index.search_settings),
+        "documents": len(documents),
+        "characters": sum(document.characters for document in documents),
+        "embedder": manifest.embedder,
+        "leaf": dict(manifest.views["leaf"].settings),
+        "search": asdict(settings),
     }
     facts: dict[Kind, Mapping[str, Any]] = {"passages": searched}
     if reader.has(TRIPLETS):
-        extractions = reader.view(TRIPLETS).extractions()
-        found = sum(extraction.triplets for extraction in extractions)
-        facts["triplets"] = {**searched, TRIPLETS: dict(views[TRIPLETS].settings), "found": found}
+        found = sum(extraction.triplets for extraction in reader.view(TRIPLETS).extractions())
+        facts["triplets"] = {**searched, TRIPLETS: dict(manifest.views[TRIPLETS].settings), "found": found}
     return facts

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mergewise.train.distilling import divergence, gains
-from mergewise.train.labels import LabelledQuestion
+from mergewise.designs.aed.training.distilling import divergence, gains
+from mergewise.designs.aed.training.labels import LabelledQuestion
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -18,13 +18,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from mergewise.designs.aed.training.bases import Base, load_base
+from mergewise.designs.aed.training.distilling import gains, loss, step_candidates, teaches
+from mergewise.designs.aed.training.judging import judge
+from mergewise.designs.aed.training.labels import LabelledQuestion
+from mergewise.designs.aed.training.scoring import question_utilities, utilities
 from mergewise.errors import UsageError
 from mergewise.ranges import SHARE, Range, check_fields
-from mergewise.train.bases import Base, load_base
-from mergewise.train.distilling import gains, loss, step_candidates, teaches
-from mergewise.train.judging import judge
-from mergewise.train.labels import LabelledQuestion
-from mergewise.train.scoring import question_utilities, utilities
 
 LONGEST_GRADIENT = 1.0
 LEVEL_QUESTIONS = 64  # questions by which the level of the utilities is found

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mergewise.designs.aed.training.candidates import Example, TrainCandidate
+from mergewise.designs.aed.training.curve import svg
+from mergewise.designs.aed.training.distilling import divergence
+from mergewise.designs.aed.training.judging import interval, judge, ranks, spearman
+from mergewise.designs.aed.training.labels import Label, LabelledQuestion
+from mergewise.designs.aed.training.trainer import PRESETS, History, TrainSettings, pace, split
 from mergewise.errors import UsageError
-from mergewise.train.candidates import Example, TrainCandidate
-from mergewise.train.curve import svg
-from mergewise.train.distilling import divergence
-from mergewise.train.judging import interval, judge, ranks, spearman
-from mergewise.train.labels import Label, LabelledQuestion
-from mergewise.train.trainer import PRESETS, History, TrainSettings, pace, split
 
 VALUES = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)
 

@@ -16,11 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mergewise.designs.aed.ensemble import prompts
-from mergewise.errors import UsageError
-from mergewise.models.cppl import ALPHA, cppl
-from mergewise.models.decoding import StreamPrompts, decode
-from mergewise.ranges import Range, check_fields
-from mergewise.train.candidates import (
+from mergewise.designs.aed.training.candidates import (
     KINDS,
     Example,
     Kind,
@@ -31,6 +27,10 @@ from mergewise.train.candidates import (
     passages_of,
     triplets_of,
 )
+from mergewise.errors import UsageError
+from mergewise.models.cppl import ALPHA, cppl
+from mergewise.models.decoding import StreamPrompts, decode
+from mergewise.ranges import Range, check_fields
 from mergewise.types import Span
 
 if TYPE_CHECKING:

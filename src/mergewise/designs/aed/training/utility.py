@@ -10,15 +10,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from mergewise.designs.aed.training import curve
+from mergewise.designs.aed.training.bases import check_base, demand_packages
+from mergewise.designs.aed.training.candidates import Kind
+from mergewise.designs.aed.training.exporting import export
+from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
+from mergewise.designs.aed.training.labels import LabelStore
+from mergewise.designs.aed.training.scoring import question_utilities
+from mergewise.designs.aed.training.trainer import OnProgress, Trained, TrainSettings, digest, train
 from mergewise.errors import UsageError
-from mergewise.train import curve
-from mergewise.train.bases import check_base, demand_packages
-from mergewise.train.candidates import Kind
-from mergewise.train.exporting import export
-from mergewise.train.judging import RankingQuality, interval, judge
-from mergewise.train.labels import LabelStore
-from mergewise.train.scoring import question_utilities
-from mergewise.train.trainer import OnProgress, Trained, TrainSettings, digest, train
 
 RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
 CHECKED = 8  # candidates by which the exported model is compared with the trained one
