@@ -70,28 +70,23 @@ class LabelSource:
 
 def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
     """D_ret: the k best passages, best first."""
-    return [_passage(found) for found in units.retrieve(question, reader, k, longest)]
+    candidates = []
+    for found in units.retrieve(question, reader, k, longest):
+        fragments = found.candidate.fragments
+        text, last = "\n".join(fragment.visible[2] for fragment in fragments), fragments[-1]
+        span = Span(last.doc_id, *last.visible[:2])
+        candidates.append(TrainCandidate("passages", last.title, last.headings, text, found.score, span))
+    return candidates
 
 
 def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
     """T_ret: the triplet sets of these passages, of those that have some. UsageError for an index without the view."""
     retrieved = units.retrieve(question, reader, k, longest)
-    return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
-
-
-def _passage(found: units.RetrievedUnit) -> TrainCandidate:
-    *_, last = found.candidate.fragments
-    text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
-    start, end, _ = last.visible
-    return TrainCandidate("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
-
-
-def _triplets(found: units.RetrievedUnit) -> TrainCandidate:
-    assert found.triplets is not None
-    row = found.triplets
-    return TrainCandidate(
-        "triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end)
-    )
+    rows = [(found.triplets, found.score) for found in units.map_triplets(retrieved, reader) if found.triplets]
+    return [
+        TrainCandidate("triplets", row.title, row.headings, row.text, score, Span(row.doc_id, row.start, row.end))
+        for row, score in rows
+    ]
 
 
 def generated_candidate(background: str) -> TrainCandidate | None:

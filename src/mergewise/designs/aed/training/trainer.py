@@ -9,7 +9,6 @@ judged; the weights of the epoch with the least KL there are the result.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -21,7 +20,7 @@ import numpy as np
 from mergewise.designs.aed.training.bases import Base, load_base
 from mergewise.designs.aed.training.distilling import gains, loss, step_candidates, teaches
 from mergewise.designs.aed.training.judging import judge
-from mergewise.designs.aed.training.labels import LabelledQuestion
+from mergewise.designs.aed.training.labels import LabelledQuestion, write_whole
 from mergewise.designs.aed.training.scoring import question_utilities, utilities
 from mergewise.errors import UsageError
 from mergewise.ranges import SHARE, Range, check_fields
@@ -251,9 +250,7 @@ class _Training:
         return shift
 
     def _save(self, name: str, state: Any) -> None:
-        part = self.folder / f".{name}.{os.getpid()}"
-        self.torch.save(state, part)
-        part.replace(self.folder / name)
+        write_whole(self.folder / name, lambda part: self.torch.save(state, part))
 
     def _load(self, file: Path) -> Any:
         try:
