@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.utilities import utilities_of
-
-if TYPE_CHECKING:
-    from mergewise.protocols import (
-        CausalModel,
-        ChatModel,
-        Embedder,
-        NLLScorer,
-        Reranker,
-        TokenCounter,
-        UtilityPredictor,
-    )
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter, UtilityPredictor
 
 
 @dataclass(frozen=True, slots=True)

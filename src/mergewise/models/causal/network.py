@@ -18,7 +18,7 @@ from functools import wraps
 from inspect import signature
 from itertools import accumulate
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
 from mergewise.models.blending import choose_on_device
@@ -33,10 +33,8 @@ from mergewise.models.causal.rows import (
     repeat_row,
     select_rows,
 )
+from mergewise.protocols import Blend, FloatArray, NextTokens
 from mergewise.types import Message
-
-if TYPE_CHECKING:
-    from mergewise.protocols import Blend, FloatArray, NextTokens
 
 # of a model that does not say how large its window is
 WINDOW = 2048
