@@ -64,7 +64,7 @@ class Table:
     vector_index_rows: int = 4_000
 
     @property
-    def numbered(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether rows have ids."""
         return any(field.name == "id" for field in fields(self.record))
 
@@ -190,7 +190,7 @@ def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
 
 def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
     """How many ids the rows of one view take."""
-    return sum(len(rows[table.name].records) for table in tables if table.numbered)
+    return sum(len(rows[table.name].records) for table in tables if table.has_ids)
 
 
 # -- reading
@@ -249,7 +249,7 @@ def rows_from(table: Table, rows: pa.Table) -> Rows:
 
 def rows_by_document(table: Table, rows: pa.Table, numbers: Iterable[int]) -> dict[int, Rows]:
     """The same for each of several documents, by its number, in the order of ids. Made at once: that is much faster."""
-    of_all = rows.sort_by([(NUMBER, "ascending"), *([("id", "ascending")] if table.numbered else [])])
+    of_all = rows.sort_by([(NUMBER, "ascending"), *([("id", "ascending")] if table.has_ids else [])])
     known = of_all[NUMBER].to_numpy()
     made = rows_from(table, of_all)
 

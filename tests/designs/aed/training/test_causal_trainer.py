@@ -49,7 +49,7 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
 
     predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
     assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
-    asked = trainer.split(many_labels.read(KINDS), SETTINGS).held_out[0]
+    asked = trainer.split_questions(many_labels.read(KINDS), SETTINGS).held_out[0]
     texts = [candidate.candidate.predictor_text for candidate in asked.candidates]
     found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
     assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])

@@ -105,7 +105,7 @@ class Trained:
     shift: float
 
 
-def split(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
+def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
     """By the seed. The same question in several sets is on one side."""
     able = [one for one in questions if teaches([labelled.cppl for labelled in one.candidates])]
     texts = sorted({_question_key(one) for one in able})
@@ -125,7 +125,7 @@ def train(
     progress: OnProgress | None = None,
 ) -> Trained:
     """`folder` keeps the state; what another training left there is refused."""
-    data = split(questions, settings)
+    data = split_questions(questions, settings)
     training = _Training(data, load_base(spec, settings.seed), settings, folder)
     training.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
     while training.step < training.steps and not training.is_over:
