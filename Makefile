@@ -51,7 +51,7 @@ $(CAUSAL)/.installed: pyproject.toml
 
 causal: $(CAUSAL)/.installed
 	$(CAUSAL)/bin/python -c "import onnx, torch, transformers"  # their tests would be skipped without a word
-	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py tests/train/test_causal_*.py
+	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py tests/designs/aed/training/test_causal_*.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none

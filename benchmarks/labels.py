@@ -16,15 +16,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from mergewise.designs.aed.training.candidates import KINDS
+from mergewise.designs.aed.training.distilling import gains
+from mergewise.designs.aed.training.judging import interval, judge
+from mergewise.designs.aed.training.labels import Label, LabelledQuestion, LabelStore
 from mergewise.evaluate.intervals import wilson
 from mergewise.evaluate.metrics import mean, normalise
 from mergewise.models import load_embedder, load_reranker
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import UtilityPredictor
-from mergewise.train.candidates import KINDS
-from mergewise.train.distilling import gains
-from mergewise.train.judging import interval, judge
-from mergewise.train.labels import Label, LabelledQuestion, LabelStore
 
 SOURCES = {"passages": "a passage", "triplets": "triplets", "generated": "its own background"}
 

@@ -17,9 +17,8 @@ import pyarrow as pa
 from mergewise.errors import StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
-from mergewise.store.documents import content_of, same_documents
+from mergewise.store.documents import content_of, same_documents, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
-from mergewise.store.metadata import with_checked_metadata
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem

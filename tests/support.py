@@ -13,7 +13,7 @@ import numpy as np
 from mergewise.designs import VIEWS
 from mergewise.index.pipeline import rows_of as made
 from mergewise.index.tree import TreeSettings
-from mergewise.models.minilm import MAX_TOKENS, cut, load_session
+from mergewise.models.minilm import MAX_TOKENS, load_session, truncate
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens, encode
 from mergewise.protocols import Embedder, FloatArray, Store
@@ -33,10 +33,10 @@ _session = cache(load_session)
 def token_vectors(text: str) -> tuple[FloatArray, Sequence[tuple[int, int]]]:
     """The vectors of a text's word pieces by the network alone, and where they stand; the marks stand at (0, 0)."""
     (encoding,) = encode([text], marks=True, offsets=True)
-    ids = np.array([cut(encoding.ids, MAX_TOKENS)])
+    ids = np.array([truncate(encoding.ids, MAX_TOKENS)])
     inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
     (vectors,) = _session().run(["token_vectors"], inputs)
-    return vectors[0], cut(encoding.offsets, MAX_TOKENS)
+    return vectors[0], truncate(encoding.offsets, MAX_TOKENS)
 
 
 class HashEmbedder:

@@ -23,7 +23,7 @@ LEVELS = [
     {"rounds", "history", "twins"},
     {"asking"},
     {"engine"},
-    {"train", "evaluate", "scale"},
+    {"evaluate", "scale"},
     {"server", "cli", "integrations"},
 ]
 # the ground floor of its level: strings and spans, which all rooms above and beside it may use

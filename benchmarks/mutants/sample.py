@@ -24,8 +24,8 @@ NEEDS = {
     "models/causal/network.py": "torch",
     "models/causal/rows.py": "torch",
     "models/sentence_transformers.py": "sentence_transformers",
-    "train/exporting.py": "torch",
-    "train/scoring.py": "torch",
+    "designs/aed/training/exporting.py": "torch",
+    "designs/aed/training/scoring.py": "torch",
 }
 
 

@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.train.towns import TOWNS, reader, towns_index
+from tests.designs.aed.training.towns import TOWNS, reader, towns_index
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
+from mergewise.designs.aed.training.labels import LabelStore
 from mergewise.errors import MissingExtra, UsageError
-from mergewise.train.labels import LabelStore
 
 RUNNER = CliRunner()
 FEW = ["--passages", "2", "--triplets", "2", "--labels-only", "--half", "all"]
@@ -82,7 +82,7 @@ def test_labels_want_questions(tmp_path: Path) -> None:
 def test_without_its_packages_training_says_so_before_it_labels(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mergewise.train.bases.find_spec", lambda name: None)
+    monkeypatch.setattr("mergewise.designs.aed.training.bases.find_spec", lambda name: None)
     with pytest.raises(MissingExtra) as told:
         run(place, tmp_path, "--chat", "hf:x")
     assert "mergewise[train]" in told.value.hint and not list(tmp_path.iterdir())

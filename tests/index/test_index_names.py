@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from mergewise.index.tree import build_trees
-from mergewise.index.tree.names import names_of
+from mergewise.index.tree import build_trees, names_of
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Document
 

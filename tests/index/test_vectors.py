@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tests.support import HashEmbedder, token_vectors
 
-from mergewise.index.tree import build_trees
-from mergewise.index.tree.vectors import as_int8, embed_trees
+from mergewise.index.tree import as_int8, build_trees, embed_trees
 from mergewise.models.minilm import MiniLM
 from mergewise.models.tokens import count_tokens
 from mergewise.text.keys import search_key

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support import token_vectors
 
 import mergewise.models.minilm as minilm
-from mergewise.models.minilm import MAX_TOKENS, MiniLM, cut, plan_batches
+from mergewise.models.minilm import MAX_TOKENS, MiniLM, plan_batches, truncate
 from mergewise.models.tokens import count_tokens
 
 MIXED = [
@@ -78,8 +78,8 @@ def test_odd_texts_have_finite_unit_vectors(embedder: MiniLM, text: str) -> None
 def test_a_long_text_is_cut(embedder: MiniLM) -> None:
     start = "river " * (MAX_TOKENS - 2)
     np.testing.assert_array_equal(embedder.embed_documents([start]), embedder.embed_documents([start + "city"]))
-    assert cut([101, 5, 6, 7, 102], 4) == [101, 5, 6, 102]
-    assert cut([101, 5, 102], 3) == [101, 5, 102]
+    assert truncate([101, 5, 6, 7, 102], 4) == [101, 5, 6, 102]
+    assert truncate([101, 5, 102], 3) == [101, 5, 102]
 
 
 def test_a_row_is_the_mean_of_the_vectors_of_its_word_pieces(embedder: MiniLM) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.retrieve.fusion import convex, reciprocal_rank
+from mergewise.retrieve.hybrid import convex, reciprocal_rank
 
 rankings = st.dictionaries(st.integers(0, 20), st.floats(0.001, 100), max_size=15).map(
     lambda scores: sorted(scores.items(), key=lambda pair: -pair[1])

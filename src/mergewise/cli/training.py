@@ -17,13 +17,13 @@ from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
+    from mergewise.designs.aed.training.candidates import Example, LabelSource
+    from mergewise.designs.aed.training.labels import LabelSettings
+    from mergewise.designs.aed.training.trainer import TrainSettings
+    from mergewise.designs.aed.training.utility import TrainingReport
     from mergewise.engine import Index
     from mergewise.evaluate.run import Half
     from mergewise.evaluate.tasks import Task
-    from mergewise.train.candidates import Example, LabelSource
-    from mergewise.train.labels import LabelSettings
-    from mergewise.train.trainer import TrainSettings
-    from mergewise.train.utility import TrainingReport
 
 app = typer.Typer(name="train", help="Train the models that mergewise uses.", no_args_is_help=True)
 
@@ -104,9 +104,9 @@ def utility(
     seed: Annotated[int | None, typer.Option(help="Random seed.", min=0, show_default=BY_PRESET)] = None,
 ) -> None:
     """Train a utility predictor: a cross-encoder that tells how much a text helps a reader to answer (AED-RAG, GainRAG)."""
-    from mergewise.train.bases import check_base, demand_packages
-    from mergewise.train.labels import LabelSettings, LabelStore
-    from mergewise.train.utility import train_utility
+    from mergewise.designs.aed.training.bases import check_base, demand_packages
+    from mergewise.designs.aed.training.labels import LabelSettings, LabelStore
+    from mergewise.designs.aed.training.utility import train_utility
 
     overrides = {"epochs": epochs, "batch": batch, "rate": rate, "patience": patience, "held_out": held_out,
                  "tokens": tokens, "level": level, "seed": seed}  # fmt: skip
@@ -133,7 +133,7 @@ def utility(
 
 
 def _train_settings(preset: str, overrides: Mapping[str, Any]) -> TrainSettings:
-    from mergewise.train.trainer import PRESETS
+    from mergewise.designs.aed.training.trainer import PRESETS
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}", f"one of: {', '.join(PRESETS)}")
@@ -151,8 +151,8 @@ def _say_training(report: TrainingReport, out: Path) -> None:
 
 
 def _label(sources: Sequence[LabelSource], chat: str, folder: Path, settings: LabelSettings) -> None:
+    from mergewise.designs.aed.training.labels import LabelStore, label
     from mergewise.models import load_causal
-    from mergewise.train.labels import LabelStore, label
 
     model = load_causal(chat) if chat else None
     if model is None:
@@ -175,7 +175,6 @@ def _sources(
     import mergewise
     from mergewise.evaluate.indexing import indexed_tasks
     from mergewise.evaluate.tables import load_table
-    from mergewise.train.candidates import source_of
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(mergewise.open, embedder=embedder)
@@ -189,13 +188,24 @@ def _sources(
                 path, folder, views, open_index, lambda name: progress(f"Indexing {name}", characters)
             )
         for index, task in pairs:
-            yield source_of(index, _examples(task, half, limit, excluded))
+            yield label_source(index, _examples(task, half, limit, excluded))
+
+
+def label_source(index: Index, examples: Sequence[Example]) -> LabelSource:
+    """These questions, to be searched for in this index."""
+    from mergewise.designs import VIEWS
+    from mergewise.designs.aed.training.candidates import LabelSource, label_facts
+    from mergewise.retrieve.hybrid import HybridReader
+
+    settings = index.search_settings
+    reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, settings)
+    return LabelSource(examples, reader, label_facts(index.documents(), index.manifest, settings, reader))
 
 
 def _examples(task: Task, half: Half, limit: int | None, excluded: frozenset[str]) -> list[Example]:
     """The questions of a half that are not left out, those with answers, as many as are wanted."""
+    from mergewise.designs.aed.training.candidates import Example
     from mergewise.evaluate.run import chosen_questions
-    from mergewise.train.candidates import Example
 
     kept = [q for q in chosen_questions(task, half) if _fold_case(q.text) not in excluded and any(q.answers)]
     return [Example(q.id, q.text, q.answers, task.name) for q in kept[:limit]]

@@ -28,7 +28,7 @@ def rename_document(
         names = [table.name for table in view.tables_of(settings[view.name])]
         if any(name not in rows.tables for name in names):
             return None
-        numbered = [table.name for table in view.tables_of(settings[view.name]) if table.numbered]
+        numbered = [table.name for table in view.tables_of(settings[view.name]) if table.has_ids]
         first = min((record.id for name in numbered for record in rows[name]), default=0)
         # the first view is the tree, and its first rows are the leaves
         leaf = first if leaf is None else leaf

@@ -170,7 +170,7 @@ class _BatchWriter:
         if not self._batch:
             return []
         settings = self.store.settings
-        watched = _watched(self.work, self.models, self.registry, settings, characters)
+        watched = _models_with_progress(self.work, self.models, self.registry, settings, characters)
         given = [(read.document, read.digest) for read in self._batch]
         rows = rows_of(given, self.registry, settings, *watched)
         return [replace(row, origin=read.origin) for row, read in zip(rows, self._batch, strict=True)]
@@ -213,13 +213,13 @@ def add_view(store: Store, view: View, models: Models, progress: Progress | None
             work.look_at(batch[-1])
             characters = sum(len(row.document.text) for row in rows)
             settings = store.settings[view.name]
-            watched = _watched(work, models, {view.name: view}, {view.name: settings}, characters)
+            watched = _models_with_progress(work, models, {view.name: view}, {view.name: settings}, characters)
             store.write_view(view.name, _with_view(rows, view, settings, *watched))
             work.count_written(characters)
     work.finish()
 
 
-def _watched(
+def _models_with_progress(
     work: IndexingProgress,
     models: Models,
     registry: Registry,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,26 +15,20 @@ if TYPE_CHECKING:
     from mergewise.models.causal import HFCausalModel
     from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker
 
-Loader = TypeVar("Loader")
+Model = TypeVar("Model")
 
 
-def _lazy(module: str, kind: str) -> Callable[..., Any]:
-    """A loader that imports the adapter when it is called, and calls it with what it is given."""
+def _lazy(module: str, kind: str, of_name: Callable[[str], Any] = str) -> Callable[..., Any]:
+    """A loader that imports the adapter when it is called, and calls it with what it makes `of_name`, if there is one."""
 
-    def load(*arguments: object) -> Any:
-        return getattr(import_module(f"{__name__}.{module}"), kind)(*arguments)
+    def load(name: str, **options: object) -> Any:
+        return getattr(import_module(f"{__name__}.{module}"), kind)(*([of_name(name)] if name else ()), **options)
 
     return load
 
 
-def _nothing(*arguments: object) -> None:
+def _nothing(name: str, **options: object) -> None:
     return None
-
-
-def _minilm(name: str) -> Embedder:
-    from mergewise.models.minilm import MiniLM
-
-    return MiniLM()
 
 
 _networks: WeakValueDictionary[str, HFCausalModel] = WeakValueDictionary()
@@ -52,36 +46,18 @@ def _causal(name: str) -> HFCausalModel:
         return model
 
 
-def _causal_chat(name: str, window: int | None) -> ChatModel:
-    from mergewise.models.causal_chat import CausalChat
-
-    return CausalChat(_causal(name), window)
-
-
-def _openai_chat(name: str, window: int | None) -> ChatModel:
-    from mergewise.models.openai_chat import OpenAIChat
-
-    return OpenAIChat(name, window=window)
-
-
-def _causal_scorer(name: str) -> NLLScorer:
-    from mergewise.models.causal_scorer import CausalScorer
-
-    return CausalScorer(_causal(name))
-
-
 # The forms of a spec, with their loaders. A loader is given what stands after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
-    "minilm": _minilm,
+    "minilm": _lazy("minilm", "MiniLM"),
     "none": _nothing,
     "openai:MODEL": _lazy("openai", "OpenAIEmbedder"),
     "st:NAME_OR_PATH": _lazy("sentence_transformers", "SentenceTransformersEmbedder"),
 }
 # A chat model's loader also gets the window that the user gave, in tokens; None: what the model knows of itself.
-CHATS: dict[str, Callable[[str, int | None], ChatModel | None]] = {
+CHATS: dict[str, Callable[..., ChatModel | None]] = {
     "extractive": _nothing,
-    "hf:PATH": _causal_chat,
-    "openai:MODEL": _openai_chat,
+    "hf:PATH": _lazy("causal_chat", "CausalChat", _causal),
+    "openai:MODEL": _lazy("openai_chat", "OpenAIChat"),
 }
 CAUSALS: dict[str, Callable[[str], CausalModel[Any] | None]] = {"hf:PATH": _causal, "none": _nothing}
 RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
@@ -90,7 +66,7 @@ RERANKERS: dict[str, Callable[[str], Reranker | None]] = {
     "none": _nothing,
 }
 SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
-    "hf:PATH": _causal_scorer,
+    "hf:PATH": _lazy("causal_scorer", "CausalScorer", _causal),
     "lm": _nothing,
     "openai:MODEL": _lazy("openai_scorer", "OpenAIScorer"),
 }
@@ -98,7 +74,7 @@ SCORERS: dict[str, Callable[[str], NLLScorer | None]] = {
 
 def knows_embedder(spec: str) -> bool:
     """Whether an embedder can be loaded by this spec; one that was given as an object mostly cannot."""
-    return _match(spec, EMBEDDERS) is not None
+    return _form_of(spec, EMBEDDERS) is not None
 
 
 def load_embedder(spec: str) -> Embedder | None:
@@ -106,20 +82,17 @@ def load_embedder(spec: str) -> Embedder | None:
 
     Raises UsageError for any other spec, and MissingExtra where an optional dependency is not installed.
     """
-    load, name = _find(spec, EMBEDDERS, "embedder")
-    return load(name)
+    return _load(spec, EMBEDDERS, "embedder")
 
 
 def load_chat(spec: str, window: int | None = None) -> ChatModel | None:
     """The chat model that `spec` names, or None for `extractive`: sentences instead of a model."""
-    load, name = _find(spec, CHATS, "chat model")
-    return load(name, window)
+    return _load(spec, CHATS, "chat model", window=window)
 
 
 def load_causal(spec: str) -> CausalModel[Any] | None:
     """The causal model that `spec` names, or None for `none`."""
-    load, name = _find(spec, CAUSALS, "causal model")
-    return load(name)
+    return _load(spec, CAUSALS, "causal model")
 
 
 def causal_of(chat: object) -> CausalModel[Any] | None:
@@ -134,29 +107,26 @@ def causal_of(chat: object) -> CausalModel[Any] | None:
 def load_reranker(spec: str) -> Reranker | None:
     """The reranker that `spec` names, or None for `none`: the order of the search."""
     spec = f"http:{spec}" if spec.startswith(("http://", "https://")) else spec
-    load, name = _find(spec, RERANKERS, "reranker")
-    return load(name)
+    return _load(spec, RERANKERS, "reranker")
 
 
 def load_scorer(spec: str) -> NLLScorer | None:
     """The scorer that `spec` names, or None for `lm`: counts of words, which the index provides."""
-    load, name = _find(spec, SCORERS, "scorer")
-    return load(name)
+    return _load(spec, SCORERS, "scorer")
 
 
-def _find(spec: str, forms: Mapping[str, Loader], what: str) -> tuple[Loader, str]:
-    """The loader for the form of this spec, and the name that it is to load."""
-    if match := _match(spec, forms):
-        return match
-    raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
+def _load(spec: str, forms: Mapping[str, Callable[..., Model]], what: str, **options: object) -> Model:
+    form = _form_of(spec, forms)
+    if form is None:
+        raise UsageError(f"unknown {what} {spec!r}", "use " + ", ".join(forms))
+    return forms[form](spec.partition(":")[2], **options)
 
 
-def _match(spec: str, forms: Mapping[str, Loader]) -> tuple[Loader, str] | None:
+def _form_of(spec: str, forms: Iterable[str]) -> str | None:
+    """The first of these forms that the spec has."""
     kind, colon, name = spec.partition(":")
-    for form, load in forms.items():
-        if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon):
-            return load, name
-    return None
+    fitting = (form for form in forms if form.partition(":")[:2] == (kind, colon) and bool(name) == bool(colon))
+    return next(fitting, None)
 
 
 def release(model: object) -> None:

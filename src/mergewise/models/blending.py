@@ -10,16 +10,12 @@ the question.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from mergewise.protocols import NextTokens
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mergewise.protocols import Blend, FloatArray
+from mergewise.protocols import Blend, FloatArray, NextTokens
 
 
 def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:

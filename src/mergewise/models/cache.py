@@ -35,18 +35,7 @@ class _ChatAround(Generic[Inner]):
 
     def __init__(self, chat: Inner) -> None:
         self.chat = chat
-
-    @property
-    def spec(self) -> str:
-        return self.chat.spec
-
-    @property
-    def identity(self) -> str:
-        return self.chat.identity
-
-    @property
-    def window(self) -> int:
-        return self.chat.window
+        self.spec, self.identity, self.window = chat.spec, chat.identity, chat.window
 
 
 class CachedChat(_ChatAround[ChatModel]):

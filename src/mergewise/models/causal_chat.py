@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mergewise.concurrency import in_thread
 from mergewise.models.decoding import ShowPiece, StreamPrompts, decode
+from mergewise.protocols import CausalModel
 from mergewise.types import Message, Reply, Usage
-
-if TYPE_CHECKING:
-    from mergewise.protocols import CausalModel
 
 
 class CausalChat:

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mergewise.errors import ModelError
 from mergewise.models.scores import Pair, PairMemory
-
-if TYPE_CHECKING:
-    from mergewise.protocols import CausalModel, FloatArray
+from mergewise.protocols import CausalModel, FloatArray
 
 BATCH_PAIRS = 32
 SEPARATOR = "\n\n"

@@ -20,16 +20,13 @@ not part of it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mergewise.errors import UsageError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mergewise.protocols import CausalModel
+from mergewise.protocols import CausalModel
 
 ALPHA = 0.5
 # contexts that are read together

@@ -11,17 +11,15 @@ import json
 from collections.abc import Sequence
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from mergewise.errors import ModelError
 from mergewise.models.scores import unit_interval
 from mergewise.models.sentence_transformers import load
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from mergewise.protocols import FloatArray, Reranker
+from mergewise.protocols import FloatArray, Reranker
 
 BATCH_PAIRS = 32
 MAX_TOKENS = 512
@@ -59,14 +57,10 @@ class ONNXCrossEncoder:
         return unit_interval(self.logits(question, texts).tolist(), "logits")
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
-        import numpy as np
-
         parts = [self._logits(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
         return np.concatenate(parts or [np.empty(0)]).astype(np.float32)
 
     def _logits(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
-        import numpy as np
-
         encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
         columns = {
             "input_ids": [e.ids for e in encoded],
@@ -108,8 +102,6 @@ class SentenceTransformersCrossEncoder:
         return unit_interval(self.logits(question, texts).tolist(), "logits")
 
     def logits(self, question: str, texts: Sequence[str]) -> FloatArray:
-        import numpy as np
-
         if not texts:
             return np.empty(0, np.float32)
         pairs = [(question, text) for text in texts]

@@ -11,17 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from math import fsum, isfinite
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from mergewise.concurrency import CancellableWork
 from mergewise.errors import UsageError
-from mergewise.protocols import Blend
-
-if TYPE_CHECKING:
-    from mergewise.protocols import CausalModel
+from mergewise.protocols import Blend, CausalModel
 
 # that are decoded together, at most
 ROWS = 48
@@ -126,18 +124,15 @@ class _Decoding:
             row[stream] = value
         said.log_probs.append(row)
         said.agreement.append(agreement)
-        said.carried.append(self._carrier(log_probs))
+        # the stream of the largest w P(token): the one that a mixture would have the token from
+        shares = [np.log(weight) + value for weight, value in zip(self.weights, log_probs, strict=True)]
+        said.carried.append(self.run[int(np.argmax(shares))])
         said.text = text
         # half a character may be whole with the next token
         piece = "" if text.endswith("\ufffd") else text[self._shown :]
         self._shown += len(piece)
         said.pieces.append(piece)
         return piece
-
-    def _carrier(self, log_probs: Sequence[float]) -> int:
-        """The stream of the largest w P(token): the one that a mixture would have the token from."""
-        shares = [np.log(weight) + value for weight, value in zip(self.weights, log_probs, strict=True)]
-        return self.run[int(np.argmax(shares))]
 
     def end(self, complete: bool) -> str:
         """What was held back of the text."""
@@ -205,8 +200,5 @@ def _blend(batch: Sequence[_Decoding], mixture: bool, temperature: float) -> Ble
 
 def _rows(batch: Sequence[_Decoding]) -> list[list[int]]:
     """The rows of each question in the state."""
-    rows, first = [], 0
-    for answer in batch:
-        rows.append(list(range(first, first + len(answer.prompts))))
-        first += len(answer.prompts)
-    return rows
+    ends = accumulate((len(answer.prompts) for answer in batch), initial=0)
+    return [list(range(first, end)) for first, end in pairwise(ends)]

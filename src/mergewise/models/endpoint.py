@@ -58,32 +58,56 @@ def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
 
 
 class Endpoint:
-    """An endpoint that is asked from ordinary code: each call within a time, its answer within a size."""
+    """An endpoint by the `openai` package: each answer within a time and a size. `serves` is what it should offer."""
 
-    def __init__(self, retries: int) -> None:
-        self._sdk = package()
+    def __init__(
+        self,
+        spec: str,
+        serves: str,
+        retries: int,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = TIMEOUT,
+        megabytes: int = EMBEDDINGS_MB,
+    ) -> None:
+        self.sdk = package()
+        self.spec, self.serves, self._megabytes = spec, serves, megabytes
+        self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         self._options = {
-            "api_key": key_for(),
-            "timeout": self._sdk.Timeout(TIMEOUT, connect=CONNECT),
+            "base_url": self.base_url,
+            "api_key": key_for(base_url, api_key),
+            "timeout": self.sdk.Timeout(timeout, connect=min(timeout, CONNECT)),
             "max_retries": retries,
         }
-        self.base_url = os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
-        self._clients: PerLoop[Any] = PerLoop(self._client)
+        self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(self._client)
 
-    def ask(self, spec: str, call: Callable[[openai.AsyncOpenAI], Awaitable[Response]]) -> Response:
+    def client(self) -> openai.AsyncOpenAI:
+        """That of the running event loop."""
+        return self._clients.here()
+
+    def ask(self, call: Callable[[openai.AsyncOpenAI], Awaitable[Response]]) -> Response:
         """The answer of one call. Raises ModelError where it takes too long or grows too large, and what the SDK raises."""
 
         async def answer() -> Response:
-            return await call(self._clients.here())
+            return await call(self.client())
 
-        return run(in_time(spec, answer()))
+        return run(in_time(self.spec, answer()))
 
     async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
         await self._clients.aclose()
 
-    def _client(self) -> Any:
-        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(EMBEDDINGS_MB))
-        return self._sdk.AsyncOpenAI(**self._options, base_url=self.base_url, http_client=web)
+    def failure(self, error: Any) -> ModelError:
+        return failure(self.spec, self.base_url, self.serves, error)
+
+    def nonsense(self, what: str) -> ModelError:
+        return ModelError(f"{self.spec} answered with {what}", f"check that {self.base_url} serves {self.serves}")
+
+    def _client(self) -> openai.AsyncOpenAI:
+        web = self.sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(self._megabytes))
+        client: openai.AsyncOpenAI = self.sdk.AsyncOpenAI(**self._options, http_client=web)
+        return client
 
 
 def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError) -> ModelError:
@@ -118,7 +142,3 @@ def _pause(error: openai.OpenAIError) -> int:
     """The seconds that an endpoint asks for, where these are more than a client would wait; otherwise 0."""
     asked = str(error.response.headers.get("retry-after", "")) if hasattr(error, "response") else ""
     return int(asked) if asked.isdecimal() and len(asked) < 12 and int(asked) > LONGEST_PAUSE else 0
-
-
-def nonsense(spec: str, base_url: object, serves: str, what: str) -> ModelError:
-    return ModelError(f"{spec} answered with {what}", f"check that {base_url} serves {serves}")

@@ -149,7 +149,7 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
-def cut(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
+def truncate(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
     """The first pieces and the mark of the end, `limit` in all."""
     return pieces if len(pieces) <= limit else [*pieces[: limit - 1], pieces[-1]]
 
@@ -157,7 +157,7 @@ def cut(pieces: Sequence[Piece], limit: int) -> Sequence[Piece]:
 def word_pieces(texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]] | None) -> list[Pieces]:
     """The word pieces of each text, between the marks and cut; `parts` are spans of characters of each."""
     encodings = encode(texts, marks=True, offsets=parts is not None)
-    ids = [cut(encoding.ids, MAX_TOKENS) for encoding in encodings]
+    ids = [truncate(encoding.ids, MAX_TOKENS) for encoding in encodings]
     if parts is None:
         return [Pieces(text, [(0, len(text))]) for text in ids]
     return [

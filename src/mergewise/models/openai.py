@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from mergewise.errors import ModelError
-from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint, failure, nonsense
+import numpy as np
+
+from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint
+from mergewise.protocols import FloatArray
 from mergewise.ranges import RETRYING, Range, whole
-
-if TYPE_CHECKING:
-    from mergewise.protocols import FloatArray
 
 BATCH_TEXTS = 128
 
@@ -25,7 +23,8 @@ class OpenAIEmbedder:
         self._model = model
         self._dimension = dimension
         self._batch_texts = whole("the number of texts in a request is", batch_texts, Range(1, 100_000))
-        self._endpoint = Endpoint(whole("the number of retries is", retries, RETRYING))
+        self._endpoint = Endpoint(self.spec, "embeddings", whole("the number of retries is", retries, RETRYING))
+        self.aclose = self._endpoint.aclose
 
     @property
     def dimension(self) -> int:
@@ -33,8 +32,6 @@ class OpenAIEmbedder:
         return self._dimension or self.embed_documents(["dimension"]).shape[1]
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
-        import numpy as np
-
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         starts = range(0, len(texts), self._batch_texts)
@@ -43,10 +40,6 @@ class OpenAIEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         return self.embed_documents(texts)
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._endpoint.aclose()
-
     def _embed(self, texts: Sequence[str]) -> FloatArray:
         import openai
 
@@ -54,34 +47,28 @@ class OpenAIEmbedder:
         inputs = [text or " " for text in texts]
         try:
             answer = self._endpoint.ask(
-                self.spec,
                 lambda client: client.embeddings.create(model=self._model, input=inputs, encoding_format="float"),
             )
             rows = sorted((int(item.index), list(item.embedding)) for item in answer.data)
         except openai.OpenAIError as error:
-            raise failure(self.spec, self._endpoint.base_url, "embeddings", error) from error
+            raise self._endpoint.failure(error) from error
         except UNREADABLE as error:
-            raise self._nonsense(f"no list of embeddings ({type(error).__name__})") from error
+            raise self._endpoint.nonsense(f"no list of embeddings ({type(error).__name__})") from error
         return self._unit_rows(rows, len(texts))
 
     def _unit_rows(self, rows: Sequence[tuple[int, list[float]]], count: int) -> FloatArray:
         """The rows, which come sorted by their index, at unit length."""
-        import numpy as np
-
         if [index for index, _ in rows] != list(range(count)):
-            raise self._nonsense(f"{len(rows)} embeddings for {count} texts")
+            raise self._endpoint.nonsense(f"{len(rows)} embeddings for {count} texts")
         try:
             vectors: FloatArray = np.array([vector for _, vector in rows], dtype=np.float32).reshape(count, -1)
         except (TypeError, ValueError, OverflowError) as error:
-            raise self._nonsense("embeddings of different lengths, or of what are no numbers") from error
+            raise self._endpoint.nonsense("embeddings of different lengths, or of what are no numbers") from error
         self._dimension = self._dimension or vectors.shape[1]
         if vectors.shape[1] != self._dimension:
-            raise self._nonsense(f"{vectors.shape[1]} dimensions instead of {self._dimension}")
+            raise self._endpoint.nonsense(f"{vectors.shape[1]} dimensions instead of {self._dimension}")
         norms = np.linalg.norm(vectors, axis=1, keepdims=True).astype(np.float32)
         if not np.all(np.isfinite(norms) & (norms > 0)):
-            raise self._nonsense("an embedding without direction")
+            raise self._endpoint.nonsense("an embedding without direction")
         unit: FloatArray = vectors / norms
         return unit
-
-    def _nonsense(self, what: str) -> ModelError:
-        return nonsense(self.spec, self._endpoint.base_url, "embeddings", what)

@@ -12,16 +12,13 @@ import logging
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, size_limits
-from mergewise.models.endpoint import CONNECT, DIRECT, RETRIES, TIMEOUT, UNREADABLE, failure, key_for, nonsense, package
+from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time
+from mergewise.models.endpoint import RETRIES, TIMEOUT, UNREADABLE, Endpoint
 from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
 from mergewise.types import Message, Reply, Usage
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 log = logging.getLogger("mergewise")
 
@@ -80,16 +77,15 @@ class OpenAIChat:
         self.spec = f"openai:{model}"
         self.window = whole("the window is", _window() if window is None else window, _TOKENS)
         self._model = model
-        self._sdk = package()
         self._retries = whole("the number of retries is", retries, RETRYING)
         seconds = number("the time to wait is", timeout, float, SECONDS)
-        self._client_options = {
-            "base_url": base_url,
-            "api_key": key_for(base_url, api_key),
-            "timeout": self._sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
-            "max_retries": self._retries,
-        }
-        self._concurrency = whole("the number of requests at once is", concurrency, AT_ONCE)
+        self._endpoint = Endpoint(
+            self.spec, "chat completions", self._retries,
+            base_url=base_url, api_key=api_key, timeout=seconds, megabytes=ANSWER_MB,
+        )  # fmt: skip
+        self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
+        at_once = whole("the number of requests at once is", concurrency, AT_ONCE)
+        self._slots = PerLoop(lambda: asyncio.Semaphore(at_once))
         self._sampling = {
             name: number(f"the {name} is", value, kind, limits)
             for name, value, kind, limits in (
@@ -99,8 +95,6 @@ class OpenAIChat:
             if value is not None
         }
         self._accepted = _Accepted()
-        self._connections: PerLoop[tuple[AsyncOpenAI, asyncio.Semaphore]] = PerLoop(self._connect)
-        self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
 
     @property
     def identity(self) -> str:
@@ -109,79 +103,62 @@ class OpenAIChat:
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Schema | None = None
     ) -> Reply:
-        client, slots = self._connections.here()
-        async with slots:
-            answer = await in_time(self.spec, self._create(client, messages, max_tokens, schema, stream=False))
+        async with self._slots.here():
+            answer = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
         try:
             choice = answer.choices[0]
             text = visible(_clean(choice.message.content or ""))
             return Reply(text, _usage(answer.usage), complete=choice.finish_reason != "length")
         except UNREADABLE as error:
-            raise self._nonsense(f"no chat completion ({error})") from error
+            raise self._endpoint.nonsense(f"no chat completion ({error})") from error
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
-        client, slots = self._connections.here()
-        async with slots:
+        async with self._slots.here():
             for attempt in range(self._retries + 1):
                 answer = _Streamed()
-                chunks = await in_time(self.spec, self._create(client, messages, max_tokens, None, stream=True))
+                chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
                 try:
                     async for chunk in each_in_time(self.spec, chunks):
                         if piece := answer.add(chunk):
                             yield piece
                 except UNREADABLE as error:
-                    raise self._nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
+                    raise self._endpoint.nonsense(f"no stream of a chat completion ({type(error).__name__})") from error
                 except ModelError:
                     raise
                 except Exception as error:
                     if not self._is_lost(error) or answer.begun or attempt == self._retries:
-                        raise self._failure(error) from error
+                        raise self._endpoint.failure(error) from error
                     log.info("%s: the stream broke (%s); asking again", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
                     if answer.reason is None:
-                        raise self._nonsense("a stream that ends in the middle")
+                        raise self._endpoint.nonsense("a stream that ends in the middle")
                     yield answer.reply()
                     return
                 finally:
                     await chunks.close()
 
-    async def aclose(self) -> None:
-        """Close the connections of the running event loop."""
-        connection = self._connections.pop()
-        if connection is not None:
-            await connection[0].close()
-
-    def _connect(self) -> tuple[AsyncOpenAI, asyncio.Semaphore]:
-        web = self._sdk.DefaultAsyncHttpxClient(**DIRECT, **size_limits(ANSWER_MB))
-        return self._sdk.AsyncOpenAI(**self._client_options, http_client=web), asyncio.Semaphore(self._concurrency)
-
     async def _create(
-        self, client: AsyncOpenAI, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
+        self, messages: Sequence[Message], max_tokens: int, schema: Schema | None, *, stream: bool
     ) -> Any:
         """Ask, and ask again without the options that the endpoint refuses. Which ones it took is remembered."""
-        accepted = self._accepted
+        client, accepted, sdk = self._endpoint.client(), self._accepted, self._endpoint.sdk
         while True:
             wire: Any = [{"role": m.role, "content": m.text} for m in _with_schema(messages, schema, accepted)]
             options = self._options(accepted, max_tokens, schema, stream=stream)
             try:
                 answer = await client.chat.completions.create(model=self._model, messages=wire, **options)
-            except (self._sdk.BadRequestError, self._sdk.UnprocessableEntityError) as error:
-                less = accepted.without(str(error), options)
-                if less is None:
-                    raise self._failure(error) from error
-                accepted = less
-            except self._sdk.InternalServerError as error:
+            except sdk.OpenAIError as error:
+                refused = isinstance(error, sdk.BadRequestError | sdk.UnprocessableEntityError)
                 # some servers fall over what they do not know: llama-cpp-python does
-                less = accepted.without(str(error), options) if "response_format" in str(error) else None
+                refused |= isinstance(error, sdk.InternalServerError) and "response_format" in str(error)
+                less = accepted.without(str(error), options) if refused else None
                 if less is None:
-                    raise self._failure(error) from error
+                    raise self._endpoint.failure(error) from error
                 accepted = less
-            except self._sdk.OpenAIError as error:
-                raise self._failure(error) from error
             except UNREADABLE as error:
-                raise self._nonsense(f"what is no JSON ({type(error).__name__})") from error
+                raise self._endpoint.nonsense(f"what is no JSON ({type(error).__name__})") from error
             else:
                 self._accepted = accepted
                 return answer
@@ -201,13 +178,7 @@ class OpenAIChat:
 
     def _is_lost(self, error: Exception) -> bool:
         """Whether a connection broke. While it streams, older versions of the SDK raise the errors of their HTTP library."""
-        return isinstance(error, self._sdk.APIConnectionError) or type(error).__module__.startswith("http")
-
-    def _failure(self, error: Any) -> ModelError:
-        return failure(self.spec, self.base_url, "chat completions", error)
-
-    def _nonsense(self, what: str) -> ModelError:
-        return nonsense(self.spec, self.base_url, "chat completions", what)
+        return isinstance(error, self._endpoint.sdk.APIConnectionError) or type(error).__module__.startswith("http")
 
 
 class _Streamed:
@@ -275,8 +246,7 @@ class _Thoughts:
 
 def visible(text: str) -> str:
     """The answer without the thoughts before it, which some endpoints leave in the text of a reasoning model."""
-    begins, ends = THOUGHTS
-    return text.partition(ends)[2].lstrip() if text.lstrip().startswith(begins) else text
+    return text.partition(THOUGHTS[1])[2].lstrip() if text.lstrip().startswith(THOUGHTS[0]) else text
 
 
 def _clean(text: str) -> str:

@@ -11,16 +11,15 @@ one source are sent together. The endpoint may cache the anchors (vLLM: prefix c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import accumulate
+from typing import Any
 
 import numpy as np
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint, failure, nonsense
+from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint
 from mergewise.models.scores import Pair, PairMemory
-
-if TYPE_CHECKING:
-    from mergewise.protocols import FloatArray
+from mergewise.protocols import FloatArray
 
 BATCH_PROMPTS = 16
 SEPARATOR = "\n\n"
@@ -39,7 +38,8 @@ class OpenAIScorer:
         self.spec = f"openai:{model}"
         self.requests = 0
         self._model = model
-        self._endpoint = Endpoint(retries)
+        self._endpoint = Endpoint(self.spec, "completions", retries)
+        self.aclose = self._endpoint.aclose
         self._form: str | None = None
         self._memory = PairMemory(self._scores, batch_prompts)
 
@@ -50,10 +50,6 @@ class OpenAIScorer:
         table[spoken] = self._memory.table([sources[number] for number in spoken], anchors)
         return table
 
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._endpoint.aclose()
-
     def _scores(self, pairs: Sequence[Pair]) -> list[float]:
         import openai
 
@@ -63,12 +59,12 @@ class OpenAIScorer:
                 answer = self._ask(prompts, form)
             except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
                 if self._form:
-                    raise failure(self.spec, self._endpoint.base_url, "completions", error) from error
+                    raise self._endpoint.failure(error) from error
                 continue
             except openai.OpenAIError as error:
-                raise failure(self.spec, self._endpoint.base_url, "completions", error) from error
+                raise self._endpoint.failure(error) from error
             except UNREADABLE as error:
-                raise self._nonsense(f"no completions ({type(error).__name__})") from error
+                raise self._endpoint.nonsense(f"no completions ({type(error).__name__})") from error
             tokens = [_prompt_tokens(c, form, p) for c, p in zip(answer, prompts, strict=True)]
             if all(tokens):
                 self._form = form
@@ -83,15 +79,12 @@ class OpenAIScorer:
         self.requests += 1
         options: Any = {"temperature": 0.0, **_FORMS[form]}
         answer = self._endpoint.ask(
-            self.spec, lambda client: client.completions.create(model=self._model, prompt=list(prompts), **options)
+            lambda client: client.completions.create(model=self._model, prompt=list(prompts), **options)
         )
         choices = sorted(getattr(answer, "choices", None) or (), key=lambda choice: choice.index)
         if [choice.index for choice in choices] != list(range(len(prompts))):
-            raise self._nonsense(f"{len(choices)} choices for {len(prompts)} prompts")
+            raise self._endpoint.nonsense(f"{len(choices)} choices for {len(prompts)} prompts")
         return choices
-
-    def _nonsense(self, what: str) -> ModelError:
-        return nonsense(self.spec, self._endpoint.base_url, "completions", what)
 
 
 def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float]]:
@@ -104,16 +97,12 @@ def _prompt_tokens(choice: Any, form: str, prompt: str) -> list[tuple[str, float
 
 def _echo_tokens(choice: Any, prompt: str) -> list[tuple[str, float]]:
     given = choice.logprobs
-    offsets = given.text_offset or _offsets(given.tokens)
+    offsets = given.text_offset or [0, *accumulate(map(len, given.tokens[:-1]))]
     rows = [row for row in zip(given.tokens, given.token_logprobs, offsets, strict=True) if row[2] < len(prompt)]
     if 2 * sum(len(text) for text, _, _ in rows) < len(prompt):
         # not the prompt, but what was generated: llama.cpp's server does that
         return []
     return [(text, float(value)) for text, value, _ in rows if value is not None]
-
-
-def _offsets(tokens: Sequence[str]) -> list[int]:
-    return [sum(map(len, tokens[:i])) for i in range(len(tokens))]
 
 
 def _vllm_tokens(choice: Any) -> list[tuple[str, float]]:

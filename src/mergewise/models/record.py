@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mergewise.models.scores import RememberingReranker
 from mergewise.models.utilities import utilities_of
-
-if TYPE_CHECKING:
-    from mergewise.protocols import (
-        CausalModel,
-        ChatModel,
-        Embedder,
-        FloatArray,
-        NLLScorer,
-        Reranker,
-        TokenCounter,
-        UtilityPredictor,
-    )
+from mergewise.protocols import (
+    CausalModel,
+    ChatModel,
+    Embedder,
+    FloatArray,
+    NLLScorer,
+    Reranker,
+    TokenCounter,
+    UtilityPredictor,
+)
 
 
 @dataclass(frozen=True, slots=True)

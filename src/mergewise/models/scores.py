@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 from threading import Lock
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from mergewise.errors import ModelError
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from mergewise.protocols import FloatArray, Reranker
-
+from mergewise.protocols import FloatArray, Reranker
 
 Scale: TypeAlias = Literal["shares", "logits"]
 """What a model's scores are: shares of 1, or any numbers, of which the logistic function makes shares in the same order."""
@@ -36,8 +33,6 @@ def scale_of(scores: Sequence[float]) -> Scale:
 
 def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
     """The scores in [0, 1]. Raises ModelError for what is no number, and for a share below 0 or above 1."""
-    import numpy as np
-
     raw = np.asarray(scores, np.float64)
     if not np.all(np.isfinite(raw)):
         raise ModelError("the reranker gave a score that is no number", "try another model")
@@ -52,8 +47,6 @@ def unit_interval(scores: Sequence[float], scale: Scale) -> FloatArray:
 
 
 def logistic(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    import numpy as np
-
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -60, 60))), np.float64)
 
 
@@ -83,8 +76,6 @@ class PairMemory:
 
     def table(self, sources: Sequence[str], anchors: Sequence[str]) -> FloatArray:
         """The scores of all pairs, shape (len(sources), len(anchors))."""
-        import numpy as np
-
         scores = self.scores([(source, anchor) for source in sources for anchor in anchors])
         return np.array(scores, np.float32).reshape(len(sources), len(anchors))
 

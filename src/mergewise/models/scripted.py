@@ -104,17 +104,10 @@ class ScriptedChat:
     """A `ChatModel` in the process. Calls are billed by the vocabulary that ships with the package."""
 
     def __init__(self, script: Script, *, window: int = 8192, spec: str = "scripted") -> None:
-        self.spec = spec
+        self.spec = self.identity = spec
         self.window = window
         self.transcript = Transcript(script)
-
-    @property
-    def identity(self) -> str:
-        return self.spec
-
-    @property
-    def asked(self) -> list[ChatRequest]:
-        return self.transcript.asked
+        self.asked = self.transcript.asked
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
@@ -153,6 +146,8 @@ class ChatServer(ThreadingHTTPServer):
     def __init__(self, script: Script, *, refuses: Sequence[str] = (), refusal: int = 400) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.transcript = Transcript(script)
+        # the requests that reached the script: those whose turn fails too, those with a refused option not
+        self.asked = self.transcript.asked
         self.refuses = tuple(refuses)
         self.refusal = refusal
         # those that were refused, and those for which the script had an error, are counted too
@@ -161,11 +156,6 @@ class ChatServer(ThreadingHTTPServer):
         self.lost = 0
         self.base_url = f"http://127.0.0.1:{self.server_port}/v1"
         self._thread = Thread(target=self.serve_forever, args=(0.01,), daemon=True)
-
-    @property
-    def asked(self) -> list[ChatRequest]:
-        """The requests that reached the script: those whose turn fails too, those with a refused option not."""
-        return self.transcript.asked
 
     @property
     def most_at_once(self) -> int:
@@ -201,13 +191,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_error(404, f"no {self.path} here", {})
 
     def _chat(self, body: dict[str, Any]) -> None:
+        form = body.get("response_format") or {}
         for option in self.server.refuses:
-            if option in body or option == _format_type(body):
+            if option in body or option == form.get("type"):
                 self._send_error(self.server.refusal, f"Unsupported parameter: '{option}' is not supported", {})
                 return
         messages = tuple(Message(m["role"], m["content"]) for m in body.pop("messages"))
         streamed = bool(body.get("stream"))
-        asked = ChatRequest(messages, _limit(body), _schema(body), streamed, body)
+        limit = int(body.get("max_tokens") or body.get("max_completion_tokens") or 1024)
+        asked = ChatRequest(messages, limit, (form.get("json_schema") or {}).get("schema"), streamed, body)
         with self.server.transcript.turn(asked) as turn:
             text, complete = shorten(turn.text, asked.max_tokens)
             since = time.monotonic()
@@ -313,16 +305,3 @@ def _envelope(kind: str) -> dict[str, Any]:
 
 def _reason(complete: bool) -> str:
     return "stop" if complete else "length"
-
-
-def _limit(body: Mapping[str, Any]) -> int:
-    return int(body.get("max_tokens") or body.get("max_completion_tokens") or 1024)
-
-
-def _format_type(body: Mapping[str, Any]) -> str | None:
-    return (body.get("response_format") or {}).get("type")
-
-
-def _schema(body: Mapping[str, Any]) -> Mapping[str, object] | None:
-    described = (body.get("response_format") or {}).get("json_schema") or {}
-    return described.get("schema")

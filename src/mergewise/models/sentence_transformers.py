@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from mergewise.errors import MissingExtra, ModelError
-
-if TYPE_CHECKING:
-    from mergewise.protocols import FloatArray
+from mergewise.protocols import FloatArray
 
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
@@ -30,8 +30,6 @@ class SentenceTransformersEmbedder:
         return self._embed(texts, QUERY_PROMPTS)
 
     def _embed(self, texts: Sequence[str], names: Sequence[str]) -> FloatArray:
-        import numpy as np
-
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         prompts = [prompt for name in names if (prompt := self._model.prompts.get(name))]

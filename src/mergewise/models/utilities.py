@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite, log
-from typing import TYPE_CHECKING
 
 from mergewise.errors import ModelError
 from mergewise.models.scores import Pair, PairMemory
-from mergewise.protocols import LogitReranker
+from mergewise.protocols import Embedder, LogitReranker, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
-
-if TYPE_CHECKING:
-    from mergewise.protocols import Embedder, Reranker, UtilityPredictor
 
 _LEAST = 1e-7  # a share of 0 or 1 has no logit
 

@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from mergewise.protocols.indexes import IndexReader, Ranking, RowReader, Store, StoreReader
-from mergewise.protocols.models import (
-    Blend,
-    CausalModel,
-    CausalState,
-    ChatModel,
-    CompletingModel,
-    Embedder,
-    FloatArray,
-    KeepsReplies,
-    LogitReranker,
-    NextTokens,
-    NLLScorer,
-    PartEmbedder,
-    Reranker,
-    TokenCounter,
-    UtilityPredictor,
-)
-
-__all__ = [
-    "Blend",
-    "CausalModel",
-    "CausalState",
-    "ChatModel",
-    "CompletingModel",
-    "Embedder",
-    "FloatArray",
-    "IndexReader",
-    "KeepsReplies",
-    "LogitReranker",
-    "NLLScorer",
-    "NextTokens",
-    "PartEmbedder",
-    "Ranking",
-    "Reranker",
-    "RowReader",
-    "Store",
-    "StoreReader",
-    "TokenCounter",
-    "UtilityPredictor",
-]
+from mergewise.protocols.indexes import IndexReader as IndexReader
+from mergewise.protocols.indexes import Ranking as Ranking
+from mergewise.protocols.indexes import RowReader as RowReader
+from mergewise.protocols.indexes import Store as Store
+from mergewise.protocols.indexes import StoreReader as StoreReader
+from mergewise.protocols.models import Blend as Blend
+from mergewise.protocols.models import CausalModel as CausalModel
+from mergewise.protocols.models import CausalState as CausalState
+from mergewise.protocols.models import ChatModel as ChatModel
+from mergewise.protocols.models import CompletingModel as CompletingModel
+from mergewise.protocols.models import Embedder as Embedder
+from mergewise.protocols.models import FloatArray as FloatArray
+from mergewise.protocols.models import KeepsReplies as KeepsReplies
+from mergewise.protocols.models import LogitReranker as LogitReranker
+from mergewise.protocols.models import NextTokens as NextTokens
+from mergewise.protocols.models import NLLScorer as NLLScorer
+from mergewise.protocols.models import PartEmbedder as PartEmbedder
+from mergewise.protocols.models import Reranker as Reranker
+from mergewise.protocols.models import TokenCounter as TokenCounter
+from mergewise.protocols.models import UtilityPredictor as UtilityPredictor

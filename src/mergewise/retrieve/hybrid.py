@@ -1,4 +1,4 @@
-"""Hybrid search: full text and vectors at the same time, fused into one ranking."""
+"""Hybrid search: full text and vectors at the same time, fused into one ranking by reciprocal ranks or a convex sum."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
-from mergewise.retrieve.fusion import convex, reciprocal_rank, spread
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
-from mergewise.types import Definition, Hit, Leaf, LeafSentences, Section, Span
+from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
 
@@ -35,10 +34,10 @@ class SearchSettings:
         check_fields(self)
 
 
-class HybridReader:
+class HybridReader(TreeReader):
     """The `IndexReader` that strategies see: one state of a store, an embedder or none, and a condition for all searches.
 
-    It is also the `RowReader` that the readers of views work with. The reader of the tree answers for leaves and sections.
+    It is also the `RowReader` that the readers of views work with, that of the tree among them.
     """
 
     def __init__(
@@ -50,6 +49,7 @@ class HybridReader:
         settings: SearchSettings = SearchSettings(),
         reranker: Reranker | None = None,
     ) -> None:
+        super().__init__(self)
         self._store = store
         self._registry = registry
         self._embedder = embedder
@@ -58,7 +58,6 @@ class HybridReader:
         self._reranker = reranker
         self._questions: dict[str, FloatArray] = {}
         self._readers: dict[str, Any] = {}
-        self._tree = TreeReader(self)
 
     # -- IndexReader
 
@@ -77,22 +76,7 @@ class HybridReader:
     def rank(self, question: str, k: int) -> list[tuple[int, float]]:
         if self._reranker is not None:
             return [(hit.row.id, hit.score) for hit in self.search(question, k)]
-        return self._tree.rank(question, k)
-
-    def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
-        return self._tree.leaves(ids)
-
-    def sections(self, ids: Sequence[int]) -> dict[int, Section]:
-        return self._tree.sections(ids)
-
-    def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        return self._tree.sentences(ids)
-
-    def leaves_under(self, spans: Sequence[Span]) -> list[int]:
-        return self._tree.leaves_under(spans)
-
-    def definitions(self, names: Sequence[str]) -> dict[str, list[Definition]]:
-        return self._tree.definitions(names)
+        return super().rank(question, k)
 
     def question_vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
@@ -179,3 +163,41 @@ def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]
     scores = reranker.score(question, texts) if hits else ()
     scored = [replace(hit, score=float(score)) for hit, score in zip(hits, scores, strict=True)]
     return sorted(scored, key=lambda hit: (-hit.score, hit.row.id))
+
+
+# -- fusion
+
+
+def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:
+    """Sum of 1 / (constant + rank) over the rankings, ranks from 1 (Cormack et al. 2009); scaled, so that first in all is 1."""
+    best = len(rankings) / (constant + 1)
+    fused: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, (row, _) in enumerate(ranking, 1):
+            fused[row] = fused.get(row, 0.0) + 1 / (constant + rank) / best
+    return fused
+
+
+def convex(text: Ranking, vector: Ranking, weight: float) -> dict[int, float]:
+    """weight * vector score + (1 - weight) * text score, each normalised to [0, 1] (Bruch et al. 2023, section 4).
+
+    BM25 scores are divided by the largest of them, since the smallest possible one is 0. Cosines are spread so that the
+    smallest becomes 0 and the largest 1, since their range differs from embedder to embedder. A row that one of the searches
+    did not return has the score 0 in it.
+    """
+    text_scores, vector_scores = over_largest(text), spread(vector)
+    rows = text_scores.keys() | vector_scores.keys()
+    return {row: weight * vector_scores.get(row, 0.0) + (1 - weight) * text_scores.get(row, 0.0) for row in rows}
+
+
+def over_largest(ranking: Ranking) -> dict[int, float]:
+    largest = max((score for _, score in ranking), default=0.0)
+    return {row: score / largest if largest > 0 else 0.0 for row, score in ranking}
+
+
+def spread(ranking: Ranking) -> dict[int, float]:
+    scores = [score for _, score in ranking]
+    if not scores:
+        return {}
+    low, high = min(scores), max(scores)
+    return {row: (score - low) / (high - low) if high > low else 1.0 for row, score in ranking}

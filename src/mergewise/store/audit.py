@@ -46,7 +46,7 @@ def with_settings(registry: Registry, kept: Mapping[str, Mapping[str, Any]]) -> 
 def _unread(reader: StoreReader, stored: Sequence[DocumentRows], tables: Iterable[Table]) -> Iterator[Problem]:
     """Rows that are not read by id as they are stored: a store may keep copies to read from."""
     for table in tables:
-        if table.numbered:
+        if table.has_ids:
             ids = list(dict.fromkeys(record.id for rows in stored for record in rows[table.name]))
             records: Mapping[int, Any] = reader.rows(table.name, table.record, ids)
             vectors = {column: reader.vectors(ids, table.name, column) for column in table.vectors}
@@ -73,7 +73,7 @@ def document_problems(rows: DocumentRows, views: Iterable[tuple[View, Any]], dim
     for view, settings in views:
         problems += [Problem(what, doc_id) for what in view.problems(rows, settings, dimension)]
         for table in view.tables(settings):
-            ids = [record.id for record in rows[table.name]] if table.numbered else []
+            ids = [record.id for record in rows[table.name]] if table.has_ids else []
             if any(later != earlier + 1 for earlier, later in pairwise(ids)):
                 problems.append(Problem(f"ids of the table {table.name!r} are not consecutive", doc_id))
             for column in table.vectors if dimension else ():

@@ -39,23 +39,23 @@ _LONGEST = 200
 
 @contextmanager
 def reading(directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
-    """Whatever goes wrong within is raised as a StoreError. `what` names what was read or written."""
+    """Whatever goes wrong within is raised as a CorruptIndex, or as a StoreError where it tells of the machine.
+
+    `what` names what was read or written.
+    """
     try:
         yield
+    except _PASSED_ON:
+        raise
     except BaseException as error:
-        if not _is_foreign(error):
+        # an error of the database, of Arrow, or of ours reading what makes no sense; a panic of Rust is no `Exception`
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        raise store_error(error, directory, what, hint) from error
-
-
-def store_error(error: BaseException, directory: Path, what: str = "", hint: str = MEND) -> StoreError:
-    """The error as ours: a CorruptIndex, unless it tells of the machine."""
-    reason = line(error)
-    for sign, advice in _MACHINE.items():
-        if sign in str(error).lower():
-            return StoreError(f"{directory}: {reason}", advice)
-    named = f"{what} of {directory}" if what else str(directory)
-    return CorruptIndex(f"{named} cannot be read: {reason}", hint)
+        for sign, advice in _MACHINE.items():
+            if sign in str(error).lower():
+                raise StoreError(f"{directory}: {line(error)}", advice) from error
+        named = f"{what} of {directory}" if what else str(directory)
+        raise CorruptIndex(f"{named} cannot be read: {line(error)}", hint) from error
 
 
 def raising_store_errors(kind: type[Kind]) -> type[Kind]:
@@ -79,10 +79,3 @@ def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *args, **kwargs)
 
     return call
-
-
-def _is_foreign(error: BaseException) -> bool:
-    """An error of the database, of Arrow, or of ours reading what makes no sense; a panic of Rust is no `Exception`."""
-    if isinstance(error, _PASSED_ON):
-        return False
-    return isinstance(error, Exception) or type(error).__name__ == "PanicException"

@@ -1,16 +1,30 @@
-"""The table of documents: what is kept of each besides the rows of its views."""
+"""The table of documents: what is kept of each besides the rows of its views, and which metadata can be stored."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import md5
 from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
-from mergewise.types import Document, DocumentInfo, DocumentRows, Heading, Metadata, Origin, Page
+from mergewise.ranges import short_repr
+from mergewise.types import (
+    Document,
+    DocumentInfo,
+    DocumentRows,
+    Failure,
+    FileMetadata,
+    Heading,
+    Metadata,
+    MetadataValue,
+    Origin,
+    Page,
+)
 
 DOCUMENTS = "documents"
 
@@ -50,6 +64,9 @@ _METADATA_TYPES: dict[type, pa.DataType] = {
     int: pa.int64(),
     float: pa.float64(),
 }
+_RESERVED = frozenset({"id", "title"})
+_LONGEST_KEY = 200
+_SURROGATE = re.compile("[\ud800-\udfff]")
 # columns that nothing reads any more
 _OF_FORMAT_2 = {"_sections": 0}
 
@@ -129,15 +146,76 @@ def info_from(row: Mapping[str, Any]) -> DocumentInfo:
 
 
 def metadata_from(row: Mapping[str, Any]) -> Metadata:
-    return {k: v for k, v in row.items() if not k.startswith("_") and k not in {"id", "title"} and v is not None}
+    return {k: v for k, v in row.items() if not k.startswith("_") and k not in _RESERVED and v is not None}
 
 
 def metadata_kinds(schema: pa.Schema) -> dict[str, type]:
     """The metadata columns of a documents table with the Python type of each."""
     kinds = {wanted: kind for kind, wanted in _METADATA_TYPES.items()}
-    named = (field for field in schema if not field.name.startswith("_") and field.name not in {"id", "title"})
+    named = (field for field in schema if not field.name.startswith("_") and field.name not in _RESERVED)
     return {field.name: kinds[field.type] for field in named}
 
 
 def metadata_field(name: str, kind: type) -> pa.Field:
     return pa.field(name, _METADATA_TYPES[kind])
+
+
+def with_checked_metadata(
+    rows: Sequence[DocumentRows], kinds: dict[str, type]
+) -> tuple[list[DocumentRows], list[Failure]]:
+    """The rows whose metadata can be stored, and what is wrong with the others.
+
+    A metadata key holds one type in an index: `kinds`, which grows with the keys that are new here. Whole numbers
+    are taken where fractions are held, and anything where text is. What a reader found in a file (`FileMetadata`) makes no
+    document fail: a value that does not fit is left out.
+    """
+    good: list[DocumentRows] = []
+    failed: list[Failure] = []
+    for row in rows:
+        try:
+            metadata = _storable(row.document.metadata, kinds)
+        except ValueError as error:
+            failed.append(Failure(row.document.id, str(error)))
+        else:
+            kinds.update({key: type(value) for key, value in metadata.items()})
+            good.append(replace(row, document=replace(row.document, metadata=metadata)))
+    return good, failed
+
+
+def _storable(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataValue]:
+    stored: dict[str, MetadataValue] = {}
+    for key, value in metadata.items():
+        try:
+            stored[key] = _storable_value(key, value, kinds)
+        except ValueError:
+            if not isinstance(metadata, FileMetadata):
+                raise
+    return stored
+
+
+def _storable_value(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:
+    if type(key) is not str:
+        raise ValueError(f"the metadata key {short_repr(key)} is no text")
+    if not key or key.startswith("_") or "." in key or key in _RESERVED:
+        raise ValueError(
+            f"the metadata key {short_repr(key)} cannot be stored: no leading _, no dot, and not id or title"
+        )
+    if len(key) > _LONGEST_KEY or not key.isprintable() or "`" in key:
+        raise ValueError(
+            f"the metadata key {short_repr(key)} cannot be stored: up to {_LONGEST_KEY} characters, none of them a backtick or "
+            "one that is not printed"
+        )
+    if type(value) is int and not -(2**63) <= value < 2**63:
+        raise ValueError(f"the metadata value of {key!r} is {short_repr(value)}: whole numbers have up to 64 bits")
+    if type(value) is str and _SURROGATE.search(value):
+        raise ValueError(f"the metadata value of {key!r} is not valid Unicode: it holds half a surrogate pair")
+    if type(value) not in _METADATA_TYPES:
+        raise ValueError(f"the metadata value of {key!r} is a {type(value).__name__}: use str, int, float or bool")
+    wanted = kinds.get(key, type(value))
+    if type(value) is wanted:
+        return value
+    if wanted is str:
+        return str(value)
+    if wanted is float and type(value) is int:
+        return float(value)
+    raise ValueError(f"the metadata key {key!r} holds {wanted.__name__} in this index, not {short_repr(value)}")

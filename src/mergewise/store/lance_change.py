@@ -19,7 +19,6 @@ from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
-from mergewise.store.metadata import with_checked_metadata
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
@@ -169,7 +168,7 @@ class Change:
         documents = self._documents()
         kinds = d.metadata_kinds(documents.schema)
         known = set(kinds)
-        good, failed = with_checked_metadata(rows, kinds)
+        good, failed = d.with_checked_metadata(rows, kinds)
         added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
             documents.add_columns(added)

@@ -23,7 +23,7 @@ from mergewise.store import documents as d
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.manifest import Manifest, Run, holds
-from mergewise.store.mapped import IntArray, Mapped, MappedRows
+from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import Document, DocumentInfo, DocumentRows, Duplicate, Known, Rows
@@ -60,11 +60,8 @@ class LanceReader:
     # -- documents
 
     def documents(self) -> list[DocumentInfo]:
-        table = self._table(d.DOCUMENTS)
-        if table is None:
-            return []
-        columns = [name for name in run(table.schema()).names if name not in d.UNLISTED]
-        return [d.info_from(row) for row in run(scan(table, columns)).sort_by("_number").to_pylist()]
+        columns = [name for name in self._document_columns() if name not in d.UNLISTED]
+        return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
 
     def document(self, doc_id: str) -> Document | None:
         rows = self._document_records([doc_id])
@@ -74,21 +71,27 @@ class LanceReader:
         return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
 
     def known_documents(self, doc_ids: Sequence[str] = (), sources: Sequence[str] = ()) -> list[Known]:
-        table = self._table(d.DOCUMENTS)
-        if table is None:
-            return []
         wanted = ["id", "_digest", "_source", "_bytes", "_modified"]
         present = [name for name in wanted if name in self._document_columns()]
         asked = {"id": doc_ids, "_source": sources}
         parts = [f"{name} in ({sql_strings(values)})" for name, values in asked.items() if values and name in present]
         if not parts and (doc_ids or sources):
             return []
-        rows = run(scan(table, present, " or ".join(parts) or None)).to_pylist()
+        rows = self._scan_documents(present, " or ".join(parts) or None)
         return [Known(row["id"], row["_digest"], d.origin_from(row)) for row in rows]
 
-    def _document_columns(self) -> frozenset[str]:
+    def _scan_documents(
+        self, columns: Sequence[str] | None, condition: str | None = None, *, by_number: bool = False
+    ) -> list[dict[str, Any]]:
         table = self._table(d.DOCUMENTS)
-        return self.once("columns", lambda: frozenset(() if table is None else run(table.schema()).names))
+        if table is None:
+            return []
+        rows = run(scan(table, columns, condition))
+        return (rows.sort_by("_number") if by_number else rows).to_pylist()  # type: ignore[no-any-return]
+
+    def _document_columns(self) -> tuple[str, ...]:
+        table = self._table(d.DOCUMENTS)
+        return self.once("columns", lambda: () if table is None else tuple(run(table.schema()).names))
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
         return self.once(f"copies {where}", lambda: self._read_copies(where))
@@ -105,12 +108,11 @@ class LanceReader:
             return []
         counts = run(scan(table, ["_content"]))["_content"].value_counts()
         doubled = [entry["values"] for entry in counts.filter(pc.greater(counts.field("counts"), 1)).to_pylist()]
-        rows: list[tuple[int, str, str, str]] = []
+        rows: list[dict[str, Any]] = []
         for first in range(0, len(doubled), CONTENTS_AT_ONCE):
             condition = f"_content in ({sql_strings(doubled[first : first + CONTENTS_AT_ONCE])})"
-            found = run(scan(table, ["_number", "id", "title", "_content"], condition))
-            rows += zip(*(found[name].to_pylist() for name in ("_number", "id", "title", "_content")), strict=True)
-        return rows
+            rows += self._scan_documents(["_number", "id", "title", "_content"], condition)
+        return [(row["_number"], row["id"], row["title"], row["_content"]) for row in rows]
 
     def duplicates(self) -> list[Duplicate]:
         ids = {number: doc_id for number, doc_id, _, _ in self.once("doubled", self._repeated_contents)}
@@ -122,10 +124,7 @@ class LanceReader:
         return {row["id"]: row for row in self._document_records(doc_ids, columns)}
 
     def _document_records(self, doc_ids: Sequence[str], columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        table = self._table(d.DOCUMENTS)
-        if table is None or not doc_ids:
-            return []
-        rows = run(scan(table, columns, f"id in ({sql_strings(doc_ids)})")).to_pylist()
+        rows = self._scan_documents(columns, f"id in ({sql_strings(doc_ids)})") if doc_ids else []
         order = {doc_id: at for at, doc_id in enumerate(doc_ids)}
         return sorted(rows, key=lambda row: order[row["id"]])
 
@@ -176,12 +175,10 @@ class LanceReader:
 
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
-        table = self._table(d.DOCUMENTS)
-        if table is None or not runs:
+        if not runs:
             return []
         condition = " or ".join(f"(_number >= {first} and _number < {end})" for first, end in runs)
-        rows: list[str] = run(scan(table, ["_number", "id"], condition)).sort_by("_number")["id"].to_pylist()
-        return rows
+        return [row["id"] for row in self._scan_documents(["_number", "id"], condition, by_number=True)]
 
     # -- views
 
@@ -338,15 +335,13 @@ class LanceReader:
                 blocks.append(rows)
             # as one: records are made faster from many rows at once
             if blocks:
-                yield _of_documents(pa.concat_tables(blocks), self.once("living", self._living))
+                living = self.once("living", lambda: np.array(sorted(self.numbers()), np.int64))
+                yield rows_of_documents(pa.concat_tables(blocks), living)
             wanted = wanted[missing]
         if len(wanted):
             schema = self.once(f"columns {table}", lambda: frozenset(run(opened.schema()).names))
             condition = f"{_ID} in ({sql_numbers(wanted.tolist())})"
             yield run(scan(opened, [name for name in read if name in schema], condition))
-
-    def _living(self) -> IntArray:
-        return np.array(sorted(self.numbers()), np.int64)
 
     def mapped_rows(self, table: str) -> MappedRows:
         if table not in self._mapped:
@@ -404,8 +399,7 @@ class LanceReader:
 
     def standing_all(self) -> list[dict[str, Any]]:
         """Number and id of every document."""
-        table = self._table(d.DOCUMENTS)
-        return [] if table is None else run(scan(table, ["_number", "id"])).to_pylist()
+        return self._scan_documents(["_number", "id"])
 
     def _unreadable(self, name: str, numbers: Sequence[int]) -> list[int]:
         try:
@@ -450,16 +444,6 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
         if name in manifest.views
         for table in view.tables_of(manifest.views[name].settings)
     }
-
-
-def _of_documents(rows: pa.Table, living: IntArray) -> pa.Table:
-    """The rows of documents that stand: mapped files keep the others for a while."""
-    if not len(living):
-        return rows.slice(0, 0)
-    numbers = rows[NUMBER].to_numpy()
-    at = np.searchsorted(living, numbers).clip(max=len(living) - 1)
-    stands = living[at] == numbers
-    return rows if stands.all() else rows.filter(pa.array(stands))
 
 
 async def _nothing() -> Ranking:
@@ -524,16 +508,5 @@ def sql_numbers(numbers: Iterable[int]) -> str:
 
 def sql_strings(values: Iterable[str]) -> str:
     """A list to compare with. What holds half a surrogate pair, as a file's name may, is in no table: it is left out."""
-    return ",".join(sql_string(value) for value in values if _is_unicode(value)) or "null"
-
-
-def _is_unicode(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def sql_string(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    whole = (value for value in values if value == value.encode("utf-8", "ignore").decode())
+    return ",".join("'" + value.replace("'", "''") + "'" for value in whole) or "null"

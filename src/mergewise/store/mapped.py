@@ -96,22 +96,24 @@ class MappedRows:
 
     def take(self, ids: IntArray, columns: Sequence[str]) -> Iterator[tuple[IntArray, pa.Table]]:
         """Rows by id, some from each block: where in `ids` they were asked for, and the columns that it has."""
+        for asked, at, table in self._places(ids):
+            held = [column for column in columns if column in table.column_names]
+            yield asked, table.select(held).take(pa.array(at))
+
+    def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
+        """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
+        for asked, at, table in self._places(ids):
+            if column in table.column_names:
+                flat = table[column].chunk(0).flatten().to_numpy(zero_copy_only=True)
+                yield asked, flat.reshape(len(table), -1)[at].astype(np.float32)
+
+    def _places(self, ids: IntArray) -> Iterator[tuple[IntArray, IntArray, pa.Table]]:
+        """Blocks with some of the rows: where in `ids` they were asked for, and where they stand in the block."""
         for known, table in self._blocks:
             at = _look_up(known, ids, np.arange(len(known)))
             asked = np.flatnonzero(at >= 0)
             if len(asked):
-                held = [column for column in columns if column in table.column_names]
-                yield asked, table.select(held).take(pa.array(at[asked]))
-
-    def vectors(self, ids: IntArray, column: str) -> Iterator[tuple[IntArray, FloatArray]]:
-        """A column of vectors by id, some from each block: where in `ids` they were asked for, and the vectors."""
-        for known, table in self._blocks:
-            if column in table.column_names:
-                at = _look_up(known, ids, np.arange(len(known)))
-                asked = np.flatnonzero(at >= 0)
-                if len(asked):
-                    flat = table[column].chunk(0).flatten().to_numpy(zero_copy_only=True)
-                    yield asked, flat.reshape(len(known), -1)[at[asked]].astype(np.float32)
+                yield asked, at[asked], table
 
 
 def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
@@ -170,7 +172,7 @@ class MappingWriter:
         segments += [fresh] if fresh else []
         while len(segments) > 1 and segments[-1].rows * SIMILAR >= segments[-2].rows:
             tables = [table for s in segments[-2:] if (table := _open(self._folder / s.file)) is not None]
-            blocks = (_of(block, living) for table in tables for block in _blocks_of(table))
+            blocks = (rows_of_documents(block, living) for table in tables for block in _blocks_of(table))
             if len(tables) < 2:
                 # one is gone: what the other holds stays
                 break
@@ -222,9 +224,10 @@ def _blocks_of(table: pa.Table) -> Iterator[pa.Table]:
     return (pa.Table.from_batches([batch]) for batch in table.to_batches() if len(batch))
 
 
-def _of(rows: pa.Table, living: IntArray) -> pa.Table:
-    """The rows of documents that stand."""
-    return rows.filter(pa.array(_look_up(living, rows[NUMBER].to_numpy(), living) >= 0))
+def rows_of_documents(rows: pa.Table, living: IntArray) -> pa.Table:
+    """The rows of documents that stand: mapped files keep the others for a while."""
+    stands = _look_up(living, rows[NUMBER].to_numpy(), living) >= 0
+    return rows if stands.all() else rows.filter(pa.array(stands))
 
 
 def _regroup(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -7,9 +7,10 @@ columns that it needs are then read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from itertools import chain
 from operator import attrgetter
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -63,7 +64,7 @@ class Table:
     vector_index_rows: int = 4_000
 
     @property
-    def numbered(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether rows have ids."""
         return any(field.name == "id" for field in fields(self.record))
 
@@ -172,13 +173,10 @@ def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -
         elif (pack := packed[field.name].pack) is not None:
             values = [pack(record) for p in placed for record in p.rows.records]
         else:
-            values = [value for p in placed for value in _beside(field.name, p.rows)]
+            beside = (p.rows.columns.get(field.name) or [None] * len(p.rows.records) for p in placed)
+            values = list(chain.from_iterable(beside))
         arrays.append(pa.array(values, field.type))
     return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _beside(column: str, rows: Rows) -> Sequence[Any]:
-    return rows.columns.get(column) or [None] * len(rows.records)
 
 
 def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
@@ -192,7 +190,7 @@ def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
 
 def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
     """How many ids the rows of one view take."""
-    return sum(len(rows[table.name].records) for table in tables if table.numbered)
+    return sum(len(rows[table.name].records) for table in tables if table.has_ids)
 
 
 # -- reading
@@ -230,9 +228,7 @@ def form(table: Table, record: type) -> RecordForm:
     return _form(table, record)
 
 
-@cache
-def _form(table: Table, record: type) -> RecordForm:
-    return RecordForm(table, record)
+_form = cache(RecordForm)
 
 
 def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
@@ -246,13 +242,14 @@ def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
 def rows_from(table: Table, rows: pa.Table) -> Rows:
     """All of these rows as they were given to the store, with final ids."""
     columns: dict[str, Any] = {name: unit_vectors(rows, name) for name in table.vectors}
-    columns |= {p.column: rows[p.column].to_pylist() for p in _given_beside(table, rows)}
+    beside = (p.column for p in table.packed if p.pack is None and p.column in rows.column_names)
+    columns |= {name: rows[name].to_pylist() for name in beside}
     return Rows(tuple(form(table, table.record).read(rows)), {k: v for k, v in columns.items() if v is not None})
 
 
 def rows_by_document(table: Table, rows: pa.Table, numbers: Iterable[int]) -> dict[int, Rows]:
     """The same for each of several documents, by its number, in the order of ids. Made at once: that is much faster."""
-    of_all = rows.sort_by([(NUMBER, "ascending"), *([("id", "ascending")] if table.numbered else [])])
+    of_all = rows.sort_by([(NUMBER, "ascending"), *([("id", "ascending")] if table.has_ids else [])])
     known = of_all[NUMBER].to_numpy()
     made = rows_from(table, of_all)
 
@@ -261,7 +258,3 @@ def rows_by_document(table: Table, rows: pa.Table, numbers: Iterable[int]) -> di
         at = slice(*np.searchsorted(known, [number, number + 1]))
         by_number[number] = Rows(made.records[at], {name: values[at] for name, values in made.columns.items()})
     return by_number
-
-
-def _given_beside(table: Table, rows: pa.Table) -> Iterator[Packed]:
-    return (p for p in table.packed if p.pack is None and p.column in rows.column_names)

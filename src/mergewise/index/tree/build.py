@@ -8,7 +8,7 @@ At every depth the children tile their parent: no character is lost or doubled, 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Annotated, NamedTuple
@@ -166,8 +166,8 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_SizedU
     bounds = [*(heading.start for heading in outline), len(text)]
     if not text[: bounds[0]].strip():
         bounds[0] = 0
-    rest = iter(units)
-    unit = _take(rest, bounds[0], None, root.units)
+    starts = [unit.start for unit in units]
+    root.units = list(units[: bisect_left(starts, bounds[0])])
     root.body = _body(text, 0, bounds[0])
     for heading, start, end in zip(outline, bounds, bounds[1:], strict=False):
         level = max(heading.level, 1)
@@ -175,7 +175,7 @@ def _heading_tree(text: str, outline: Sequence[Heading], units: Sequence[_SizedU
             stack.pop()
         parent = stack[-1][1]
         node = _TreeNode(start, end, _body(text, heading.end, end), (*parent.headings, short_name(heading.title)))
-        unit = _take(rest, end, unit, node.units)
+        node.units = list(units[bisect_left(starts, start) : bisect_left(starts, end)])
         parent.children.append(node)
         stack.append((level, node))
     _close(root, len(text))
@@ -189,20 +189,11 @@ def _body(text: str, start: int, end: int) -> int:
     return first if first < last else end
 
 
-def _take(rest: Iterator[_SizedUnit], end: int, first: _SizedUnit | None, into: list[_SizedUnit]) -> _SizedUnit | None:
-    """Move units that start before `end`; returns the first that does not."""
-    unit = first if first is not None else next(rest, None)
-    while unit is not None and unit.start < end:
-        into.append(unit)
-        unit = next(rest, None)
-    return unit
-
-
 def _close(node: _TreeNode, end: int) -> None:
     """A section ends where its last child does."""
-    for child, following in zip(node.children, [*node.children[1:], None], strict=False):
-        _close(child, following.start if following else end)
     node.end = end
+    for child, until in zip(node.children, [*(after.start for after in node.children[1:]), end], strict=False):
+        _close(child, until)
 
 
 def _lower_bare_headings(node: _TreeNode) -> None:
@@ -248,12 +239,8 @@ def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: Tre
 def _paragraphs(document: Document, units: list[_SizedUnit]) -> list[list[_SizedUnit]]:
     starts = {start for start, _ in paragraphs(document.text, units[0].start, units[-1].end)}
     starts = {start for start in starts if not _inside(document.units, start)}
-    runs = [[units[0]]]
-    for unit in units[1:]:
-        if unit.start in starts:
-            runs.append([])
-        runs[-1].append(unit)
-    return runs
+    bounds = [0, *(i for i, unit in enumerate(units) if i and unit.start in starts), len(units)]
+    return [units[first:end] for first, end in pairwise(bounds)]
 
 
 def _weigh(node: _TreeNode) -> int:

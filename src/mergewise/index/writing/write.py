@@ -254,14 +254,14 @@ class _WritingRun(Generic[Item]):
 
     def _share(self, items: Iterable[Item], numbers: Sequence[int]) -> float:
         """How many of these segments some item is about, as a share."""
-        covered = self._covered(items)
+        covered = self._covered_segments(items)
         return sum(number in covered for number in numbers) / len(numbers)
 
-    def _covered(self, items: Iterable[Item]) -> set[int]:
+    def _covered_segments(self, items: Iterable[Item]) -> set[int]:
         return {number for item in items for number in self.task.paragraphs(item)}
 
     def _about_the_rest(self, items: Sequence[Item], plan: _Plan, attempt: int) -> list[WritingRequest]:
-        covered = self._covered(items)
+        covered = self._covered_segments(items)
         left = [segment.number for segment in plan.source.segments if segment.number not in covered]
         ranges = windows([plan.source.tokens(_with_the_one_before([n])) for n in left], plan.capacity, 0)
         return [_request(plan.source, left[a:b], attempt, again=True) for a, b in ranges]
@@ -306,7 +306,7 @@ class _WritingRun(Generic[Item]):
         growing.usage += reply.usage
         items = self._items(reply.text, request, growing, cut=not reply.complete)
         if not reply.complete:
-            covered = self._covered(items)
+            covered = self._covered_segments(items)
             items += await self._halves(request, [n for n in request.asked if n not in covered], growing)
         self._advance(request.source, request.asked)
         return items

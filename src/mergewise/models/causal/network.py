@@ -18,7 +18,7 @@ from functools import wraps
 from inspect import signature
 from itertools import accumulate
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from mergewise.errors import ModelError
 from mergewise.models.blending import choose_on_device
@@ -33,10 +33,8 @@ from mergewise.models.causal.rows import (
     repeat_row,
     select_rows,
 )
+from mergewise.protocols import Blend, FloatArray, NextTokens
 from mergewise.types import Message
-
-if TYPE_CHECKING:
-    from mergewise.protocols import Blend, FloatArray, NextTokens
 
 # of a model that does not say how large its window is
 WINDOW = 2048
@@ -163,7 +161,7 @@ class HFCausalModel:
         logits = self.torch.cat([state.logits for state in states])
         places = [place for group in groups for place in group]
         return self.select(
-            HFState(ids, cache, self._left(ids, longest), logits), sorted(range(len(ids)), key=places.__getitem__)
+            HFState(ids, cache, self._left_mask(ids, longest), logits), sorted(range(len(ids)), key=places.__getitem__)
         )
 
     def _read(self, rows: Sequence[Sequence[int]]) -> HFState:
@@ -176,7 +174,7 @@ class HFCausalModel:
 
     def _start(self, rows: Sequence[Sequence[int]]) -> HFState:
         longest = max(len(row) for row in rows)
-        mask = self._left(rows, longest)
+        mask = self._left_mask(rows, longest)
         ids = self._tensor([[0] * (longest - len(row)) + list(row) for row in rows])
         # the padding before a row's first token is masked: its positions only have to be valid
         positions = (mask.cumsum(-1) - 1).clamp(min=0)
@@ -209,11 +207,11 @@ class HFCausalModel:
         )
         self.tokens_run += shared + sum(map(len, rests))
         cache = padding_first(answer.past_key_values, padding, shared)
-        mask = self._left(rows, shared + longest)
+        mask = self._left_mask(rows, shared + longest)
         _silence_padding(cache, mask)
         return HFState([list(row) for row in rows], cache, mask, self._sound(answer.logits[:, -1]))
 
-    def _left(self, rows: Sequence[Sequence[int]], width: int) -> Any:
+    def _left_mask(self, rows: Sequence[Sequence[int]], width: int) -> Any:
         """The mask of rows that are padded on the left."""
         return self._tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
 

@@ -5,7 +5,7 @@ Padding is worked through like text, and every run of the network has a price of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import Any
@@ -57,46 +57,37 @@ def layers_of(cache: Any) -> list[tuple[Any, Any]]:
 def join_caches(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
     """One cache of many, each padded on the left to the same length."""
     import torch
-    from transformers import DynamicCache
-
-    cache = DynamicCache()
-    for number in range(len(rows[0])):
-        keys, values = (
-            torch.cat([_pad_left(row[number][part], length - row[number][part].shape[-2]) for row in rows])
-            for part in (0, 1)
-        )
-        cache.update(keys, values, number)
-    return cache
-
-
-def _pad_left(values: Any, length: int) -> Any:
     from torch.nn.functional import pad
 
-    return pad(values, (0, 0, length, 0))
+    def joined(parts: Sequence[Any]) -> Any:
+        return torch.cat([pad(part, (0, 0, length - part.shape[-2], 0)) for part in parts])
+
+    return _cache_of(
+        (joined(keys), joined(values)) for keys, values in (zip(*of, strict=True) for of in zip(*rows, strict=True))
+    )
 
 
 def select_rows(cache: Any, rows: Any, cut: int) -> Any:
     """A cache of these rows, without the first `cut` columns where that can be; the old one stays as it is."""
-    from transformers import DynamicCache
-
     layers = layers_of(cache)
     if not layers:
         copy = deepcopy(cache)
         copy.batch_select_indices(rows)
         return copy
-    chosen = DynamicCache()
-    for number, (keys, values) in enumerate(layers):
-        chosen.update(keys[rows][..., cut:, :], values[rows][..., cut:, :], number)
-    return chosen
+    return _cache_of((keys[rows][..., cut:, :], values[rows][..., cut:, :]) for keys, values in layers)
 
 
 def repeat_row(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
     """A cache in which each of so many rows has read what the one row of these layers has."""
+    return _cache_of(tuple(part.expand(rows, *part.shape[1:]) for part in pair) for pair in layers)
+
+
+def _cache_of(layers: Iterable[Sequence[Any]]) -> Any:
+    """Keys and values of each layer as a cache."""
     from transformers import DynamicCache
 
     cache = DynamicCache()
-    for number, pair in enumerate(layers):
-        keys, values = (part.expand(rows, *part.shape[1:]) for part in pair)
+    for number, (keys, values) in enumerate(layers):
         cache.update(keys, values, number)
     return cache
 
@@ -104,14 +95,9 @@ def repeat_row(layers: Sequence[tuple[Any, Any]], rows: int) -> Any:
 def padding_first(cache: Any, padding: Any, shared: int) -> Any:
     """The columns of each row in another order: its padding, which stands behind the first `shared` columns, comes first."""
     import torch
-    from transformers import DynamicCache
 
     layers = layers_of(cache)
     columns = torch.arange(layers[0][0].shape[-2], device=padding.device)[None, :]
     moved = torch.where(columns < padding, columns + shared, columns - padding)
     order = torch.where(columns >= padding + shared, columns, moved)[:, None, :, None]
-    ordered = DynamicCache()
-    for number, pair in enumerate(layers):
-        keys, values = (part.gather(2, order.expand_as(part)) for part in pair)
-        ordered.update(keys, values, number)
-    return ordered
+    return _cache_of(tuple(part.gather(2, order.expand_as(part)) for part in pair) for pair in layers)

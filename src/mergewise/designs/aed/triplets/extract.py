@@ -14,8 +14,16 @@ from functools import lru_cache
 from math import ceil
 
 from mergewise.designs.aed.triplets.records import Triplet, TripletSettings
-from mergewise.index.writing.prompts import paragraph_names, request_messages, text_of_field
-from mergewise.index.writing.task import Policy, Rejected, WritingRequest, WritingSource, WritingTask
+from mergewise.index.writing.task import (
+    Policy,
+    Rejected,
+    WritingRequest,
+    WritingSource,
+    WritingTask,
+    paragraph_names,
+    request_messages,
+    text_of_field,
+)
 from mergewise.prompting.records import Fields
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words

@@ -28,8 +28,16 @@ from typing import Any, TypeAlias
 from mergewise.designs.mrag.markers.grounding import GroundedSentence, GroundedValue, Grounder
 from mergewise.designs.mrag.markers.records import MarkerSettings
 from mergewise.errors import UsageError
-from mergewise.index.writing.prompts import paragraph_names, request_messages, text_of_field
-from mergewise.index.writing.task import Policy, Rejected, WritingRequest, WritingSource, WritingTask
+from mergewise.index.writing.task import (
+    Policy,
+    Rejected,
+    WritingRequest,
+    WritingSource,
+    WritingTask,
+    paragraph_names,
+    request_messages,
+    text_of_field,
+)
 from mergewise.prompting.records import Fields
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words

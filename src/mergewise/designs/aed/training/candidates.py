@@ -12,18 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mergewise.designs import VIEWS
 from mergewise.designs.aed import units
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
-from mergewise.retrieve.hybrid import HybridReader
 from mergewise.text.keys import heading_path
-from mergewise.types import Message, Span
+from mergewise.types import DocumentInfo, Message, Span
 
 if TYPE_CHECKING:
-    from mergewise.engine import Index
     from mergewise.protocols import IndexReader
+    from mergewise.retrieve.hybrid import SearchSettings
+    from mergewise.store.manifest import Manifest
 
 Kind: TypeAlias = Literal["passages", "triplets", "generated"]
 KINDS: tuple[Kind, ...] = ("passages", "triplets", "generated")
@@ -71,28 +70,23 @@ class LabelSource:
 
 def passages_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
     """D_ret: the k best passages, best first."""
-    return [_passage(found) for found in units.retrieve(question, reader, k, longest)]
+    candidates = []
+    for found in units.retrieve(question, reader, k, longest):
+        fragments = found.candidate.fragments
+        text, last = "\n".join(fragment.visible[2] for fragment in fragments), fragments[-1]
+        span = Span(last.doc_id, *last.visible[:2])
+        candidates.append(TrainCandidate("passages", last.title, last.headings, text, found.score, span))
+    return candidates
 
 
 def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> list[TrainCandidate]:
     """T_ret: the triplet sets of these passages, of those that have some. UsageError for an index without the view."""
     retrieved = units.retrieve(question, reader, k, longest)
-    return [_triplets(found) for found in units.map_triplets(retrieved, reader)]
-
-
-def _passage(found: units.RetrievedUnit) -> TrainCandidate:
-    *_, last = found.candidate.fragments
-    text = "\n".join(fragment.visible[2] for fragment in found.candidate.fragments)
-    start, end, _ = last.visible
-    return TrainCandidate("passages", last.title, last.headings, text, found.score, Span(last.doc_id, start, end))
-
-
-def _triplets(found: units.RetrievedUnit) -> TrainCandidate:
-    assert found.triplets is not None
-    row = found.triplets
-    return TrainCandidate(
-        "triplets", row.title, row.headings, row.text, found.score, Span(row.doc_id, row.start, row.end)
-    )
+    rows = [(found.triplets, found.score) for found in units.map_triplets(retrieved, reader) if found.triplets]
+    return [
+        TrainCandidate("triplets", row.title, row.headings, row.text, score, Span(row.doc_id, row.start, row.end))
+        for row, score in rows
+    ]
 
 
 def generated_candidate(background: str) -> TrainCandidate | None:
@@ -115,25 +109,19 @@ def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:
     )
 
 
-def source_of(index: Index, examples: Sequence[Example]) -> LabelSource:
-    """These questions, to be searched for in this index."""
-    reader = HybridReader(index.store.reader(), index.embedder, VIEWS, None, index.search_settings)
-    return LabelSource(examples, reader, _facts(index, reader))
-
-
-def _facts(index: Index, reader: HybridReader) -> dict[Kind, Mapping[str, Any]]:
-    """What changes the passages that a search brings, and what changes their triplets."""
-    views = index.manifest.views
+def label_facts(
+    documents: Sequence[DocumentInfo], manifest: Manifest, settings: SearchSettings, reader: IndexReader
+) -> dict[Kind, Mapping[str, Any]]:
+    """What changes the passages that a search of these documents brings, and what changes their triplets."""
     searched = {
-        "documents": len(index),
-        "characters": sum(document.characters for document in index.documents()),
-        "embedder": index.manifest.embedder,
-        "leaf": dict(views["leaf"].settings),
-        "search": asdict(index.search_settings),
+        "documents": len(documents),
+        "characters": sum(document.characters for document in documents),
+        "embedder": manifest.embedder,
+        "leaf": dict(manifest.views["leaf"].settings),
+        "search": asdict(settings),
     }
     facts: dict[Kind, Mapping[str, Any]] = {"passages": searched}
     if reader.has(TRIPLETS):
-        extractions = reader.view(TRIPLETS).extractions()
-        found = sum(extraction.triplets for extraction in extractions)
-        facts["triplets"] = {**searched, TRIPLETS: dict(views[TRIPLETS].settings), "found": found}
+        found = sum(extraction.triplets for extraction in reader.view(TRIPLETS).extractions())
+        facts["triplets"] = {**searched, TRIPLETS: dict(manifest.views[TRIPLETS].settings), "found": found}
     return facts

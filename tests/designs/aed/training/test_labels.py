@@ -9,14 +9,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from tests.train.towns import EXAMPLES, reader, towns_index
 
 import mergewise as mw
+from mergewise.cli.training import label_source
 from mergewise.designs.aed import units
+from mergewise.designs.aed.training.candidates import Example, TrainCandidate, asked_of, passages_of, triplets_of
+from mergewise.designs.aed.training.labels import LabelSettings, LabelSource, LabelStore, label
 from mergewise.errors import UsageError
 from mergewise.models.cppl import cppl
-from mergewise.train.candidates import Example, TrainCandidate, asked_of, passages_of, source_of, triplets_of
-from mergewise.train.labels import LabelSettings, LabelSource, LabelStore, label
+from tests.designs.aed.training.towns import EXAMPLES, reader, towns_index
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +27,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> mw.Index:
 
 @pytest.fixture
 def source(index: mw.Index) -> LabelSource:
-    return source_of(index, EXAMPLES)
+    return label_source(index, EXAMPLES)
 
 
 SETTINGS = LabelSettings(passages=3, triplets=3)
@@ -153,7 +154,7 @@ def test_what_does_not_fit_is_left_out(tmp_path: Path, source: LabelSource, inde
     prompts = [len(model.prompt(asked_of(EXAMPLES[0].text, None)))]
     small = reader(window=prompts[0] + 500)
     store = LabelStore(tmp_path / "labels")
-    label(store, [source_of(long, EXAMPLES[:1])], small, LabelSettings(triplets=0, generated=False))
+    label(store, [label_source(long, EXAMPLES[:1])], small, LabelSettings(triplets=0, generated=False))
     (one,) = store.read(["passages"])
     assert [labelled.candidate.text for labelled in one.candidates] == ["Arden: founded by Brix."]
 
@@ -171,7 +172,7 @@ def test_an_index_without_triplets_is_told(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
     index.add([mw.Document(id="a", title="Arden", text="Arden was founded by Brix.")])
     with pytest.raises(UsageError, match="triplet"):
-        label(LabelStore(tmp_path / "labels"), [source_of(index, EXAMPLES[:1])], reader(), SETTINGS)
+        label(LabelStore(tmp_path / "labels"), [label_source(index, EXAMPLES[:1])], reader(), SETTINGS)
 
 
 def test_a_damaged_file_is_named(tmp_path: Path, source: LabelSource) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from mergewise.designs.aed.training.bases import Base
+from mergewise.designs.aed.training.scoring import utilities
 from mergewise.errors import ModelError
 from mergewise.models.causal.loading import quietly
 from mergewise.models.cross_encoder import ONNXCrossEncoder
-from mergewise.train.bases import Base
-from mergewise.train.scoring import utilities
 
 ONNX = "model.onnx"
 OPSET = 17
@@ -54,7 +54,7 @@ def _write(base: Base, path: Path, question: str, text: str) -> None:
     with warnings.catch_warnings():  # what the exporter traces is checked behind it
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _Logits.around(base.network, names).eval(),
+            _logits_alone(base.network, names).eval(),
             tuple(encoded[name] for name in names),
             str(path),
             input_names=names,
@@ -65,19 +65,16 @@ def _write(base: Base, path: Path, question: str, text: str) -> None:
         )
 
 
-class _Logits:
-    """A network that takes its inputs by place and gives logits alone, as an exporter wants it."""
+def _logits_alone(network: Any, names: Sequence[str]) -> Any:
+    """The network, which takes its inputs by place and gives logits alone, as an exporter wants it."""
+    import torch
 
-    @staticmethod
-    def around(network: Any, names: Sequence[str]) -> Any:
-        import torch
+    class Logits(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
 
-        class Logits(torch.nn.Module):  # type: ignore[misc]
-            def __init__(self) -> None:
-                super().__init__()
-                self.network = network
+        def forward(self, *given: Any) -> Any:
+            return self.network(**dict(zip(names, given, strict=True))).logits
 
-            def forward(self, *given: Any) -> Any:
-                return self.network(**dict(zip(names, given, strict=True))).logits
-
-        return Logits()
+    return Logits()

@@ -36,12 +36,10 @@ CERTAIN = 1 + 1e-10
 
 def teacher(cppl: Sequence[float]) -> Values:
     """Eq. 7: shares of the candidates, which fall with their CPPL."""
-    return _softmax(-np.log(np.asarray(cppl, np.float64) + 1))
-
-
-def student(utilities: Sequence[float]) -> Values:
-    """Eq. 8."""
-    return _softmax(np.asarray(utilities, np.float64))
+    values = -np.log(np.asarray(cppl, np.float64) + 1)
+    shares = np.exp(values - values.max())
+    whole: Values = shares / shares.sum()
+    return whole
 
 
 def divergence(cppl: Sequence[float], utilities: Sequence[float]) -> float:
@@ -79,9 +77,3 @@ def loss(cppl: Sequence[float], utilities: Any) -> Any:
 
     wanted = torch.as_tensor(teacher(cppl), dtype=utilities.dtype, device=utilities.device)
     return (wanted * (wanted.log() - utilities.log_softmax(-1))).sum()
-
-
-def _softmax(values: Values) -> Values:
-    shares = np.exp(values - values.max())
-    whole: Values = shares / shares.sum()
-    return whole

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import mergewise as mw
+from mergewise.designs.aed.training.candidates import Example
 from mergewise.models.scripted_causal import ScriptedCausal
-from mergewise.train.candidates import Example
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:;#-[]()'?!/|\n"
 TOWNS = {"Arden": "Brix", "Belford": "Cole", "Corley": "Dunn", "Dalby": "Ems", "Eccles": "Frey", "Fulton": "Gill"}

@@ -10,17 +10,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from hashlib import blake2b
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mergewise.designs.aed.ensemble import prompts
-from mergewise.errors import UsageError
-from mergewise.models.cppl import ALPHA, cppl
-from mergewise.models.decoding import StreamPrompts, decode
-from mergewise.ranges import Range, check_fields
-from mergewise.train.candidates import (
+from mergewise.designs.aed.training.candidates import (
     KINDS,
     Example,
     Kind,
@@ -31,6 +28,10 @@ from mergewise.train.candidates import (
     passages_of,
     triplets_of,
 )
+from mergewise.errors import UsageError
+from mergewise.models.cppl import ALPHA, cppl
+from mergewise.models.decoding import StreamPrompts, decode
+from mergewise.ranges import Range, check_fields
 from mergewise.types import Span
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class LabelStore:
                 _demand_same(standing[name], sets[name], path.parent, f" of {name or 'the index'}")
             sets = {**standing, **sets}
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, lambda part: part.write_text(json.dumps({**own, "sets": sets}, indent=1) + "\n", "utf-8"))
+        write_whole(path, lambda part: part.write_text(json.dumps({**own, "sets": sets}, indent=1) + "\n", "utf-8"))
 
     def has(self, kind: Kind, example: Example) -> bool:
         return self._path(kind, example).exists()
@@ -116,7 +117,7 @@ class LabelStore:
         rows = [_row(example, number, one) for number, one in enumerate(labelled)]
         table = pa.Table.from_pylist(rows, schema=_schema())
         table = table.replace_schema_metadata({"example": json.dumps(asdict(example)), "alone": json.dumps(alone)})
-        _replace(self._path(kind, example), lambda part: pq.write_table(table, part))
+        write_whole(self._path(kind, example), lambda part: pq.write_table(table, part))
 
     def read(self, kinds: Sequence[Kind]) -> list[LabelledQuestion]:
         """The questions that have labels of all these kinds, passages first, by their keys, each with its candidates."""
@@ -183,10 +184,8 @@ def label(
 def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
     """The first question of each source, then the second of each ...; those without answers are left out."""
     kept = [[example for example in source.examples if any(map(str.strip, example.answers))] for source in sources]
-    for number in range(max(map(len, kept), default=0)):
-        for examples, source in zip(kept, sources, strict=True):
-            if number < len(examples):
-                yield examples[number], source.reader
+    for turn in zip_longest(*kept):
+        yield from ((example, source.reader) for example, source in zip(turn, sources, strict=True) if example)
 
 
 def _label_generated(
@@ -236,35 +235,17 @@ def labels_of(
 def _schema() -> Any:
     import pyarrow as pa
 
-    texts = {name: pa.string() for name in ("set", "id", "question")}
-    return pa.schema(
-        {
-            **texts,
-            "number": pa.int32(),
-            "kind": pa.string(),
-            "title": pa.string(),
-            "headings": pa.list_(pa.string()),
-            "text": pa.string(),
-            "score": pa.float64(),
-            "doc": pa.string(),
-            "start": pa.int64(),
-            "end": pa.int64(),
-            "cppl": pa.float64(),
-        }
-    )
+    texts, places = pa.string(), pa.int64()
+    asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
+    said = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
+    return pa.schema({**asked, **said, "doc": texts, "start": places, "end": places, "cppl": pa.float64()})
 
 
 def _row(example: Example, number: int, one: Label) -> dict[str, Any]:
     candidate, span = one.candidate, one.candidate.span
     place = {} if span is None else {"doc": span.doc_id, "start": span.start, "end": span.end}
     asked = {"set": example.set, "id": example.id, "question": example.text, "number": number}
-    said = {
-        "kind": candidate.kind,
-        "title": candidate.title,
-        "headings": list(candidate.headings),
-        "text": candidate.text,
-    }
-    return {**asked, **said, "score": candidate.score, **place, "cppl": one.cppl}
+    return {**asdict(replace(candidate, span=None)), **asked, **place, "cppl": one.cppl}
 
 
 def _label_from(row: Mapping[str, Any]) -> Label:
@@ -273,7 +254,7 @@ def _label_from(row: Mapping[str, Any]) -> Label:
     return Label(candidate, row["cppl"])
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file that is there whole or not at all."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     write(part)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from benchmarks import labels as benchmark
 
-from mergewise.train.distilling import gains
-from mergewise.train.labels import LabelStore
+from mergewise.designs.aed.training.distilling import gains
+from mergewise.designs.aed.training.labels import LabelStore
 
 
 def test_labels_tell_what_helps(

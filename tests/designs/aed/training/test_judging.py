@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mergewise.designs.aed.training.candidates import Example, TrainCandidate
+from mergewise.designs.aed.training.curve import svg
+from mergewise.designs.aed.training.distilling import divergence
+from mergewise.designs.aed.training.judging import interval, judge, ranks, spearman
+from mergewise.designs.aed.training.labels import Label, LabelledQuestion
+from mergewise.designs.aed.training.trainer import PRESETS, History, TrainSettings, pace, split_questions
 from mergewise.errors import UsageError
-from mergewise.train.candidates import Example, TrainCandidate
-from mergewise.train.curve import svg
-from mergewise.train.distilling import divergence
-from mergewise.train.judging import interval, judge, ranks, spearman
-from mergewise.train.labels import Label, LabelledQuestion
-from mergewise.train.trainer import PRESETS, History, TrainSettings, pace, split
 
 VALUES = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)
 
@@ -70,13 +70,13 @@ def test_the_pace_rises_and_falls() -> None:
 
 def test_a_split_is_by_seed_keeps_questions_together_and_drops_what_teaches_nothing() -> None:
     asked = [question(1.0, 2.0 + i, text=f"Q{i % 10}", name=str(i // 10)) for i in range(20)] + [question(1.0, 1.0)]
-    one, again = split(asked, TrainSettings()), split(asked, TrainSettings())
+    one, again = split_questions(asked, TrainSettings()), split_questions(asked, TrainSettings())
     assert one == again and one.dropped == 1 and len(one.held_out) == 4 and len(one.learnt) == 16
     assert not {q.example.text for q in one.learnt} & {q.example.text for q in one.held_out}
-    assert split(asked, TrainSettings(seed=1)) != one
-    assert split(asked, TrainSettings(held_out=0)).held_out == []
+    assert split_questions(asked, TrainSettings(seed=1)) != one
+    assert split_questions(asked, TrainSettings(held_out=0)).held_out == []
     with pytest.raises(UsageError, match="no question to learn from"):
-        split([question(1.0, 1.0)], TrainSettings())
+        split_questions([question(1.0, 1.0)], TrainSettings())
 
 
 def test_presets_are_the_papers() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mergewise.train.labels import LabelStore
+from mergewise.designs.aed.training.labels import LabelStore
 
 pytest.importorskip("torch", reason="the extra `hf` is not installed")
 
@@ -21,9 +21,9 @@ STEPS = 30
 TRAINER = """
 import sys
 from pathlib import Path
-from mergewise.train.labels import LabelStore
-from mergewise.train.trainer import TrainSettings
-from mergewise.train.utility import train_utility
+from mergewise.designs.aed.training.labels import LabelStore
+from mergewise.designs.aed.training.trainer import TrainSettings
+from mergewise.designs.aed.training.utility import train_utility
 
 labels, base, out = sys.argv[1:]
 settings = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3, patience=0)

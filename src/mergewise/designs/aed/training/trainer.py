@@ -9,7 +9,6 @@ judged; the weights of the epoch with the least KL there are the result.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -18,13 +17,13 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from mergewise.designs.aed.training.bases import Base, load_base
+from mergewise.designs.aed.training.distilling import gains, loss, step_candidates, teaches
+from mergewise.designs.aed.training.judging import judge
+from mergewise.designs.aed.training.labels import LabelledQuestion, write_whole
+from mergewise.designs.aed.training.scoring import question_utilities, utilities
 from mergewise.errors import UsageError
 from mergewise.ranges import SHARE, Range, check_fields
-from mergewise.train.bases import Base, load_base
-from mergewise.train.distilling import gains, loss, step_candidates, teaches
-from mergewise.train.judging import judge
-from mergewise.train.labels import LabelledQuestion
-from mergewise.train.scoring import question_utilities, utilities
 
 LONGEST_GRADIENT = 1.0
 LEVEL_QUESTIONS = 64  # questions by which the level of the utilities is found
@@ -106,7 +105,7 @@ class Trained:
     shift: float
 
 
-def split(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
+def split_questions(questions: Sequence[LabelledQuestion], settings: TrainSettings) -> Split:
     """By the seed. The same question in several sets is on one side."""
     able = [one for one in questions if teaches([labelled.cppl for labelled in one.candidates])]
     texts = sorted({_question_key(one) for one in able})
@@ -126,7 +125,7 @@ def train(
     progress: OnProgress | None = None,
 ) -> Trained:
     """`folder` keeps the state; what another training left there is refused."""
-    data = split(questions, settings)
+    data = split_questions(questions, settings)
     training = _Training(data, load_base(spec, settings.seed), settings, folder)
     training.begin({"base": spec, "labels": digest(questions), **asdict(settings)})
     while training.step < training.steps and not training.is_over:
@@ -251,9 +250,7 @@ class _Training:
         return shift
 
     def _save(self, name: str, state: Any) -> None:
-        part = self.folder / f".{name}.{os.getpid()}"
-        self.torch.save(state, part)
-        part.replace(self.folder / name)
+        write_whole(self.folder / name, lambda part: self.torch.save(state, part))
 
     def _load(self, file: Path) -> Any:
         try:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from mergewise.designs.aed.training import curve
+from mergewise.designs.aed.training.bases import check_base, demand_packages
+from mergewise.designs.aed.training.candidates import Kind
+from mergewise.designs.aed.training.exporting import export
+from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
+from mergewise.designs.aed.training.labels import LabelStore, write_whole
+from mergewise.designs.aed.training.scoring import question_utilities
+from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, train
 from mergewise.errors import UsageError
-from mergewise.train import curve
-from mergewise.train.bases import check_base, demand_packages
-from mergewise.train.candidates import Kind
-from mergewise.train.exporting import export
-from mergewise.train.judging import RankingQuality, interval, judge
-from mergewise.train.labels import LabelStore
-from mergewise.train.scoring import question_utilities
-from mergewise.train.trainer import OnProgress, Trained, TrainSettings, digest, train
 
 RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
 CHECKED = 8  # candidates by which the exported model is compared with the trained one
@@ -71,10 +71,12 @@ def train_utility(
         raise UsageError(f"{out} holds a predictor of other labels or parameters", "name another --out")
     demand_packages()
     trained = train(questions, base, settings, out / STATE, progress)
-    return _exported(trained, parameters, settings, out)
+    return _export_with_report(trained, parameters, settings, out)
 
 
-def _exported(trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path) -> TrainingReport:
+def _export_with_report(
+    trained: Trained, parameters: Mapping[str, Any], settings: TrainSettings, out: Path
+) -> TrainingReport:
     held_out = trained.split.held_out
     found = _ranking_qualities(trained, settings)
     sample = trained.split.learnt[0]
@@ -90,9 +92,9 @@ def _exported(trained: Trained, parameters: Mapping[str, Any], settings: TrainSe
         apart,
     )
     title = f"{parameters['base']}, {len(trained.split.learnt)} questions, {len(held_out)} held out"
-    _replace(out / PICTURE, curve.svg(trained.history, title))
-    _replace(out / CARD, card(report))
-    _replace(out / RESULT, json.dumps(asdict(report), indent=1) + "\n")
+    figures = json.dumps(asdict(report), indent=1) + "\n"
+    for name, text in {PICTURE: curve.svg(trained.history, title), CARD: card(report), RESULT: figures}.items():
+        write_whole(out / name, partial(Path.write_text, data=text, encoding="utf-8"))
     shutil.rmtree(out / STATE)
     return report
 
@@ -110,27 +112,23 @@ def _ranking_qualities(trained: Trained, settings: TrainSettings) -> dict[str, R
 
 def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, list[float]]:
     """What the trained one has more than the other, with the interval, by measure."""
-    pairs = {"kl": (trained.kl, other.kl), "rho": (trained.rho, other.rho), "first": (trained.first, other.first)}
-    return {name: list(interval(_less(own, its))) for name, (own, its) in pairs.items()}
-
-
-def _less(own: Sequence[float | None], its: Sequence[float | None]) -> list[float | None]:
-    return [None if a is None or b is None else a - b for a, b in zip(own, its, strict=True)]
+    pairs = {name: zip(getattr(trained, name), getattr(other, name), strict=True) for name in MEASURES}
+    less = {name: [None if a is None or b is None else a - b for a, b in both] for name, both in pairs.items()}
+    return {name: list(interval(values)) for name, values in less.items()}
 
 
 def card(report: TrainingReport) -> str:
     """The README of the folder."""
-    counts, history = report.questions, report.history
+    counts, history = report.questions, History(**report.history)
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
-    epochs = len(history["held_out"])
     levelled = (
         f" To the bias of the head {report.shift:+.4f} was added, so that 0 is the use of no context."
         if report.shift
         else ""
     )
     chosen = (
-        f" The weights are those of epoch {_best(history)} of {epochs}."
-        if report.parameters["patience"] and epochs
+        f" The weights are those of epoch {history.best + 1} of {len(history.held_out)}."
+        if report.parameters["patience"] and history.best is not None
         else ""
     )
     return f"""\
@@ -174,11 +172,6 @@ def _table(report: TrainingReport) -> str:
     return "\n".join(lines)
 
 
-def _best(history: Mapping[str, Any]) -> int:
-    values: list[float] = history["held_out"]
-    return values.index(min(values)) + 1
-
-
 def _standing_report(path: Path) -> TrainingReport | None:
     if not path.exists():
         return None
@@ -186,9 +179,3 @@ def _standing_report(path: Path) -> TrainingReport | None:
         return TrainingReport(**json.loads(path.read_text("utf-8")))
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "name another --out") from None
-
-
-def _replace(path: Path, text: str) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

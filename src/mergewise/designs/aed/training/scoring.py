@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mergewise.train.bases import Base
-from mergewise.train.labels import LabelledQuestion
+from mergewise.designs.aed.training.bases import Base
+from mergewise.designs.aed.training.labels import LabelledQuestion
 
 PAIRS = 16  # that go through the network together: those of a length, so that little is padded
 

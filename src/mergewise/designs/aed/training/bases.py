@@ -9,22 +9,19 @@ its activations. The file has one vector for the type of a token where BERT has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mergewise.errors import MissingExtra, UsageError
 from mergewise.models import minilm
 from mergewise.models.causal.loading import quietly, torch_module
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from mergewise.protocols import FloatArray
+from mergewise.protocols import FloatArray
 
 HEADS = 12
 EXTRA = "train"
@@ -128,12 +125,15 @@ def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
     makers = {output: node for node in graph.node for output in node.output}
     products = [_linear(node, makers, values) for node in graph.node if node.op_type == "MatMulIntegerToFloat"]
     norms = [[values[name] for name in node.input[1:]] for node in graph.node if node.op_type == "LayerNormalization"]
-    words, scales, positions = (values[name] for name in _embeddings(graph, values))
+    # the words, their scales, and the positions
+    embedded = [node.input[0] for node in graph.node if node.op_type == "Gather"]
+    embedded += [node.input[0] for node in graph.node if node.op_type == "Slice" and node.input[0] in values]
+    words, scales, positions = map(values.__getitem__, embedded)
     named = {
         "embeddings.word_embeddings.weight": words.astype(np.float32) * scales,
         "embeddings.position_embeddings.weight": positions,
         "embeddings.token_type_embeddings.weight": np.zeros((2, positions.shape[1]), np.float32),
-        **_normalisation("embeddings.LayerNorm", norms[0]),
+        **_dense("embeddings.LayerNorm", *norms[0]),
     }
     for layer in range(len(products) // 4):
         prefix = f"encoder.layer.{layer}"
@@ -143,15 +143,9 @@ def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
             named |= _dense(f"{prefix}.attention.self.{name}", weight[rows], bias[rows])
         for offset, name in enumerate(("attention.output.dense", "intermediate.dense", "output.dense"), 1):
             named |= _dense(f"{prefix}.{name}", *products[4 * layer + offset])
-        named |= _normalisation(f"{prefix}.attention.output.LayerNorm", norms[1 + 2 * layer])
-        named |= _normalisation(f"{prefix}.output.LayerNorm", norms[2 + 2 * layer])
+        named |= _dense(f"{prefix}.attention.output.LayerNorm", *norms[1 + 2 * layer])
+        named |= _dense(f"{prefix}.output.LayerNorm", *norms[2 + 2 * layer])
     return {name: np.ascontiguousarray(value, np.float32) for name, value in named.items()}
-
-
-def _embeddings(graph: Any, values: Mapping[str, Any]) -> Iterator[str]:
-    """The names of the words, of their scales, and of the positions."""
-    yield from (node.input[0] for node in graph.node if node.op_type == "Gather")
-    yield from (node.input[0] for node in graph.node if node.op_type == "Slice" and node.input[0] in values)
 
 
 def _linear(
@@ -166,7 +160,3 @@ def _linear(
 
 def _dense(name: str, weight: FloatArray, bias: FloatArray) -> dict[str, FloatArray]:
     return {f"{name}.weight": weight, f"{name}.bias": bias}
-
-
-def _normalisation(name: str, pair: list[FloatArray]) -> dict[str, FloatArray]:
-    return {f"{name}.weight": pair[0], f"{name}.bias": pair[1]}

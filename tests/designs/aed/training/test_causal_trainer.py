@@ -11,23 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mergewise.designs.aed.training.distilling import divergence, gains, loss, teacher
+from mergewise.designs.aed.training.labels import LabelStore
+from mergewise.designs.aed.training.trainer import TrainSettings
 from mergewise.errors import UsageError
 from mergewise.models import load_reranker
 from mergewise.models.minilm import MiniLM
 from mergewise.models.utilities import RerankerUtilities
-from mergewise.train.distilling import divergence, gains, loss, teacher
-from mergewise.train.labels import LabelStore
-from mergewise.train.trainer import TrainSettings
 
 torch = pytest.importorskip("torch", reason="the extra `hf` is not installed")
 pytest.importorskip("transformers", reason="the extra `hf` is not installed")
 pytest.importorskip("onnx", reason="the extra `train` is not installed")
 
-from mergewise.train import trainer  # noqa: E402
-from mergewise.train.bases import load_base  # noqa: E402
-from mergewise.train.scoring import question_utilities, utilities  # noqa: E402
-from mergewise.train.trainer import train  # noqa: E402
-from mergewise.train.utility import train_utility  # noqa: E402
+from mergewise.designs.aed.training import trainer  # noqa: E402
+from mergewise.designs.aed.training.bases import load_base  # noqa: E402
+from mergewise.designs.aed.training.scoring import question_utilities, utilities  # noqa: E402
+from mergewise.designs.aed.training.trainer import train  # noqa: E402
+from mergewise.designs.aed.training.utility import train_utility  # noqa: E402
 
 KINDS = ["passages", "generated"]
 SETTINGS = TrainSettings(batch=8, epochs=10, rate=1e-2, tokens=48, held_out=0.3, patience=0)
@@ -49,7 +49,7 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
 
     predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
     assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
-    asked = trainer.split(many_labels.read(KINDS), SETTINGS).held_out[0]
+    asked = trainer.split_questions(many_labels.read(KINDS), SETTINGS).held_out[0]
     texts = [candidate.candidate.predictor_text for candidate in asked.candidates]
     found = RerankerUtilities(predictor).utilities(asked.example.text, texts)
     assert np.argmax(found) == np.argmin([candidate.cppl for candidate in asked.candidates])
@@ -174,7 +174,7 @@ def test_utilities_are_those_of_each_pair_alone(base: str) -> None:
 
 
 def test_minilm_is_read_out_of_its_file() -> None:
-    texts = [str(text) for text in np.load(Path(__file__).parents[1] / "models/minilm_reference.npz")["texts"]]
+    texts = [str(text) for text in np.load(Path(__file__).parents[3] / "models/minilm_reference.npz")["texts"]]
     base = load_base("minilm", 0)
     encoded = base.tokenizer(texts, padding=True, truncation=True, max_length=256, return_tensors="pt")
     with torch.inference_mode():

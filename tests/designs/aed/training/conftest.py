@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.train.towns import MANY, many_index, reader
 
+from mergewise.cli.training import label_source
+from mergewise.designs.aed.training.labels import LabelSettings, LabelStore, label
 from mergewise.models import minilm
-from mergewise.train.candidates import source_of
-from mergewise.train.labels import LabelSettings, LabelStore, label
+from tests.designs.aed.training.towns import MANY, many_index, reader
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +16,7 @@ def many_labels(tmp_path_factory: pytest.TempPathFactory) -> LabelStore:
     folder = tmp_path_factory.mktemp("labels")
     index, examples = many_index(folder / "index")
     store = LabelStore(folder / "labels")
-    label(store, [source_of(index, examples)], reader(MANY), LabelSettings(passages=8, triplets=0))
+    label(store, [label_source(index, examples)], reader(MANY), LabelSettings(passages=8, triplets=0))
     return store
 
 

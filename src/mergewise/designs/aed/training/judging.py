@@ -7,13 +7,13 @@ an interval of 95 %, by drawing the questions again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mergewise.train.distilling import divergence, gains
-from mergewise.train.labels import LabelledQuestion
+from mergewise.designs.aed.training.distilling import divergence, gains
+from mergewise.designs.aed.training.labels import LabelledQuestion
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,13 +31,9 @@ class RankingQuality:
     best: tuple[float, ...]
 
     def means(self) -> dict[str, float]:
-        known = [value for value in self.rho if value is not None]
-        return {
-            "kl": _mean(self.kl),
-            "rho": _mean(known),
-            "first": _mean(self.first),
-            "best": _mean(self.best),
-        }
+        """Of those that are known, by measure; 0 where none is."""
+        known = {name: [value for value in values if value is not None] for name, values in asdict(self).items()}
+        return {name: sum(values) / len(values) if values else 0.0 for name, values in known.items()}
 
 
 def judge(questions: Sequence[LabelledQuestion], utilities: Sequence[Sequence[float]]) -> RankingQuality:
@@ -79,7 +75,3 @@ def interval(differences: Sequence[float | None], seed: int = 0) -> tuple[float,
     drawn = np.random.default_rng(seed).choice(known, (DRAWS, len(known))).mean(1)
     low, high = np.quantile(drawn, (0.025, 0.975))
     return float(known.mean()), float(low), float(high)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
