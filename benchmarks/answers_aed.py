@@ -84,7 +84,7 @@ def campaign(
     written: dict[str, Decoded] = {}
     answering = Answering(index, task, asking, None if apart else written)
     questions = chosen_questions(task, "second", options.limit)
-    answered = {method.name: answering.answered(method, BUDGET) for method in methods_of(options.methods)}
+    answered = {method.name: answering.kept_answers(method, BUDGET) for method in methods_of(options.methods)}
     return Campaign(task, questions, answering, answered, written)
 
 

@@ -6,26 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mergewise.cli.options import (
-    BUDGET,
-    CAUSAL,
-    CHAT,
-    DEFAULT_INDEX,
-    RERANKER,
-    SCORER,
-    BudgetOption,
-    CacheOption,
-    ChatOption,
-    HtmlOption,
-    IndexOption,
-    JsonOption,
-    RerankerOption,
-    ScorerOption,
-    TokenizerOption,
-    TraceOption,
-    WhereOption,
-    WindowOption,
-)
+from mergewise import defaults
+from mergewise.cli import options
 from mergewise.cli.output import say_aside
 from mergewise.cli.places import Locations
 from mergewise.errors import UsageError
@@ -39,20 +21,20 @@ if TYPE_CHECKING:
 class QuestionOptions:
     """Options of every command that asks."""
 
-    index_dir: IndexOption = DEFAULT_INDEX
-    budget: BudgetOption = BUDGET
-    where: WhereOption = None
-    chat: ChatOption = CHAT
-    window: WindowOption = None
-    cache: CacheOption = None
-    reranker: RerankerOption = RERANKER
-    scorer: ScorerOption = SCORER
-    tokenizer: TokenizerOption = None
-    trace: TraceOption = False
-    as_json: JsonOption = False
-    html: HtmlOption = None
+    index_dir: options.IndexOption = options.DEFAULT_INDEX
+    budget: options.BudgetOption = defaults.BUDGET
+    where: options.WhereOption = None
+    chat: options.ChatOption = defaults.CHAT
+    window: options.WindowOption = None
+    cache: options.CacheOption = None
+    reranker: options.RerankerOption = defaults.RERANKER
+    scorer: options.ScorerOption = defaults.SCORER
+    tokenizer: options.TokenizerOption = None
+    trace: options.TraceOption = False
+    as_json: options.JsonOption = False
+    html: options.HtmlOption = None
 
-    def open_index(self, causal: str = CAUSAL) -> Index:
+    def open_index(self, causal: str = defaults.CAUSAL) -> Index:
         """The index with the models that the options name."""
         import mergewise
         from mergewise.models import load_chat
@@ -61,7 +43,7 @@ class QuestionOptions:
         return mergewise.open(
             self.index_dir,
             tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
-            chat=load_chat(self.chat, self.window) or CHAT,
+            chat=load_chat(self.chat, self.window) or defaults.CHAT,
             scorer=self.scorer,
             reranker=self.reranker,
             causal=causal,

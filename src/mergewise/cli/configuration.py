@@ -39,14 +39,24 @@ TRUST = "trust"
 
 def own_configuration() -> Path | None:
     """The user's own file, whether there is one or not; None where it is not known where that would be."""
-    if given := os.environ.get("XDG_CONFIG_HOME"):
-        return Path(given) / "mergewise" / NAME
+    try:
+        return user_directory("XDG_CONFIG_HOME", ".config") / NAME
+    except (OSError, RuntimeError):
+        return None
+
+
+def user_directory(variable: str, below_home: str) -> Path:
+    """Where this user's programs keep things: where the variable says, where the system does, or below the home directory.
+
+    Raises OSError or RuntimeError where nobody knows the home directory.
+    """
+    if given := os.environ.get(variable):
+        return Path(given) / "mergewise"
     if sys.platform in ("win32", "darwin"):
         import typer
 
-        return Path(typer.get_app_dir("mergewise")) / NAME
-    home = _home()
-    return None if home is None else home / ".config" / "mergewise" / NAME
+        return Path(typer.get_app_dir("mergewise"))
+    return Path.home().resolve() / below_home / "mergewise"
 
 
 def trusted_folders(own: Path) -> list[Path]:

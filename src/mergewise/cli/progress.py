@@ -17,7 +17,7 @@ Amount: TypeAlias = Callable[[int, int], str]
 """The work done and in all, as people read it."""
 
 
-def counted(done: int, total: int) -> str:
+def items(done: int, total: int) -> str:
     """Questions and the like: '3 of 20'."""
     return f"{done} of {total}" if total else ""
 
@@ -31,7 +31,7 @@ def characters(done: int, total: int) -> str:
 
 
 @contextmanager
-def progress(title: str, amount: Amount = counted) -> Iterator[Callable[[int, int, str], None]]:
+def progress(title: str, amount: Amount = items) -> Iterator[Callable[[int, int, str], None]]:
     """A function to call with the work done, the work in all (0: not known yet), and the name of the item at hand."""
     if is_plain(stderr=True):
         yield ProgressLines(title, say_line, amount)

@@ -120,7 +120,7 @@ class Answering:
         self._backgrounds = backgrounds
         self._index_identity = cache(self._read_index_identity)
 
-    def answered(self, method: Method, budget: int) -> MethodAnswers:
+    def kept_answers(self, method: Method, budget: int) -> MethodAnswers:
         """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
         preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
         mode = modes.mode_for(method.mode, self.index.models, preferred)
@@ -235,7 +235,7 @@ def evaluate_answers(
     """
     if not questions:
         raise UsageError(f"{answering.task.name} has no questions to be answered", "use --half all")
-    asked = [answering.answered(method, budget) for method in methods for budget in budgets]
+    asked = [answering.kept_answers(method, budget) for method in methods for budget in budgets]
     for one in asked:
         answering.complete([one], questions, progress)
         if len(one.failures) == len(questions):

@@ -50,13 +50,13 @@ class MarkReader:
     def add(self, text: str) -> list[MarkedText]:
         """What is settled by this text."""
         self._held.append(text)
-        return [] if self._open is not None and self._open(text) else self._decided(last=False)
+        return [] if self._open is not None and self._open(text) else self._settle(last=False)
 
     def end(self) -> list[MarkedText]:
         """What was held back."""
-        return self._decided(last=True)
+        return self._settle(last=True)
 
-    def _decided(self, last: bool) -> list[MarkedText]:
+    def _settle(self, last: bool) -> list[MarkedText]:
         text = "".join(self._held)
         self._held, self._open, self._out = [], None, []
         self._read(text, last)
