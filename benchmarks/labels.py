@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from mergewise.evaluate.intervals import wilson
 from mergewise.evaluate.metrics import mean, normalise
+from mergewise.evaluate.rows import wilson
 from mergewise.models import load_embedder, load_reranker
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import UtilityPredictor

@@ -67,10 +67,9 @@ def trusted_folders(own: Path) -> list[Path]:
     return [Path(folder).expanduser().resolve() for folder in folders]
 
 
-def harmless(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], set[str]]:
-    """The options that a file in `folder` may set for a command, and the names of the others."""
-    refused = {name for name, value in options.items() if not _is_harmless(name, value, folder)}
-    return {name: value for name, value in options.items() if name not in refused}, refused
+def harmless(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The options that a file in `folder` may set for a command."""
+    return {name: value for name, value in options.items() if _is_harmless(name, value, folder)}
 
 
 def _is_harmless(name: str, value: object, folder: Path) -> bool:

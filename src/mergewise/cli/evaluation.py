@@ -96,8 +96,8 @@ def evaluate(
     """
     import mergewise
     from mergewise.evaluate.answering import Asking
-    from mergewise.evaluate.indexing import indexed_tasks
     from mergewise.evaluate.methods import methods_of, needed_views, strategy_methods
+    from mergewise.evaluate.run import indexed_tasks
     from mergewise.models import load_chat, load_reranker
 
     _check_answer_options(answers, methods, mode)

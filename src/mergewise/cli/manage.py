@@ -181,7 +181,7 @@ def info(
     from mergewise.index.contents import contents_of
 
     opened = mergewise.open(index_dir, create=False)
-    reported = "marker" if markers else "triplet" if triplets else view
+    reported = options.reported_view(view, markers, triplets)
     if reported is not None:
         say_view_report(opened, reported, as_json)
         return

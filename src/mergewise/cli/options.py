@@ -270,6 +270,11 @@ MarkersOption = Annotated[bool, typer.Option("--markers", help="The same as --vi
 TripletsOption = Annotated[bool, typer.Option("--triplets", help="The same as --view triplet.")]
 
 
+def reported_view(view: str | None, markers: bool, triplets: bool) -> str | None:
+    """The view that these options name, if any."""
+    return "marker" if markers else "triplet" if triplets else view
+
+
 def _half(text: str) -> Half:
     from mergewise.evaluate.run import parse_half
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from mergewise.cli.output import console, is_plain, say_line
+from mergewise.cli.output import console, is_plain, say_aside
 from mergewise.text.printable import on_one_line
 
 SECONDS = 10.0
@@ -34,7 +34,7 @@ def characters(done: int, total: int) -> str:
 def progress(title: str, amount: Amount = items) -> Iterator[Callable[[int, int, str], None]]:
     """A function to call with the work done, the work in all (0: not known yet), and the name of the item at hand."""
     if is_plain(stderr=True):
-        yield ProgressLines(title, say_line, amount)
+        yield ProgressLines(title, lambda line: say_aside(line, None), amount)
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

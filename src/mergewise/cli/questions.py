@@ -17,7 +17,6 @@ from mergewise.cli.output import (
     say,
     say_aside,
     say_json,
-    say_json_line,
     say_piece,
     usage_line,
 )
@@ -56,7 +55,12 @@ def ask(
     streams = not common.as_json and (sys.stdout.isatty() if stream is None else stream)
 
     def answer(question: str, where: str | None) -> Answer:
-        pieces = PiecePrinter()
+        pieces: list[str] = []
+
+        def show(piece: str) -> None:
+            pieces.append(piece)
+            say_piece(piece)
+
         answer = index.ask(
             question,
             strategy=strategy,
@@ -66,12 +70,12 @@ def ask(
             rounds=rounds,
             then=then,
             max_tokens=max_tokens,
-            show=pieces.add if streams else None,
+            show=show if streams else None,
         )
         last.save(common.index_dir, last.of_answer(answer))
         if common.as_json:
             return answer
-        if pieces.begun:
+        if pieces:
             say()
             say_citations(answer)
         else:
@@ -130,7 +134,7 @@ def _each_question(
             say(f"? {line.question}", style="cyan")
         result = make(line.question, common.where if line.where is None else line.where)
         if common.as_json:
-            say_json_line({**line.key, **as_dict(result)})
+            say_json({**line.key, **as_dict(result)}, indent=None)
         else:
             say()
         return _is_found(result)
@@ -151,16 +155,6 @@ def _each_question(
 
 def _is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
-
-
-class PiecePrinter:
-    """Prints the pieces of an answer as they arrive."""
-
-    begun = False
-
-    def add(self, piece: str) -> None:
-        self.begun = True
-        say_piece(piece)
 
 
 def say_answer(answer: Answer) -> None:

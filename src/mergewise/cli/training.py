@@ -172,7 +172,7 @@ def _sources(
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
     import mergewise
-    from mergewise.evaluate.indexing import indexed_tasks
+    from mergewise.evaluate.run import indexed_tasks
     from mergewise.train.candidates import source_of
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]

@@ -21,11 +21,10 @@ from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
-from mergewise.evaluate.intervals import bootstrap, wilson
 from mergewise.evaluate.kept import AnswerFile, KeptAnswer
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.metrics import mean, mean_of_known, score_context
-from mergewise.evaluate.rows import AnswerMeans, EvaluationRow
+from mergewise.evaluate.rows import AnswerMeans, EvaluationRow, bootstrap, wilson
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
