@@ -24,6 +24,7 @@ from mergewise.types import Answer
 Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Answerer: TypeAlias = Callable[[Callable[[str], None]], Answer]
 """Answers a question, and calls the function with each piece of the answer on the way."""
 
@@ -137,7 +138,7 @@ def as_stream(
     return described
 
 
-def each(work: Callable[[str], Result], questions: Sequence[str], concurrency: int) -> list[Result | Exception]:
+def each(work: Callable[[Item], Result], questions: Sequence[Item], concurrency: int) -> list[Result | Exception]:
     """The results, at most `concurrency` at the same time, in the order of the questions. An error stands in for a result."""
     concurrency = whole("the number of questions at once is", concurrency, AT_ONCE)
     called = CancellableWork.current()
@@ -152,7 +153,7 @@ def each(work: Callable[[str], Result], questions: Sequence[str], concurrency: i
             raise
 
 
-def _attempt(work: Callable[[str], Result], question: str) -> Result | Exception:
+def _attempt(work: Callable[[Item], Result], question: Item) -> Result | Exception:
     try:
         return work(question)
     except Exception as error:

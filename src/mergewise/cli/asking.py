@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.output import say_aside
-from mergewise.cli.places import Locations
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
 
@@ -72,8 +71,3 @@ def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Inde
     if isinstance(shown, Context):
         return context_page(shown, document=index.document, count_tokens=index.tokens)
     return comparison_page(shown, document=index.document, count_tokens=index.tokens)
-
-
-def locations_of(index: Index) -> Locations:
-    """Places and texts of the documents as they are now."""
-    return Locations(index.store.reader().document)

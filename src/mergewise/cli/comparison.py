@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mergewise.cli import options
-from mergewise.cli.asking import QuestionOptions, locations_of
+from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.output import CLOSES, OPENS, say, say_drawn, say_json
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_trace
@@ -44,7 +44,7 @@ def compare(
         started = perf_counter()
         context = index.context(question, strategy=spec, budget=common.budget, where=common.where)
         timed.append((context, perf_counter() - started))
-    locations = locations_of(index)
+    locations = Locations(index.store.reader().document)
     contexts = [context for context, _ in timed]
     unshared = [
         [span for span, _ in unshared_texts(context, others, locations.text)]
@@ -57,7 +57,7 @@ def compare(
         _say_table(timed, unshared, locations)
         for context in contexts if common.trace else ():
             say(f"\n{context.strategy}", style="bold")
-            say_trace(context, locations)
+            say_trace(context.trace, locations)
     if not any(context.passages for context in contexts):
         raise typer.Exit(1)
 

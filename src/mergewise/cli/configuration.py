@@ -40,18 +40,18 @@ TRUST = "trust"
 def own_configuration() -> Path | None:
     """The user's own file, whether there is one or not; None where it is not known where that would be."""
     try:
-        return user_directory("XDG_CONFIG_HOME", ".config") / NAME
+        return user_directory(os.environ.get("XDG_CONFIG_HOME"), ".config") / NAME
     except (OSError, RuntimeError):
         return None
 
 
-def user_directory(variable: str, below_home: str) -> Path:
-    """Where this user's programs keep things: where the variable says, where the system does, or below the home directory.
+def user_directory(named: str | None, below_home: str) -> Path:
+    """Where this user's programs keep things: in the folder that is named, where the system does, or below the home directory.
 
     Raises OSError or RuntimeError where nobody knows the home directory.
     """
-    if given := os.environ.get(variable):
-        return Path(given) / "mergewise"
+    if named:
+        return Path(named) / "mergewise"
     if sys.platform in ("win32", "darwin"):
         import typer
 

@@ -92,4 +92,4 @@ def load(index_dir: Path) -> Last | None:
 
 def _file(index_dir: Path) -> Path:
     name = sha256(os.fsencode(index_dir.resolve())).hexdigest()[:24]
-    return user_directory("XDG_STATE_HOME", ".local/state") / "last" / f"{name}.json"
+    return user_directory(os.environ.get("XDG_STATE_HOME"), ".local/state") / "last" / f"{name}.json"

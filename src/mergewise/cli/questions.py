@@ -10,7 +10,7 @@ import typer
 
 from mergewise import defaults
 from mergewise.cli import batch, last, options
-from mergewise.cli.asking import QuestionOptions, locations_of
+from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
 from mergewise.cli.output import (
     citation_line,
@@ -81,7 +81,7 @@ def ask(
         else:
             say_answer(answer)
         if common.trace:
-            say_trace(answer.context, locations_of(index), [*answer.context.trace, *answer.trace])
+            say_trace([*answer.context.trace, *answer.trace], Locations(index.store.reader().document))
             say_streams(answer)
         if answer.mode != "extractive" or answer.usage.calls:
             say_aside(usage_line(answer, price_in, price_out))
@@ -111,7 +111,7 @@ def context(
         )
         last.save(common.index_dir, last.of_context(context))
         if not common.as_json:
-            say_context(context, locations_of(index), common.trace)
+            say_context(context, Locations(index.store.reader().document), common.trace)
         return context
 
     _each_question(question, common, index, assemble, context_json)
@@ -179,5 +179,5 @@ def say_context(context: Context, locations: Locations, trace: bool) -> None:
     for number, passage in enumerate(context.passages, 1):
         say(f"[{number}] {locations.of(passage.spans)}", style="dim")
     if trace:
-        say_trace(context, locations)
+        say_trace(context.trace, locations)
     say_aside(f"{context.tokens} of {context.budget} tokens, {len(context.passages)} passages, {context.strategy}")

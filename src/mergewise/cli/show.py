@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mergewise.cli import last
-from mergewise.cli.asking import locations_of
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
 from mergewise.cli.places import Locations, one_line, place
@@ -77,7 +76,7 @@ def show(
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
-    locations = locations_of(opened)
+    locations = Locations(opened.store.reader().document)
     number = _number(what)
     remembered = last.load(index_dir) if number is not None else None
     if number is not None and remembered is not None and number in remembered.numbers:

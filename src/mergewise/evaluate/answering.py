@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from mergewise.asking import IndexState, Search, answer_together, prepare_request
+from mergewise.asking import Search, answer_together, prepare_request
 from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
@@ -168,7 +168,9 @@ class Answering:
     def _request(self, one: MethodAnswers, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
         try:
-            request = prepare_request(question.text, search, self._state(one.method), one.mode, self.asking.max_tokens)
+            state = self.index.state()
+            state = replace(state, models=self._models(one.method, state.models))
+            request = prepare_request(question.text, search, state, one.mode, self.asking.max_tokens)
         except Exception as error:
             return error
         return replace(request, backgrounds=self._backgrounds)
@@ -176,15 +178,9 @@ class Answering:
     def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
         if MODES[mode].answer_all is not None:
             return answer_together(requests, mode)
-        places = {str(place): request for place, request in enumerate(requests) if not isinstance(request, Exception)}
-        given = dict(zip(places, each(partial(_one, mode, places), list(places), self.asking.together), strict=True))
-        return [
-            request if isinstance(request, Exception) else given[str(place)] for place, request in enumerate(requests)
-        ]
-
-    def _state(self, method: Method) -> IndexState:
-        state = self.index.state()
-        return replace(state, models=self._models(method, state.models))
+        ready = [request for request in requests if not isinstance(request, Exception)]
+        answers = iter(each(partial(modes.answer, mode), ready, self.asking.together))
+        return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _models(self, method: Method, models: Models) -> Models:
         """The models of the method: where it names its judge, searches are left as they are."""
@@ -240,10 +236,6 @@ def evaluate_answers(
         if len(one.failures) == len(questions):
             raise next(iter(one.failures.values()))
         yield one.row(questions), one.failures
-
-
-def _one(mode: str, requests: Mapping[str, Request], place: str) -> Answer:
-    return modes.answer(mode, requests[place])
 
 
 def _kept_answer(

@@ -51,7 +51,7 @@ def indexed_tasks(
     `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
     """
 
-    def indexed(task: Task) -> tuple[Index, Task]:
+    def with_index(task: Task) -> tuple[Index, Task]:
         with progress(f"Indexing {task.name}") as advance:
             index = open_index(folder / task.name, views=views, progress=advance)
             index.add(task.documents, progress=advance)
@@ -59,7 +59,7 @@ def indexed_tasks(
 
     if path.is_file():
         return [(open_index(standing, create=False), load_table(path))]
-    return (indexed(load_task(directory)) for directory in find_tasks(path))
+    return (with_index(load_task(directory)) for directory in find_tasks(path))
 
 
 def evaluate(

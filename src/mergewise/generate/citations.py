@@ -148,13 +148,13 @@ class Claims:
         """
         if not self._sources or not content_terms(statement):
             return None
-        return bool(self._judge.judge(statement, self._cited(numbers), quotations).support)
+        return bool(self._judge.judge(statement, self._numbers_or_all(numbers), quotations).support)
 
     def is_related(self, text: str, numbers: Collection[int]) -> bool:
         """Whether the sources hold two content words of the text, or half of them."""
-        return self._judge.is_related(text, self._cited(numbers))
+        return self._judge.is_related(text, self._numbers_or_all(numbers))
 
-    def _cited(self, numbers: Collection[int]) -> list[int]:
+    def _numbers_or_all(self, numbers: Collection[int]) -> list[int]:
         return list(numbers or self._sources)
 
     def _read(self, number: int) -> ReadSource:
