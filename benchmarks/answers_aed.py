@@ -28,9 +28,9 @@ from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.units import map_triplets, retrieve
 from mergewise.engine import Index
 from mergewise.evaluate.answering import Answering, Asking, MethodAnswers
-from mergewise.evaluate.intervals import bootstrap, paired_interval, wilson
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.rows import bootstrap, paired_interval, wilson
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import Question, Task, load_task
 from mergewise.generate.sources import Source
@@ -84,7 +84,7 @@ def campaign(
     written: dict[str, Decoded] = {}
     answering = Answering(index, task, asking, None if apart else written)
     questions = chosen_questions(task, "second", options.limit)
-    answered = {method.name: answering.answered(method, BUDGET) for method in methods_of(options.methods)}
+    answered = {method.name: answering.kept_answers(method, BUDGET) for method in methods_of(options.methods)}
     return Campaign(task, questions, answering, answered, written)
 
 

@@ -20,8 +20,8 @@ from mergewise.designs.aed.training.candidates import KINDS
 from mergewise.designs.aed.training.distilling import gains
 from mergewise.designs.aed.training.judging import interval, judge
 from mergewise.designs.aed.training.labels import Label, LabelledQuestion, LabelStore
-from mergewise.evaluate.intervals import wilson
 from mergewise.evaluate.metrics import mean, normalise
+from mergewise.evaluate.rows import wilson
 from mergewise.models import load_embedder, load_reranker
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import UtilityPredictor

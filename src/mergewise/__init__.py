@@ -17,182 +17,102 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mergewise.errors import (
-    CorruptIndex,
-    EmbedderMismatch,
-    IndexBusy,
-    InputRefused,
-    MergewiseError,
-    MissingExtra,
-    ModelError,
-    NewerFormat,
-    NotAnIndex,
-    OlderFormat,
-    ReadError,
-    StoreError,
-    UsageError,
-)
-from mergewise.types import (
-    AddReport,
-    Answer,
-    Citation,
-    Context,
-    Document,
-    DocumentChange,
-    DocumentInfo,
-    DocumentRows,
-    Duplicate,
-    Failure,
-    Heading,
-    LeafId,
-    Message,
-    Origin,
-    Page,
-    Passage,
-    Pictured,
-    Problem,
-    Reply,
-    RowId,
-    Rows,
-    Span,
-    Step,
-    Usage,
-)
+from mergewise.types import Pictured
 
 if TYPE_CHECKING:
-    from mergewise.assemble.budget import pack
-    from mergewise.assemble.fragments import Candidate, Fragment
-    from mergewise.designs import MODES, STRATEGIES, VIEWS, Design, Strategy
-    from mergewise.designs.aed.triplets import TripletSettings
-    from mergewise.designs.macrag.slices import SliceSettings
-    from mergewise.designs.mrag.chunks import FixedSettings, PICSettings, SemanticSettings
-    from mergewise.designs.mrag.markers import MarkerSettings
-    from mergewise.engine import Index, estimate, open
-    from mergewise.generate.mode import CAUSAL, CHAT, NO_MODEL, Mode, Request
-    from mergewise.index.tree import TreeSettings
-    from mergewise.models.cppl import cppl
-    from mergewise.models.openai import OpenAIEmbedder
-    from mergewise.models.openai_chat import OpenAIChat
-    from mergewise.models.openai_scorer import OpenAIScorer
-    from mergewise.models.record import Models
-    from mergewise.models.rerank_http import HTTPReranker
-    from mergewise.models.scripted import ChatServer, ScriptedChat
-    from mergewise.models.scripted_causal import ScriptedCausal
-    from mergewise.models.tokens import count_tokens
-    from mergewise.protocols import (
-        CausalModel,
-        ChatModel,
-        Embedder,
-        IndexReader,
-        NLLScorer,
-        PartEmbedder,
-        Reranker,
-        RowReader,
-        TokenCounter,
-        UtilityPredictor,
-    )
-    from mergewise.readers.apart import Limits
-    from mergewise.retrieve.hybrid import SearchSettings
-    from mergewise.store.tables import Table
-    from mergewise.store.views import Estimate, Progress, View
-    from mergewise.twins import AnswerStream, AsyncAnswerStream
+    from mergewise.assemble.budget import pack as pack
+    from mergewise.assemble.fragments import Candidate as Candidate
+    from mergewise.assemble.fragments import Fragment as Fragment
+    from mergewise.designs import MODES as MODES
+    from mergewise.designs import STRATEGIES as STRATEGIES
+    from mergewise.designs import VIEWS as VIEWS
+    from mergewise.designs import Design as Design
+    from mergewise.designs import Strategy as Strategy
+    from mergewise.designs.aed.triplets import TripletSettings as TripletSettings
+    from mergewise.designs.macrag.slices import SliceSettings as SliceSettings
+    from mergewise.designs.mrag.chunks import FixedSettings as FixedSettings
+    from mergewise.designs.mrag.chunks import PICSettings as PICSettings
+    from mergewise.designs.mrag.chunks import SemanticSettings as SemanticSettings
+    from mergewise.designs.mrag.markers import MarkerSettings as MarkerSettings
+    from mergewise.engine import Index as Index
+    from mergewise.engine import estimate as estimate
+    from mergewise.engine import open as open
+    from mergewise.errors import CorruptIndex as CorruptIndex
+    from mergewise.errors import EmbedderMismatch as EmbedderMismatch
+    from mergewise.errors import IndexBusy as IndexBusy
+    from mergewise.errors import InputRefused as InputRefused
+    from mergewise.errors import MergewiseError as MergewiseError
+    from mergewise.errors import MissingExtra as MissingExtra
+    from mergewise.errors import ModelError as ModelError
+    from mergewise.errors import NewerFormat as NewerFormat
+    from mergewise.errors import NotAnIndex as NotAnIndex
+    from mergewise.errors import OlderFormat as OlderFormat
+    from mergewise.errors import ReadError as ReadError
+    from mergewise.errors import StoreError as StoreError
+    from mergewise.errors import UsageError as UsageError
+    from mergewise.generate.mode import CAUSAL as CAUSAL
+    from mergewise.generate.mode import CHAT as CHAT
+    from mergewise.generate.mode import NO_MODEL as NO_MODEL
+    from mergewise.generate.mode import Mode as Mode
+    from mergewise.generate.mode import Request as Request
+    from mergewise.index.tree import TreeSettings as TreeSettings
+    from mergewise.models.cppl import cppl as cppl
+    from mergewise.models.openai import OpenAIEmbedder as OpenAIEmbedder
+    from mergewise.models.openai_chat import OpenAIChat as OpenAIChat
+    from mergewise.models.openai_scorer import OpenAIScorer as OpenAIScorer
+    from mergewise.models.record import Models as Models
+    from mergewise.models.rerank_http import HTTPReranker as HTTPReranker
+    from mergewise.models.scripted import ChatServer as ChatServer
+    from mergewise.models.scripted import ScriptedChat as ScriptedChat
+    from mergewise.models.scripted_causal import ScriptedCausal as ScriptedCausal
+    from mergewise.models.tokens import count_tokens as count_tokens
+    from mergewise.protocols import CausalModel as CausalModel
+    from mergewise.protocols import ChatModel as ChatModel
+    from mergewise.protocols import Embedder as Embedder
+    from mergewise.protocols import IndexReader as IndexReader
+    from mergewise.protocols import NLLScorer as NLLScorer
+    from mergewise.protocols import PartEmbedder as PartEmbedder
+    from mergewise.protocols import Reranker as Reranker
+    from mergewise.protocols import RowReader as RowReader
+    from mergewise.protocols import TokenCounter as TokenCounter
+    from mergewise.protocols import UtilityPredictor as UtilityPredictor
+    from mergewise.readers.apart import Limits as Limits
+    from mergewise.retrieve.hybrid import SearchSettings as SearchSettings
+    from mergewise.store.tables import Table as Table
+    from mergewise.store.views import Estimate as Estimate
+    from mergewise.store.views import Progress as Progress
+    from mergewise.store.views import View as View
+    from mergewise.twins import AnswerStream as AnswerStream
+    from mergewise.twins import AsyncAnswerStream as AsyncAnswerStream
+    from mergewise.types import AddReport as AddReport
+    from mergewise.types import Answer as Answer
+    from mergewise.types import Citation as Citation
+    from mergewise.types import Context as Context
+    from mergewise.types import Document as Document
+    from mergewise.types import DocumentChange as DocumentChange
+    from mergewise.types import DocumentInfo as DocumentInfo
+    from mergewise.types import DocumentRows as DocumentRows
+    from mergewise.types import Duplicate as Duplicate
+    from mergewise.types import Failure as Failure
+    from mergewise.types import Heading as Heading
+    from mergewise.types import LeafId as LeafId
+    from mergewise.types import Message as Message
+    from mergewise.types import Origin as Origin
+    from mergewise.types import Page as Page
+    from mergewise.types import Passage as Passage
+    from mergewise.types import Problem as Problem
+    from mergewise.types import Reply as Reply
+    from mergewise.types import RowId as RowId
+    from mergewise.types import Rows as Rows
+    from mergewise.types import Span as Span
+    from mergewise.types import Step as Step
+    from mergewise.types import Usage as Usage
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "CAUSAL",
-    "CHAT",
-    "MODES",
-    "NO_MODEL",
-    "STRATEGIES",
-    "VIEWS",
-    "AddReport",
-    "Answer",
-    "AnswerStream",
-    "AsyncAnswerStream",
-    "Candidate",
-    "CausalModel",
-    "ChatModel",
-    "ChatServer",
-    "Citation",
-    "Context",
-    "CorruptIndex",
-    "Design",
-    "Document",
-    "DocumentChange",
-    "DocumentInfo",
-    "DocumentRows",
-    "Duplicate",
-    "Embedder",
-    "EmbedderMismatch",
-    "Estimate",
-    "Failure",
-    "FixedSettings",
-    "Fragment",
-    "HTTPReranker",
-    "Heading",
-    "Index",
-    "IndexBusy",
-    "IndexReader",
-    "InputRefused",
-    "LeafId",
-    "Limits",
-    "MarkerSettings",
-    "MergewiseError",
-    "Message",
-    "MissingExtra",
-    "Mode",
-    "ModelError",
-    "Models",
-    "NLLScorer",
-    "NewerFormat",
-    "NotAnIndex",
-    "OlderFormat",
-    "OpenAIChat",
-    "OpenAIEmbedder",
-    "OpenAIScorer",
-    "Origin",
-    "PICSettings",
-    "Page",
-    "PartEmbedder",
-    "Passage",
-    "Problem",
-    "Progress",
-    "ReadError",
-    "Reply",
-    "Request",
-    "Reranker",
-    "RowId",
-    "RowReader",
-    "Rows",
-    "ScriptedCausal",
-    "ScriptedChat",
-    "SearchSettings",
-    "SemanticSettings",
-    "SliceSettings",
-    "Span",
-    "Step",
-    "StoreError",
-    "Strategy",
-    "Table",
-    "TokenCounter",
-    "TreeSettings",
-    "TripletSettings",
-    "Usage",
-    "UsageError",
-    "UtilityPredictor",
-    "View",
-    "count_tokens",
-    "cppl",
-    "estimate",
-    "open",
-    "pack",
-]
-
-# Names that bring numpy, the store or a model along, by the module that has them. It is imported when one is first used.
+# The public names, by the module that has them. It is imported when one of them is first used.
 _HOMES = {
     "mergewise.assemble.budget": "pack",
-    "mergewise.models.record": "Models",
     "mergewise.assemble.fragments": "Candidate Fragment",
     "mergewise.designs": "MODES STRATEGIES VIEWS Design Strategy",
     "mergewise.designs.aed.triplets": "TripletSettings",
@@ -200,26 +120,38 @@ _HOMES = {
     "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
     "mergewise.designs.mrag.markers": "MarkerSettings",
     "mergewise.engine": "Index estimate open",
+    "mergewise.errors": (
+        "CorruptIndex EmbedderMismatch IndexBusy InputRefused MergewiseError MissingExtra ModelError NewerFormat "
+        "NotAnIndex OlderFormat ReadError StoreError UsageError"
+    ),
     "mergewise.generate.mode": "CAUSAL CHAT NO_MODEL Mode Request",
     "mergewise.index.tree": "TreeSettings",
     "mergewise.models.cppl": "cppl",
     "mergewise.models.openai": "OpenAIEmbedder",
     "mergewise.models.openai_chat": "OpenAIChat",
     "mergewise.models.openai_scorer": "OpenAIScorer",
+    "mergewise.models.record": "Models",
     "mergewise.models.rerank_http": "HTTPReranker",
     "mergewise.models.scripted": "ChatServer ScriptedChat",
     "mergewise.models.scripted_causal": "ScriptedCausal",
     "mergewise.models.tokens": "count_tokens",
     "mergewise.protocols": (
-        "CausalModel ChatModel Embedder IndexReader NLLScorer PartEmbedder Reranker RowReader TokenCounter UtilityPredictor"
+        "CausalModel ChatModel Embedder IndexReader NLLScorer PartEmbedder Reranker RowReader TokenCounter "
+        "UtilityPredictor"
     ),
     "mergewise.readers.apart": "Limits",
     "mergewise.retrieve.hybrid": "SearchSettings",
     "mergewise.store.tables": "Table",
     "mergewise.store.views": "Estimate Progress View",
     "mergewise.twins": "AnswerStream AsyncAnswerStream",
+    "mergewise.types": (
+        "AddReport Answer Citation Context Document DocumentChange DocumentInfo DocumentRows Duplicate Failure "
+        "Heading LeafId Message Origin Page Passage Problem Reply RowId Rows Span Step Usage"
+    ),
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
+
+__all__ = sorted(_LAZY, key=lambda name: (not name.isupper(), name[0].islower(), name))
 
 logging.getLogger("mergewise").addHandler(logging.NullHandler())
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
 from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
@@ -35,7 +34,7 @@ from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Estimate, Progress, views_of
-from mergewise.twins import as_async, as_async_stream, as_stream, each
+from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
 
 if TYPE_CHECKING:
@@ -225,9 +224,7 @@ class Index:
     def __enter__(self) -> Index:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -516,8 +513,8 @@ class Index:
     acontext = as_async(context)
     aask = as_async(ask)
     aask_many = as_async(ask_many)
-    ask_stream = as_stream(ask)
-    aask_stream = as_async_stream(ask)
+    ask_stream = as_stream(ask, AnswerStream)
+    aask_stream = as_stream(ask, AsyncAnswerStream)
 
     def _state_for(self, questions: Sequence[str]) -> IndexState:
         """The state with an embedder that has embedded these questions already, where that is possible in one call."""

@@ -14,7 +14,6 @@ from contextvars import copy_context
 from functools import partial, wraps
 from queue import SimpleQueue
 from threading import Thread
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 from mergewise.concurrency import CancellableWork, in_thread
@@ -25,6 +24,7 @@ from mergewise.types import Answer
 Owner = TypeVar("Owner")
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 Answerer: TypeAlias = Callable[[Callable[[str], None]], Answer]
 """Answers a question, and calls the function with each piece of the answer on the way."""
 
@@ -58,9 +58,7 @@ class AnswerStream(Iterator[str]):
     def __enter__(self) -> AnswerStream:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -87,10 +85,23 @@ class AsyncAnswerStream(AsyncIterator[str]):
     async def __aenter__(self) -> AsyncAnswerStream:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
+
+
+Stream = TypeVar("Stream", AnswerStream, AsyncAnswerStream)
+_STREAM_TEXTS: dict[type, tuple[str, str]] = {
+    AnswerStream: (
+        "{name}_stream",
+        "The pieces of the answer that `{name}` gives, as they arrive; `answer()` of the stream is the whole of it.\n\n"
+        "Where nothing can be shown on the way (without a chat model), the answer comes in one piece.",
+    ),
+    AsyncAnswerStream: (
+        "a{name}_stream",
+        "`{name}_stream` for coroutines: `async for piece in ...`, then `await stream.answer()`.",
+    ),
+}
+"""The name and the description of a method's twin, by the stream that it gives."""
 
 
 def as_async(
@@ -109,43 +120,25 @@ def as_async(
 
 
 def as_stream(
-    method: Callable[Concatenate[Owner, Given], Answer],
-) -> Callable[Concatenate[Owner, Given], AnswerStream]:
-    """The method, which takes `show`, as one that gives the pieces as an iterator."""
+    method: Callable[Concatenate[Owner, Given], Answer], stream: type[Stream]
+) -> Callable[Concatenate[Owner, Given], Stream]:
+    """The method, which takes `show`, as one that gives the pieces as a stream: an iterator, or an asynchronous one."""
 
     @wraps(method)
-    def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AnswerStream:
-        return AnswerStream(_answerer(method, self, *args, **kwargs))
+    def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Stream:
+        if kwargs.get("show") is not None:
+            raise UsageError("a stream gives the pieces itself", "leave out `show`")
+        answer: Callable[..., Answer] = partial(method, self, *args, **kwargs)
+        return stream(lambda show: answer(show=show))
 
-    stream: Callable[Concatenate[Owner, Given], AnswerStream] = _described_as(
-        twin,
-        method,
-        method.__name__ + "_stream",
-        "The pieces of the answer that `{name}` gives, as they arrive; `answer()` of the stream is the whole of it.\n\n"
-        "Where nothing can be shown on the way (without a chat model), the answer comes in one piece.",
-        "AnswerStream",
+    name, doc = _STREAM_TEXTS[stream]
+    described: Callable[Concatenate[Owner, Given], Stream] = _described_as(
+        twin, method, name.format(name=method.__name__), doc, stream.__name__
     )
-    return stream
+    return described
 
 
-def as_async_stream(
-    method: Callable[Concatenate[Owner, Given], Answer],
-) -> Callable[Concatenate[Owner, Given], AsyncAnswerStream]:
-    """The method, which takes `show`, as one that gives the pieces as an asynchronous iterator."""
-
-    @wraps(method)
-    def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> AsyncAnswerStream:
-        return AsyncAnswerStream(_answerer(method, self, *args, **kwargs))
-
-    name = f"a{method.__name__}_stream"
-    doc = "`{name}_stream` for coroutines: `async for piece in ...`, then `await stream.answer()`."
-    stream: Callable[Concatenate[Owner, Given], AsyncAnswerStream] = _described_as(
-        twin, method, name, doc, "AsyncAnswerStream"
-    )
-    return stream
-
-
-def each(work: Callable[[str], Result], questions: Sequence[str], concurrency: int) -> list[Result | Exception]:
+def each(work: Callable[[Item], Result], questions: Sequence[Item], concurrency: int) -> list[Result | Exception]:
     """The results, at most `concurrency` at the same time, in the order of the questions. An error stands in for a result."""
     concurrency = whole("the number of questions at once is", concurrency, AT_ONCE)
     called = CancellableWork.current()
@@ -160,7 +153,7 @@ def each(work: Callable[[str], Result], questions: Sequence[str], concurrency: i
             raise
 
 
-def _attempt(work: Callable[[str], Result], question: str) -> Result | Exception:
+def _attempt(work: Callable[[Item], Result], question: Item) -> Result | Exception:
     try:
         return work(question)
     except Exception as error:
@@ -177,12 +170,6 @@ def _described_as(twin: Any, method: Callable[..., object], name: str, doc: str,
     kept = [parameter for parameter in signature.parameters.values() if parameter.name not in hidden]
     twin.__signature__ = signature.replace(parameters=kept, return_annotation=gives or signature.return_annotation)
     return twin
-
-
-def _answerer(method: Callable[..., Answer], *args: Any, **kwargs: Any) -> Answerer:
-    if kwargs.get("show") is not None:
-        raise UsageError("a stream gives the pieces itself", "leave out `show`")
-    return lambda show: method(*args, **{**kwargs, "show": show})
 
 
 def _only(answers: Sequence[Answer]) -> Answer:

@@ -11,7 +11,7 @@ import pytest
 from tests import command
 
 import mergewise
-from mergewise.cli.batch import BadLine, QuestionLine, questions
+from mergewise.cli.batch import QuestionLine, questions
 from mergewise.types import Document
 
 COMMAND = Path(sys.executable).parent / "mergewise"
@@ -44,11 +44,11 @@ def test_lines_are_questions_or_objects() -> None:
     found = list(questions(LINES.splitlines()))
     assert found[0] == QuestionLine(1, "How long do cats sleep?")
     assert found[1] == QuestionLine(3, "What do cats eat?", "x7")
-    assert [entry.line for entry in found if isinstance(entry, BadLine)] == [4, 5, 6]
+    assert [entry.line for entry in found if entry.error] == [4, 5, 6]
     assert found[-1] == QuestionLine(7, "What do dogs eat?")
     assert list(questions([b"\xef\xbb\xbfCaf\xc3\xa9?\r\n", b"  \n"])) == [QuestionLine(1, "Café?")]
     assert list(questions([b'{"question": "q", "where": "n = 2"}'])) == [QuestionLine(1, "q", None, "n = 2")]
-    assert isinstance(next(questions([b'{"question": "q", "where": 2}'])), BadLine)
+    assert next(questions([b'{"question": "q", "where": 2}'])).error is not None
 
 
 def test_one_bad_line_does_not_stop_the_others(home: Path) -> None:

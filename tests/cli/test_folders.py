@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.cli.progress import SECONDS, ProgressLines, characters, counted, duration, progress
+from mergewise.cli.progress import SECONDS, ProgressLines, characters, duration, items, progress
 from mergewise.cli.watching import one_round
 from mergewise.errors import UsageError
 
@@ -220,7 +220,7 @@ def test_without_a_terminal_a_line_is_said_every_ten_seconds() -> None:
 def test_lengths_of_time_and_amounts_of_work() -> None:
     assert [duration(seconds) for seconds in (3, 89, 180, 6000)] == ["3 s", "89 s", "3 min", "1 h 40 min"]
     assert (characters(0, 0), characters(500, 2000)) == ("", "0.5 of 2.0 thousand characters")
-    assert (counted(0, 0), counted(3, 20)) == ("", "3 of 20")
+    assert (items(0, 0), items(3, 20)) == ("", "3 of 20")
 
 
 def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str]) -> None:

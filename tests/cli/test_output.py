@@ -45,9 +45,12 @@ def test_a_citation_line_has_the_line_or_the_page() -> None:
 def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     spans = tuple(Span("d", i, i + 1) for i in range(6))
     skips = [Step("skip", f"too long {i}", (Span("d", i, i + 9),)) for i in range(5)]
-    say_trace(replace(CONTEXT, trace=(Step("search", "6 leaves", spans, score=0.5), *skips)))
+    say_trace(
+        [Step("search", "6 leaves", spans, score=0.5), *skips],
+        Locations(lambda doc_id: Document(doc_id, "abcdefghijklmnop")),
+    )
     shown = capsys.readouterr().out
-    assert "search: 6 leaves  score 0.500" in shown and "d:3-4 and 2 more" in shown
+    assert "search: 6 leaves  score 0.500" in shown and "    d:1  “d”\n    and 2 more\n" in shown
     assert "too long 2" in shown and "too long 3" not in shown and "2 more did not fit" in shown
 
 
@@ -56,7 +59,7 @@ def test_a_trace_quotes_sentences_with_their_places_and_the_best_left_out(capsys
     sentences = [Span("d.md", 0, 14), Span("d.md", 15, 29), Span("d.md", 30, len(text))]
     left = [Step("left", f"weaker {i}", (sentences[1],), score=i / 10) for i in range(7)]
     steps = (*left, Step("take", "it says it", (sentences[0],)), Step("join", "near", (sentences[0],), sentences[2]))
-    say_trace(replace(CONTEXT, trace=steps), Locations(lambda doc_id: Document(doc_id, text)))
+    say_trace(steps, Locations(lambda doc_id: Document(doc_id, text)))
     lines = capsys.readouterr().out.strip().splitlines()
     assert lines[:2] == ["take: it says it", "    d.md:1  “Cats eat fish.”"]
     assert lines[4].startswith("    → d.md:3  “Birds eat seeds.") and lines[4].endswith(" …”") and len(lines[4]) < 240
@@ -94,17 +97,14 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_merges_are_shown_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:
     left, right, both = (MergeNode(i, 0.5, 10 * i, (Span("d", i, i + 1),)) for i in (1, 2, 3))
     note = MergeNote(1, left, right, both, "extractive", nll=2.5, unsupported=1)
-    say_trace(
-        replace(
-            CONTEXT, trace=(Step("merge", "one", note=note), Step("merged", "2 chunks to 1", note=TreeNote((note,))))
-        )
-    )
+    steps = [Step("merge", "one", note=note), Step("merged", "2 chunks to 1", note=TreeNote((note,)))]
+    say_trace(steps, Locations(lambda doc_id: Document(doc_id, "\n" * 4)))
     lines = [line.strip("│├└─ ") for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert lines == [
         "merged: 2 chunks to 1",
-        "d:3-4  score 0.500, 30 tokens: round 1, extractive, 10 + 20 → 30 tokens, NLL 2.50, 1 unsupported dropped",
-        "d:2-3  score 0.500, 20 tokens",
-        "d:1-2  score 0.500, 10 tokens",
+        "d:4  score 0.500, 30 tokens: round 1, extractive, 10 + 20 → 30 tokens, NLL 2.50, 1 unsupported dropped",
+        "d:3  score 0.500, 20 tokens",
+        "d:2  score 0.500, 10 tokens",
     ]
 
 

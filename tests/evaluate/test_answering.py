@@ -59,7 +59,7 @@ def test_every_method_answers(index: Index) -> None:
 def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path: Path) -> None:
     asking = Asking(24, directory=tmp_path / "kept")
     first = Answering(index, TASK, asking)
-    first.complete([first.answered(SHORT, 300)], QUESTIONS[:3])
+    first.complete([first.kept_answers(SHORT, 300)], QUESTIONS[:3])
     (file,) = (tmp_path / "kept").iterdir()
     head, *lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert (head["run"]["strategy"], head["run"]["causal"], head["run"]["budget"]) == ("topk(k=1)", "reader", 300)
@@ -68,7 +68,7 @@ def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path:
     file.write_bytes(whole[:-20])  # a kill while the third was written
     reader_of(index).started.clear()
     again = Answering(index, TASK, asking)
-    answered = again.answered(SHORT, 300)
+    answered = again.kept_answers(SHORT, 300)
     assert [question.id for question in answered.missing(QUESTIONS)] == ["2", "3"]
     again.complete([answered], QUESTIONS)
     assert len(reader_of(index).started) == 2
@@ -84,7 +84,7 @@ def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
 
     def files(asking: Asking, method: Method = SHORT, budget: int = 300) -> int:
         answering = Answering(index, TASK, asking)
-        answering.complete([answering.answered(method, budget)], QUESTIONS[:1])
+        answering.complete([answering.kept_answers(method, budget)], QUESTIONS[:1])
         return len(list(directory.iterdir()))
 
     asking = Asking(24, directory=directory)
@@ -102,12 +102,12 @@ def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
 def test_a_file_of_something_else_is_refused(index: Index, tmp_path: Path) -> None:
     asking = Asking(24, directory=tmp_path / "kept")
     answering = Answering(index, TASK, asking)
-    answering.complete([answering.answered(SHORT, 300)], QUESTIONS[:1])
+    answering.complete([answering.kept_answers(SHORT, 300)], QUESTIONS[:1])
     (file,) = (tmp_path / "kept").iterdir()
     for broken in ('{"run": {"dataset": "other"}}\n', "no json\n", file.read_text() + '{"key": 1}\n'):
         file.write_text(broken)
         with pytest.raises(UsageError, match="does not hold answers"):
-            answering.answered(SHORT, 300)
+            answering.kept_answers(SHORT, 300)
 
 
 def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
@@ -142,7 +142,7 @@ def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:
 def test_methods_of_one_call_share_what_the_model_wrote(index: Index) -> None:
     betas = methods_of("beta-0,beta-0.5,beta-50")
     answering = Answering(index, TASK, Asking(24, together=2), {})
-    asked = [answering.answered(method, 2000) for method in betas]
+    asked = [answering.kept_answers(method, 2000) for method in betas]
     done: list[tuple[int, int]] = []
     answering.complete(asked, QUESTIONS[:2], lambda now, total, _: done.append((now, total)))
     assert done == [(6, 6)]
@@ -158,12 +158,12 @@ def test_what_a_method_needs_is_said(tmp_path: Path) -> None:
     opened = mergewise.open(tmp_path / "plain", embedder="none", chat=CausalChat(Reader()))
     opened.add(DOCUMENTS)
     with pytest.raises(UsageError, match="no triplet view"):
-        Answering(opened, TASK, Asking(24)).answered(METHODS["aed-2"], 300)
+        Answering(opened, TASK, Asking(24)).kept_answers(METHODS["aed-2"], 300)
     without = mergewise.open(tmp_path / "plain", embedder="none")
     with pytest.raises(UsageError, match="needs a causal model"):
-        Answering(without, TASK, Asking(24)).answered(METHODS["replug"], 300)
+        Answering(without, TASK, Asking(24)).kept_answers(METHODS["replug"], 300)
     with pytest.raises(UsageError, match="unknown strategy"):
-        Answering(opened, TASK, Asking(24)).answered(Method("x", "nope", "short"), 300)
+        Answering(opened, TASK, Asking(24)).kept_answers(Method("x", "nope", "short"), 300)
 
 
 def test_judges(index: Index) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.evaluate.answers import AnswerScore, normalise_answer, prediction_of, score_answer
-from mergewise.evaluate.intervals import bootstrap, paired_interval, wilson
+from mergewise.evaluate.rows import bootstrap, paired_interval, wilson
 from mergewise.types import Answer, Context
 
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

@@ -6,8 +6,7 @@ from collections.abc import Collection
 
 import pytest
 
-from mergewise.generate.citations import cite
-from mergewise.generate.claims import Claims
+from mergewise.generate.citations import Claims, cite
 from mergewise.generate.sources import Source
 from mergewise.text.support.names import quotations_in
 from mergewise.types import Span
@@ -128,7 +127,7 @@ def test_sources_are_read_when_they_are_needed() -> None:
             return super().__iter__()
 
     unread = Source(2, "Unread", (), "x", Parts(SOURCES[1].parts), 1.0)
-    assert Claims([SOURCES[0], unread]).supported("Ella built the mill.", [1]) and not read
+    assert Claims([SOURCES[0], unread]).is_supported("Ella built the mill.", [1]) and not read
 
 
 @pytest.mark.parametrize(

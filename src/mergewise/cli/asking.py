@@ -6,28 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mergewise.cli.options import (
-    BUDGET,
-    CAUSAL,
-    CHAT,
-    DEFAULT_INDEX,
-    RERANKER,
-    SCORER,
-    BudgetOption,
-    CacheOption,
-    ChatOption,
-    HtmlOption,
-    IndexOption,
-    JsonOption,
-    RerankerOption,
-    ScorerOption,
-    TokenizerOption,
-    TraceOption,
-    WhereOption,
-    WindowOption,
-)
+from mergewise import defaults
+from mergewise.cli import options
 from mergewise.cli.output import say_aside
-from mergewise.cli.places import Locations
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
 
@@ -39,20 +20,20 @@ if TYPE_CHECKING:
 class QuestionOptions:
     """Options of every command that asks."""
 
-    index_dir: IndexOption = DEFAULT_INDEX
-    budget: BudgetOption = BUDGET
-    where: WhereOption = None
-    chat: ChatOption = CHAT
-    window: WindowOption = None
-    cache: CacheOption = None
-    reranker: RerankerOption = RERANKER
-    scorer: ScorerOption = SCORER
-    tokenizer: TokenizerOption = None
-    trace: TraceOption = False
-    as_json: JsonOption = False
-    html: HtmlOption = None
+    index_dir: options.IndexOption = options.DEFAULT_INDEX
+    budget: options.BudgetOption = defaults.BUDGET
+    where: options.WhereOption = None
+    chat: options.ChatOption = defaults.CHAT
+    window: options.WindowOption = None
+    cache: options.CacheOption = None
+    reranker: options.RerankerOption = defaults.RERANKER
+    scorer: options.ScorerOption = defaults.SCORER
+    tokenizer: options.TokenizerOption = None
+    trace: options.TraceOption = False
+    as_json: options.JsonOption = False
+    html: options.HtmlOption = None
 
-    def open_index(self, causal: str = CAUSAL) -> Index:
+    def open_index(self, causal: str = defaults.CAUSAL) -> Index:
         """The index with the models that the options name."""
         import mergewise
         from mergewise.models import load_chat
@@ -61,7 +42,7 @@ class QuestionOptions:
         return mergewise.open(
             self.index_dir,
             tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
-            chat=load_chat(self.chat, self.window) or CHAT,
+            chat=load_chat(self.chat, self.window) or defaults.CHAT,
             scorer=self.scorer,
             reranker=self.reranker,
             causal=causal,
@@ -90,8 +71,3 @@ def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Inde
     if isinstance(shown, Context):
         return context_page(shown, document=index.document, count_tokens=index.tokens)
     return comparison_page(shown, document=index.document, count_tokens=index.tokens)
-
-
-def locations_of(index: Index) -> Locations:
-    """Places and texts of the documents as they are now."""
-    return Locations(index.store.reader().document)

@@ -8,32 +8,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from mergewise.cli.output import say_error, say_json_line
+from mergewise.cli.output import say_error, say_json
 from mergewise.errors import MergewiseError, UsageError
 
 STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that holds no question."""
-
-    line: int
-    error: UsageError
-
-    @property
-    def key(self) -> dict[str, Any]:
-        return {"line": self.line}
-
-
-@dataclass(frozen=True, slots=True)
 class QuestionLine:
-    """A question with its line; `id` and `where` come from a JSON object."""
+    """A question with its line; `id` and `where` come from a JSON object. A line that holds no question has an error."""
 
     line: int
     question: str
     id: object = None
     where: str | None = None
+    error: UsageError | None = None
 
     @property
     def key(self) -> dict[str, Any]:
@@ -41,7 +30,7 @@ class QuestionLine:
         return {"line": self.line, **({} if self.id is None else {"id": self.id})}
 
 
-def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine | BadLine]:
+def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine]:
     """The questions in their order, and the lines that hold none. Empty lines are passed over."""
     for number, raw in enumerate(stream, 1):
         try:
@@ -50,7 +39,7 @@ def questions(stream: BinaryIO | Iterable[bytes]) -> Iterator[QuestionLine | Bad
                 yield _question(number, line)
         except ValueError as error:
             hint = "write one question, or one JSON object, a line"
-            yield BadLine(number, UsageError(f"line {number} is no question: {error}", hint))
+            yield QuestionLine(number, "", error=UsageError(f"line {number} is no question: {error}", hint))
 
 
 def _question(number: int, line: str) -> QuestionLine:
@@ -71,14 +60,14 @@ def ask_all(answer: Callable[[QuestionLine], bool], as_json: bool) -> bool:
     for entry in questions(sys.stdin.buffer):
         asked = True
         try:
-            if isinstance(entry, BadLine):
+            if entry.error is not None:
                 raise entry.error
             found |= answer(entry)
         except MergewiseError as error:
             failed = True
             if as_json:
-                question = {"question": entry.question} if isinstance(entry, QuestionLine) else {}
-                say_json_line({**entry.key, **question, "error": error.message, "hint": error.hint})
+                question = {"question": entry.question} if entry.error is None else {}
+                say_json({**entry.key, **question, "error": error.message, "hint": error.hint}, indent=None)
             say_error(error.message, error.hint)
         sys.stdout.flush()
     if not asked:

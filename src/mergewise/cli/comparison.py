@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mergewise.cli.asking import QuestionOptions, locations_of
-from mergewise.cli.options import StrategiesOption, with_options
+from mergewise.cli import options
+from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.output import CLOSES, OPENS, say, say_drawn, say_json
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_trace
@@ -26,38 +26,38 @@ LEGEND = f"{OPENS}…{CLOSES} no other strategy shows this"
 Timed = tuple[Context, float]
 
 
-@with_options
+@options.with_options
 def compare(
     question: Annotated[str, typer.Argument(help="The question, in quotes.", show_default=False)],
-    strategies: StrategiesOption = "weave,auto-merge,topk",
+    strategies: options.StrategiesOption = "weave,auto-merge,topk",
     *,
-    options: QuestionOptions,
+    common: QuestionOptions,
 ) -> None:
     """The contexts of several strategies, side by side, with what only one of them shows marked."""
     from mergewise.designs.specs import split_specs
 
-    index = options.open_index()
+    index = common.open_index()
     timed: list[Timed] = []
     # a first question loads the models, so that no strategy is timed with that
-    index.context(question, strategy="weave", budget=1, where=options.where)
+    index.context(question, strategy="weave", budget=1, where=common.where)
     for spec in split_specs(strategies):
         started = perf_counter()
-        context = index.context(question, strategy=spec, budget=options.budget, where=options.where)
+        context = index.context(question, strategy=spec, budget=common.budget, where=common.where)
         timed.append((context, perf_counter() - started))
-    locations = locations_of(index)
+    locations = Locations(index.store.reader().document)
     contexts = [context for context, _ in timed]
     unshared = [
         [span for span, _ in unshared_texts(context, others, locations.text)]
         for context, others in zip(contexts, other_spans(contexts), strict=True)
     ]
-    options.write_page(timed, index)
-    if options.as_json:
+    common.write_page(timed, index)
+    if common.as_json:
         say_json(comparison_json(timed, unshared))
     else:
         _say_table(timed, unshared, locations)
-        for context in contexts if options.trace else ():
+        for context in contexts if common.trace else ():
             say(f"\n{context.strategy}", style="bold")
-            say_trace(context, locations)
+            say_trace(context.trace, locations)
     if not any(context.passages for context in contexts):
         raise typer.Exit(1)
 

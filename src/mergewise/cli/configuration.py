@@ -39,14 +39,24 @@ TRUST = "trust"
 
 def own_configuration() -> Path | None:
     """The user's own file, whether there is one or not; None where it is not known where that would be."""
-    if given := os.environ.get("XDG_CONFIG_HOME"):
-        return Path(given) / "mergewise" / NAME
+    try:
+        return user_directory(os.environ.get("XDG_CONFIG_HOME"), ".config") / NAME
+    except (OSError, RuntimeError):
+        return None
+
+
+def user_directory(named: str | None, below_home: str) -> Path:
+    """Where this user's programs keep things: in the folder that is named, where the system does, or below the home directory.
+
+    Raises OSError or RuntimeError where nobody knows the home directory.
+    """
+    if named:
+        return Path(named) / "mergewise"
     if sys.platform in ("win32", "darwin"):
         import typer
 
-        return Path(typer.get_app_dir("mergewise")) / NAME
-    home = _home()
-    return None if home is None else home / ".config" / "mergewise" / NAME
+        return Path(typer.get_app_dir("mergewise"))
+    return Path.home().resolve() / below_home / "mergewise"
 
 
 def trusted_folders(own: Path) -> list[Path]:
@@ -57,10 +67,9 @@ def trusted_folders(own: Path) -> list[Path]:
     return [Path(folder).expanduser().resolve() for folder in folders]
 
 
-def harmless(options: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], set[str]]:
-    """The options that a file in `folder` may set for a command, and the names of the others."""
-    refused = {name for name, value in options.items() if not _is_harmless(name, value, folder)}
-    return {name: value for name, value in options.items() if name not in refused}, refused
+def harmless(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """The options that a file in `folder` may set for a command."""
+    return {name: value for name, value in options.items() if _is_harmless(name, value, folder)}
 
 
 def _is_harmless(name: str, value: object, folder: Path) -> bool:

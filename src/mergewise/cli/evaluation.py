@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,26 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mergewise.cli.options import (
-    CAUSAL,
-    CHAT,
-    DEFAULT_INDEX,
-    MAX_TOKENS,
-    RERANKER,
-    STRATEGY,
-    CacheOption,
-    CausalOption,
-    ChatOption,
-    EmbedderOption,
-    HalfOption,
-    LimitOption,
-    MaxTokensOption,
-    ModeOption,
-    RerankerOption,
-    SetIndexOption,
-    StrategiesOption,
-    WindowOption,
-)
+from mergewise import defaults
+from mergewise.cli import options
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
@@ -60,7 +41,7 @@ def evaluate(
             help="A question set, a folder of them, or a CSV or JSONL file with questions and answers.",
         ),
     ],
-    strategies: StrategiesOption = f"topk,{STRATEGY}",
+    strategies: options.StrategiesOption = f"topk,{defaults.STRATEGY}",
     budgets: Annotated[
         str | None,
         typer.Option(
@@ -70,8 +51,8 @@ def evaluate(
             show_default=f"{BUDGETS}; {METHOD_BUDGET} with --methods",
         ),
     ] = None,
-    limit: LimitOption = None,
-    half: HalfOption = "all",
+    limit: options.LimitOption = None,
+    half: options.HalfOption = "all",
     answers: Annotated[
         bool, typer.Option("--answers", "-a", help="Also answer the questions and score the answers.")
     ] = False,
@@ -82,20 +63,20 @@ def evaluate(
             "{methods}.",
         ),
     ] = None,
-    mode: ModeOption = None,
-    chat: ChatOption = CHAT,
-    causal: CausalOption = CAUSAL,
-    window: WindowOption = None,
-    max_tokens: MaxTokensOption = MAX_TOKENS,
-    cache: CacheOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = RERANKER,
+    mode: options.ModeOption = None,
+    chat: options.ChatOption = defaults.CHAT,
+    causal: options.CausalOption = defaults.CAUSAL,
+    window: options.WindowOption = None,
+    max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS,
+    cache: options.CacheOption = None,
+    embedder: options.EmbedderOption = None,
+    reranker: options.RerankerOption = defaults.RERANKER,
     utility: Annotated[
         str,
         typer.Option(
             help="Utility predictor of the methods that want one, as for --reranker.", show_default="the reranker"
         ),
-    ] = RERANKER,
+    ] = defaults.RERANKER,
     together: Annotated[
         int, typer.Option(min=1, max=1024, help="Batch size: questions answered together; 1 times each question alone.")
     ] = 1,
@@ -106,7 +87,7 @@ def evaluate(
             show_default="beside the file of --json",
         ),
     ] = None,
-    index_dir: SetIndexOption = None,
+    index_dir: options.SetIndexOption = None,
     to_json: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
 ) -> None:
     """Evidence at budget: the share of the gold evidence, and of the answers, that the context of each strategy holds.
@@ -115,9 +96,8 @@ def evaluate(
     """
     import mergewise
     from mergewise.evaluate.answering import Asking
-    from mergewise.evaluate.indexing import indexed_tasks
     from mergewise.evaluate.methods import methods_of, needed_views, strategy_methods
-    from mergewise.evaluate.tables import load_table
+    from mergewise.evaluate.run import indexed_tasks
     from mergewise.models import load_chat, load_reranker
 
     _check_answer_options(answers, methods, mode)
@@ -128,22 +108,15 @@ def evaluate(
     open_index = partial(
         mergewise.open,
         embedder=embedder,
-        reranker=judge or RERANKER,
-        chat=load_chat(chat, window) or CHAT,
+        reranker=judge or defaults.RERANKER,
+        chat=load_chat(chat, window) or defaults.CHAT,
         causal=causal,
         cache=cache,
     )
     rows = []
-    with ExitStack() as stack:
-        if bench.is_file():
-            pairs: Iterable[tuple[Index, Task]] = [
-                (open_index(index_dir or DEFAULT_INDEX, create=False), load_table(bench))
-            ]
-        else:
-            folder = index_dir or Path(stack.enter_context(TemporaryDirectory(prefix="mergewise-eval-")))
-            pairs = indexed_tasks(
-                bench, folder, views, open_index, lambda name: progress(f"Indexing {name}", characters)
-            )
+    with TemporaryDirectory(prefix="mergewise-eval-") as temporary:
+        standing, folder = index_dir or options.DEFAULT_INDEX, index_dir or Path(temporary)
+        pairs = indexed_tasks(bench, standing, folder, views, open_index, partial(progress, amount=characters))
         asking = None
         if answers:
             asking = Asking(max_tokens, together, judge, load_reranker(utility), keep or _answers_beside(to_json))

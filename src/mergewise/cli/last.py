@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
+from mergewise.cli.configuration import user_directory
 from mergewise.types import Answer, Context, Span
 
 Numbers = Mapping[int, Sequence[tuple[Span, int | None]]]
@@ -92,15 +92,4 @@ def load(index_dir: Path) -> Last | None:
 
 def _file(index_dir: Path) -> Path:
     name = sha256(os.fsencode(index_dir.resolve())).hexdigest()[:24]
-    return state_directory() / "last" / f"{name}.json"
-
-
-def state_directory() -> Path:
-    """Where this user's programs keep what they remember."""
-    if given := os.environ.get("XDG_STATE_HOME"):
-        return Path(given) / "mergewise"
-    if sys.platform in ("win32", "darwin"):
-        import typer
-
-        return Path(typer.get_app_dir("mergewise"))
-    return Path.home() / ".local" / "state" / "mergewise"
+    return user_directory(os.environ.get("XDG_STATE_HOME"), ".local/state") / "last" / f"{name}.json"

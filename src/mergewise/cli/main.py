@@ -147,11 +147,8 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
 
 def _without_harm(file: Path, options: dict[str, Any]) -> dict[str, Any]:
     """The options that a file in a folder may set; the others are told."""
-    allowed = {}
-    refused: set[str] = set()
-    for command, given in options.items():
-        allowed[command], names = harmless(given, file.parent)
-        refused |= names
+    allowed = {command: harmless(given, file.parent) for command, given in options.items()}
+    refused = {name for command, given in options.items() for name in given.keys() - allowed[command].keys()}
     if refused:
         folder, own = file.parent.resolve(), own_configuration()
         say_warning(f"{file} may not set {', '.join(sorted(refused))}: ignored, since a folder may come from anywhere")

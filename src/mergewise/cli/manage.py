@@ -8,20 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mergewise.cli.options import (
-    CHAT,
-    DEFAULT_INDEX,
-    EmbedderOption,
-    IndexOption,
-    JsonOption,
-    MarkersOption,
-    PriceInOption,
-    PriceOutOption,
-    TripletsOption,
-    ViewOption,
-    ViewsOption,
-    reported_view,
-)
+from mergewise import defaults
+from mergewise.cli import options
 from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
@@ -41,9 +29,9 @@ NAMED = 10
 
 def index(
     paths: Annotated[list[Path], typer.Argument(help="Files and folders.", show_default=False)],
-    index_dir: IndexOption = DEFAULT_INDEX,
-    embedder: EmbedderOption = None,
-    views: ViewsOption = "leaf",
+    index_dir: options.IndexOption = options.DEFAULT_INDEX,
+    embedder: options.EmbedderOption = None,
+    views: options.ViewsOption = "leaf",
     assignments: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300."),
@@ -54,7 +42,7 @@ def index(
             envvar="MERGEWISE_CHAT",
             help="Chat model that writes rows of the views {written_views}: openai:MODEL; or extractive, without a model.",
         ),
-    ] = CHAT,
+    ] = defaults.CHAT,
     sync: Annotated[
         bool, typer.Option("--sync", help="Remove documents whose files are gone from these folders.")
     ] = False,
@@ -66,8 +54,8 @@ def index(
             "With --chat, only say what the calls would cost.",
         ),
     ] = False,
-    price_in: PriceInOption = 0.0,
-    price_out: PriceOutOption = 0.0,
+    price_in: options.PriceInOption = 0.0,
+    price_out: options.PriceOutOption = 0.0,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
@@ -78,7 +66,7 @@ def index(
             help="Parse PDF, DOCX and the like in a separate process, so that a file that crashes its parser fails alone.",
         ),
     ] = True,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
@@ -88,12 +76,12 @@ def index(
 
     names = [view.strip() for view in views.split(",")]
     limits = Limits() if apart else None
-    if dry_run and (watch or (chat == CHAT and not sync)):
+    if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
             "--dry-run goes with --sync, or with a chat model",
             "mergewise index DIR --sync --dry-run, or ... --chat openai:MODEL",
         )
-    if chat != CHAT and (dry_run or price_in or price_out):
+    if chat != defaults.CHAT and (dry_run or price_in or price_out):
         settings = view_settings(names, assignments or (), chat)
         cost = estimate(index_dir, *paths, views=names, settings=settings, chat=chat, limits=limits)
         say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
@@ -101,7 +89,7 @@ def index(
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
-        say_outcome(opened.sync(*paths, dry_run=True), len(opened), index_dir, as_json, dry_run=True)
+        say_report(opened.sync(*paths, dry_run=True), len(opened), index_dir, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
@@ -118,10 +106,10 @@ def index(
             return opened.add(*paths, progress=advance, limits=limits)
 
     if watch:
-        follow(paths, index_dir, lambda: say_outcome(update(), len(opened), index_dir, as_json))
+        follow(paths, index_dir, lambda: say_report(update(), len(opened), index_dir, as_json))
         return
     report = update()
-    say_outcome(report, len(opened), index_dir, as_json)
+    say_report(report, len(opened), index_dir, as_json)
     if report.failed and not report.added + report.replaced + report.unchanged + report.moved:
         raise typer.Exit(1)
 
@@ -160,16 +148,10 @@ def _refuse_absent(paths: Sequence[Path], index_dir: Path) -> None:
     raise typer.Exit(1)
 
 
-def say_outcome(
-    report: AddReport, total: int, index_dir: Path, as_json: bool = False, *, dry_run: bool = False
-) -> None:
+def say_report(report: AddReport, total: int, index_dir: Path, as_json: bool = False, *, dry_run: bool = False) -> None:
     if as_json:
         say_json(report_json(report))
-    else:
-        say_report(report, total, index_dir, dry_run=dry_run)
-
-
-def say_report(report: AddReport, total: int, index_dir: Path, *, dry_run: bool = False) -> None:
+        return
     for failure in report.failed:
         say_error(f"not indexed: {failure.source}: {failure.reason}")
     for change in report.changes if dry_run else ():
@@ -187,19 +169,19 @@ def say_report(report: AddReport, total: int, index_dir: Path, *, dry_run: bool 
 
 
 def info(
-    index_dir: IndexOption = DEFAULT_INDEX,
+    index_dir: options.IndexOption = options.DEFAULT_INDEX,
     documents: Annotated[bool, typer.Option("--documents", help="List the documents.")] = False,
-    view: ViewOption = None,
-    markers: MarkersOption = False,
-    triplets: TripletsOption = False,
-    as_json: JsonOption = False,
+    view: options.ViewOption = None,
+    markers: options.MarkersOption = False,
+    triplets: options.TripletsOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """What an index holds."""
     import mergewise
     from mergewise.index.contents import contents_of
 
     opened = mergewise.open(index_dir, create=False)
-    reported = reported_view(view, markers, triplets)
+    reported = options.reported_view(view, markers, triplets)
     if reported is not None:
         say_view_report(opened, reported, as_json)
         return
@@ -270,9 +252,9 @@ def remove(
         list[str],
         typer.Argument(metavar="DOC_ID...", help="Ids as `info --documents` lists them, folders, or patterns of ids."),
     ],
-    index_dir: IndexOption = DEFAULT_INDEX,
+    index_dir: options.IndexOption = options.DEFAULT_INDEX,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Remove documents with all their rows: by id, by folder, or by a pattern such as 'docs/*.txt'."""
     import mergewise
@@ -296,9 +278,9 @@ def remove(
 
 
 def check(
-    index_dir: IndexOption = DEFAULT_INDEX,
+    index_dir: options.IndexOption = options.DEFAULT_INDEX,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Verify every invariant of an index."""
     import mergewise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperOption
 
-from mergewise.defaults import BUDGET, CAUSAL, CHAT, MAX_TOKENS, RERANKER, SCORER, STRATEGY
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -33,24 +32,22 @@ def _registered_names() -> Mapping[str, str]:
     from mergewise.designs import MODES, STRATEGIES, VIEWS
     from mergewise.evaluate.methods import GROUPS, METHODS
 
+    listed = ", ".join
+
     def modes(needs: str) -> Iterable[str]:
         return (name for name, mode in MODES.items() if mode.needs.name == needs)
 
     return {
-        "modes": f"without a model {_list(modes(''))}; with a chat model r&b (the default with one), "
-        f"{_list(name for name in modes('chat') if name != 'r&b')}; with a causal model {_list(modes('causal'))}",
-        "causal_modes": _list(modes("causal")),
-        "strategies": _list(STRATEGIES),
-        "merging_strategies": _list(name for name, strategy in STRATEGIES.items() if strategy.merge is not None),
-        "methods": _list([*GROUPS, *METHODS]),
-        "views": _list(VIEWS),
-        "reported_views": _list(name for name, view in VIEWS.items() if view.report is not None),
-        "written_views": _list(name for name, view in VIEWS.items() if view.writing is not None),
+        "modes": f"without a model {listed(modes(''))}; with a chat model r&b (the default with one), "
+        f"{listed(name for name in modes('chat') if name != 'r&b')}; with a causal model {listed(modes('causal'))}",
+        "causal_modes": listed(modes("causal")),
+        "strategies": listed(STRATEGIES),
+        "merging_strategies": listed(name for name, strategy in STRATEGIES.items() if strategy.merge is not None),
+        "methods": listed([*GROUPS, *METHODS]),
+        "views": listed(VIEWS),
+        "reported_views": listed(name for name, view in VIEWS.items() if view.report is not None),
+        "written_views": listed(name for name, view in VIEWS.items() if view.writing is not None),
     }
-
-
-def _list(names: Iterable[str]) -> str:
-    return ", ".join(names)
 
 
 def help_text(text: str) -> str:
@@ -75,9 +72,10 @@ class NamingCommand(TyperCommand):
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as typer takes it: the fields of its parameter `options`, a dataclass, are options of the command."""
+    """The command as typer takes it: the fields of its parameter that is a dataclass are options of the command."""
     hints = get_type_hints(command, include_extras=True)
-    group = hints["options"]
+    group_name = next(name for name, hint in hints.items() if is_dataclass(hint))
+    group = hints[group_name]
     group_hints = get_type_hints(group, include_extras=True)
     shared = [
         Parameter(f.name, Parameter.KEYWORD_ONLY, default=f.default, annotation=group_hints[f.name])
@@ -87,12 +85,12 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(**values: Any) -> None:
         options = group(**{parameter.name: values.pop(parameter.name) for parameter in shared})
-        command(options=options, **values)
+        command(**{group_name: options}, **values)
 
     parameters: list[Parameter] = []
     for name, parameter in signature(command).parameters.items():
         own = parameter.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[name])
-        parameters += shared if name == "options" else [own]
+        parameters += shared if name == group_name else [own]
     call.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
@@ -306,5 +304,3 @@ SetIndexOption = Annotated[
 ]
 
 DEFAULT_INDEX = Path("mergewise.index")
-
-__all__ = ["BUDGET", "CAUSAL", "CHAT", "DEFAULT_INDEX", "MAX_TOKENS", "RERANKER", "SCORER", "STRATEGY"]

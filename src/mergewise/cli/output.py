@@ -86,27 +86,18 @@ class _Printable:
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-def say_aside(text: str) -> None:
-    """A line on standard error, beside what was asked for."""
-    _say_stderr(text, "dim")
-
-
-def say_line(text: str) -> None:
-    """A line on standard error."""
-    _say_stderr(text, None)
-
-
 def say_error(message: str, hint: str = "") -> None:
-    _say_stderr(f"mergewise: {message}", "bold red")
+    say_aside(f"mergewise: {message}", "bold red")
     if hint:
-        _say_stderr(f"  {hint}", None)
+        say_aside(f"  {hint}", None)
 
 
 def say_warning(message: str) -> None:
-    _say_stderr(f"mergewise: {message}", "yellow")
+    say_aside(f"mergewise: {message}", "yellow")
 
 
-def _say_stderr(text: str, style: str | None) -> None:
+def say_aside(text: str, style: str | None = "dim") -> None:
+    """A line on standard error, beside what was asked for."""
     text = on_one_line(text)
     if is_plain(stderr=True):
         sys.stdout.flush()
@@ -122,18 +113,10 @@ class PrintableFormatter(logging.Formatter):
         return printable(super().format(record))
 
 
-def say_json(value: object) -> None:
-    sys.stdout.write(_json(value, indent=2) + "\n")
-
-
-def say_json_line(value: object) -> None:
-    sys.stdout.write(_json(value) + "\n")
-
-
-def _json(value: object, indent: int | None = None) -> str:
-    """JSON in which letters stand as they are, and what steers a terminal as an escape."""
+def say_json(value: object, indent: int | None = 2) -> None:
+    """JSON in which letters stand as they are, and what steers a terminal as an escape; without `indent` on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    return _UNSAFE_IN_JSON.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text)
+    sys.stdout.write(_UNSAFE_IN_JSON.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text) + "\n")
 
 
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mergewise.types import Citation, Document, Span
+from mergewise.types import Citation, Span
 
 if TYPE_CHECKING:
     from mergewise.generate.sources import DocumentLookup
@@ -33,14 +34,8 @@ class Locations:
     def __init__(self, document: DocumentLookup) -> None:
         from mergewise.generate.citations import Locator
 
-        self._documents: dict[str, Document | None] = {}
-        self._lookup = document
+        self.document = cache(document)
         self._locator = Locator(self.document)
-
-    def document(self, doc_id: str) -> Document | None:
-        if doc_id not in self._documents:
-            self._documents[doc_id] = self._lookup(doc_id)
-        return self._documents[doc_id]
 
     def text(self, span: Span) -> str:
         """The text of the span; "" for a document that is gone."""

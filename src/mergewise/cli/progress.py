@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from mergewise.cli.output import console, is_plain, say_line
+from mergewise.cli.output import console, is_plain, say_aside
 from mergewise.text.printable import on_one_line
 
 SECONDS = 10.0
@@ -17,7 +17,7 @@ Amount: TypeAlias = Callable[[int, int], str]
 """The work done and in all, as people read it."""
 
 
-def counted(done: int, total: int) -> str:
+def items(done: int, total: int) -> str:
     """Questions and the like: '3 of 20'."""
     return f"{done} of {total}" if total else ""
 
@@ -31,10 +31,10 @@ def characters(done: int, total: int) -> str:
 
 
 @contextmanager
-def progress(title: str, amount: Amount = counted) -> Iterator[Callable[[int, int, str], None]]:
+def progress(title: str, amount: Amount = items) -> Iterator[Callable[[int, int, str], None]]:
     """A function to call with the work done, the work in all (0: not known yet), and the name of the item at hand."""
     if is_plain(stderr=True):
-        yield ProgressLines(title, say_line, amount)
+        yield ProgressLines(title, lambda line: say_aside(line, None), amount)
         return
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 

@@ -8,30 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from mergewise.cli import batch, last
-from mergewise.cli.asking import QuestionOptions, locations_of
+from mergewise import defaults
+from mergewise.cli import batch, last, options
+from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.options import (
-    CAUSAL,
-    MAX_TOKENS,
-    STRATEGY,
-    CausalOption,
-    MaxTokensOption,
-    ModeOption,
-    PriceInOption,
-    PriceOutOption,
-    QuestionArgument,
-    RoundsOption,
-    StrategyOption,
-    ThenOption,
-    with_options,
-)
 from mergewise.cli.output import (
     citation_line,
     say,
     say_aside,
     say_json,
-    say_json_line,
     say_piece,
     usage_line,
 )
@@ -47,51 +32,56 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", Answer, Context)
 
 
-@with_options
+@options.with_options
 def ask(
-    question: QuestionArgument,
-    strategy: StrategyOption = STRATEGY,
-    mode: ModeOption = None,
-    causal: CausalOption = CAUSAL,
-    max_tokens: MaxTokensOption = MAX_TOKENS,
-    rounds: RoundsOption = 1,
-    then: ThenOption = None,
+    question: options.QuestionArgument,
+    strategy: options.StrategyOption = defaults.STRATEGY,
+    mode: options.ModeOption = None,
+    causal: options.CausalOption = defaults.CAUSAL,
+    max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS,
+    rounds: options.RoundsOption = 1,
+    then: options.ThenOption = None,
     stream: Annotated[
         bool | None,
         typer.Option(help="Show a chat model's answer as it is written.", show_default="on a terminal"),
     ] = None,
-    price_in: PriceInOption = 0.0,
-    price_out: PriceOutOption = 0.0,
+    price_in: options.PriceInOption = 0.0,
+    price_out: options.PriceOutOption = 0.0,
     *,
-    options: QuestionOptions,
+    common: QuestionOptions,
 ) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
-    index = options.open_index(causal)
-    streams = not options.as_json and (sys.stdout.isatty() if stream is None else stream)
+    index = common.open_index(causal)
+    streams = not common.as_json and (sys.stdout.isatty() if stream is None else stream)
 
     def answer(question: str, where: str | None) -> Answer:
-        pieces = PiecePrinter()
+        pieces: list[str] = []
+
+        def show(piece: str) -> None:
+            pieces.append(piece)
+            say_piece(piece)
+
         answer = index.ask(
             question,
             strategy=strategy,
-            budget=options.budget,
+            budget=common.budget,
             where=where,
             mode=mode,
             rounds=rounds,
             then=then,
             max_tokens=max_tokens,
-            show=pieces.add if streams else None,
+            show=show if streams else None,
         )
-        last.save(options.index_dir, last.of_answer(answer))
-        if options.as_json:
+        last.save(common.index_dir, last.of_answer(answer))
+        if common.as_json:
             return answer
-        if pieces.begun:
+        if pieces:
             say()
             say_citations(answer)
         else:
             say_answer(answer)
-        if options.trace:
-            say_trace(answer.context, locations_of(index), [*answer.context.trace, *answer.trace])
+        if common.trace:
+            say_trace([*answer.context.trace, *answer.trace], Locations(index.store.reader().document))
             say_streams(answer)
         if answer.mode != "extractive" or answer.usage.calls:
             say_aside(usage_line(answer, price_in, price_out))
@@ -100,36 +90,36 @@ def ask(
     def as_dict(answer: Answer) -> dict[str, Any]:
         return answer_json(answer, price_in, price_out)
 
-    _each_question(question, options, index, answer, as_dict)
+    _each_question(question, common, index, answer, as_dict)
 
 
-@with_options
+@options.with_options
 def context(
-    question: QuestionArgument,
-    strategy: StrategyOption = STRATEGY,
-    rounds: RoundsOption = 1,
-    then: ThenOption = None,
+    question: options.QuestionArgument,
+    strategy: options.StrategyOption = defaults.STRATEGY,
+    rounds: options.RoundsOption = 1,
+    then: options.ThenOption = None,
     *,
-    options: QuestionOptions,
+    common: QuestionOptions,
 ) -> None:
     """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
-    index = options.open_index()
+    index = common.open_index()
 
     def assemble(question: str, where: str | None) -> Context:
         context = index.context(
-            question, strategy=strategy, budget=options.budget, where=where, rounds=rounds, then=then
+            question, strategy=strategy, budget=common.budget, where=where, rounds=rounds, then=then
         )
-        last.save(options.index_dir, last.of_context(context))
-        if not options.as_json:
-            say_context(context, locations_of(index), options.trace)
+        last.save(common.index_dir, last.of_context(context))
+        if not common.as_json:
+            say_context(context, Locations(index.store.reader().document), common.trace)
         return context
 
-    _each_question(question, options, index, assemble, context_json)
+    _each_question(question, common, index, assemble, context_json)
 
 
 def _each_question(
     question: str,
-    options: QuestionOptions,
+    common: QuestionOptions,
     index: Index,
     make: Callable[[str, str | None], Result],
     as_dict: Callable[[Result], dict[str, Any]],
@@ -140,23 +130,23 @@ def _each_question(
     """
 
     def run_line(line: QuestionLine) -> bool:
-        if not options.as_json:
+        if not common.as_json:
             say(f"? {line.question}", style="cyan")
-        result = make(line.question, options.where if line.where is None else line.where)
-        if options.as_json:
-            say_json_line({**line.key, **as_dict(result)})
+        result = make(line.question, common.where if line.where is None else line.where)
+        if common.as_json:
+            say_json({**line.key, **as_dict(result)}, indent=None)
         else:
             say()
         return _is_found(result)
 
     if question == STANDARD_INPUT:
-        if options.html is not None:
+        if common.html is not None:
             raise UsageError("--html shows one question", "give the question itself instead of -")
-        succeeded = batch.ask_all(run_line, options.as_json)
+        succeeded = batch.ask_all(run_line, common.as_json)
     else:
-        result = make(question, options.where)
-        options.write_page(result, index)
-        if options.as_json:
+        result = make(question, common.where)
+        common.write_page(result, index)
+        if common.as_json:
             say_json(as_dict(result))
         succeeded = _is_found(result)
     if not succeeded:
@@ -165,16 +155,6 @@ def _each_question(
 
 def _is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
-
-
-class PiecePrinter:
-    """Prints the pieces of an answer as they arrive."""
-
-    begun = False
-
-    def add(self, piece: str) -> None:
-        self.begun = True
-        say_piece(piece)
 
 
 def say_answer(answer: Answer) -> None:
@@ -199,5 +179,5 @@ def say_context(context: Context, locations: Locations, trace: bool) -> None:
     for number, passage in enumerate(context.passages, 1):
         say(f"[{number}] {locations.of(passage.spans)}", style="dim")
     if trace:
-        say_trace(context, locations)
+        say_trace(context.trace, locations)
     say_aside(f"{context.tokens} of {context.budget} tokens, {len(context.passages)} passages, {context.strategy}")

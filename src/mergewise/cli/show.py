@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mergewise.cli import last
-from mergewise.cli.asking import locations_of
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
 from mergewise.cli.places import Locations, one_line, place
@@ -37,10 +36,13 @@ class Excerpt:
     first: int
     last: int
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "last", min(self.last, len(line_starts(self.document.text))))
+
     def lines(self) -> list[tuple[int, int, str]]:
         """Number, offset and text of each line."""
         starts = line_starts(self.document.text)
-        shown = range(self.first, min(self.last, len(starts)) + 1)
+        shown = range(self.first, self.last + 1)
         ends = [*(start - 1 for start in starts[1:]), len(self.document.text)]
         return [(n, starts[n - 1], self.document.text[starts[n - 1] : ends[n - 1]]) for n in shown]
 
@@ -74,7 +76,7 @@ def show(
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
-    locations = locations_of(opened)
+    locations = Locations(opened.store.reader().document)
     number = _number(what)
     remembered = last.load(index_dir) if number is not None else None
     if number is not None and remembered is not None and number in remembered.numbers:
@@ -119,12 +121,7 @@ def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[
             excerpts[-1] = Excerpt(document, before.citation, (*before.spans, span), before.first, merged)
         else:
             excerpts.append(Excerpt(document, locations.citation(span), (span,), first, end))
-    return [_within_document(excerpt) for excerpt in excerpts]
-
-
-def _within_document(excerpt: Excerpt) -> Excerpt:
-    lines = len(line_starts(excerpt.document.text))
-    return Excerpt(excerpt.document, excerpt.citation, excerpt.spans, excerpt.first, min(excerpt.last, lines))
+    return excerpts
 
 
 def _document_excerpt(
@@ -133,7 +130,7 @@ def _document_excerpt(
     """A whole document, or the lines of it that `ID:LINE` or `ID:START-END` names."""
     document = locations.document(what)
     if document is not None:
-        return _within_document(Excerpt(document, locations.citation(Span(what, 0, len(document.text))), (), 1, 10**9))
+        return Excerpt(document, locations.citation(Span(what, 0, len(document.text))), (), 1, 10**9)
     doc_id, colon, lines = what.rpartition(":")
     document = locations.document(doc_id) if colon else None
     named = _line_numbers(lines)
@@ -144,9 +141,7 @@ def _document_excerpt(
     if first > len(starts):
         raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
     meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
-    return _within_document(
-        Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)
-    )
+    return Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)
 
 
 def _line_numbers(text: str) -> tuple[int, int] | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mergewise.cli.output import is_plain, say, say_styled
 from mergewise.cli.places import Locations, place
-from mergewise.types import Answer, Cause, Context, Quoter, Span, Step
+from mergewise.types import Answer, Cause, Quoter, Span, Step
 
 LEFT_OUT = {Cause.LEFT: 5, Cause.SKIP: 3, Cause.DROP: 3}
 """The causes whose steps took nothing, and how many of them are shown, the best first."""
@@ -17,15 +17,15 @@ SHOWN_SPANS = 4
 COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
 
 
-def say_trace(assembled: Context, places: Locations | None = None, steps: Sequence[Step] | None = None) -> None:
-    """Print every step, but of what was left out only the first few, which are the best; with `places` texts are quoted."""
-    steps = assembled.trace if steps is None else steps
+def say_trace(steps: Sequence[Step], places: Locations) -> None:
+    """Print every step, but of what was left out only the first few, which are the best."""
+    quotes = Quotes(places)
     say()
     for step in steps:
         if step.cause not in LEFT_OUT:
-            _say_step(step, places)
+            _say_step(step, quotes)
     for cause in LEFT_OUT:
-        _say_left_out(cause, [step for step in steps if step.cause is cause], places)
+        _say_left_out(cause, [step for step in steps if step.cause is cause], quotes)
 
 
 def say_streams(answer: Answer) -> None:
@@ -38,45 +38,30 @@ def say_streams(answer: Answer) -> None:
         say_styled(*((text, colours.get(name, "dim")) for text, name in line))
 
 
-def _say_left_out(cause: Cause, steps: Sequence[Step], places: Locations | None) -> None:
+def _say_left_out(cause: Cause, steps: Sequence[Step], quotes: Quotes) -> None:
     best_first = sorted(steps, key=lambda step: 0.0 if step.score is None else -step.score)
     for step in best_first[: LEFT_OUT[cause]]:
-        _say_step(step, places)
+        _say_step(step, quotes)
     if (more := len(steps) - LEFT_OUT[cause]) > 0:
         say(f"{cause}: {more} more {'did not fit' if cause is Cause.SKIP else 'were left out'}", style="dim")
 
 
-def _say_step(step: Step, places: Locations | None) -> None:
-    lines = None if step.note is None else step.note.lines(step, Offsets() if places is None else Quotes(places))
-    for line in _lines(step, places) if lines is None else lines:
+def _say_step(step: Step, quotes: Quotes) -> None:
+    lines = None if step.note is None else step.note.lines(step, quotes)
+    for line in _lines(step, quotes) if lines is None else lines:
         say(line, style="dim")
 
 
-def _lines(step: Step, places: Locations | None) -> list[str]:
+def _lines(step: Step, quotes: Quotes) -> list[str]:
     """A step about which no note has more to say."""
     score = f"  score {step.score:.3f}" if step.score is not None else ""
     head = f"{step.action}: {step.reason}{score}"
-    if places is None:
-        where = Offsets().where(step.inputs) + (f" → {Offsets().quote(step.output)}" if step.output else "")
-        return [head, f"    {where}"] if where else [head]
-    quotes = Quotes(places)
     lines = [head, *(f"    {quotes.quote(span)}" for span in step.inputs[:SHOWN_SPANS])]
     if len(step.inputs) > SHOWN_SPANS:
         lines.append(f"    and {len(step.inputs) - SHOWN_SPANS} more")
     if step.output and step.output not in step.inputs:
         lines.append(f"    → {quotes.quote(step.output)}")
     return lines
-
-
-class Offsets(Quoter):
-    """Spans by their documents and offsets, for want of texts."""
-
-    def where(self, spans: Sequence[Span]) -> str:
-        more = f" and {len(spans) - SHOWN_SPANS} more" if len(spans) > SHOWN_SPANS else ""
-        return ", ".join(map(self.quote, spans[:SHOWN_SPANS])) + more
-
-    def quote(self, span: Span) -> str:
-        return f"{span.doc_id}:{span.start}-{span.end}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -173,21 +173,13 @@ def _sources(
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
     import mergewise
-    from mergewise.evaluate.indexing import indexed_tasks
-    from mergewise.evaluate.tables import load_table
+    from mergewise.evaluate.run import indexed_tasks
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
     open_index = partial(mergewise.open, embedder=embedder)
+    standing, folder, show = index_dir or DEFAULT_INDEX, index_dir or temporary, partial(progress, amount=characters)
     for path in paths:
-        pairs: Iterable[tuple[Index, Task]]
-        if path.is_file():
-            pairs = [(open_index(index_dir or DEFAULT_INDEX, create=False), load_table(path))]
-        else:
-            folder = index_dir or temporary
-            pairs = indexed_tasks(
-                path, folder, views, open_index, lambda name: progress(f"Indexing {name}", characters)
-            )
-        for index, task in pairs:
+        for index, task in indexed_tasks(path, standing, folder, views, open_index, show):
             yield label_source(index, _examples(task, half, limit, excluded))
 
 

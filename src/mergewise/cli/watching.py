@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from mergewise.cli.output import say_error, say_line
+from mergewise.cli.output import say_aside, say_error
 from mergewise.errors import MergewiseError, MissingExtra, UsageError
 
 QUIET = 300
@@ -41,10 +41,10 @@ def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], N
             if changes or first:
                 one_round(synchronise)
                 if first:
-                    say_line(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it")
+                    say_aside(f"watching {', '.join(map(str, folders))}; Ctrl-C ends it", None)
                 first = False
     except KeyboardInterrupt:
-        say_line("stopped watching")
+        say_aside("stopped watching", None)
 
 
 def one_round(synchronise: Callable[[], None]) -> None:

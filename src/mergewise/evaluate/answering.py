@@ -16,16 +16,15 @@ from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
-from mergewise.asking import IndexState, Search, answer_together, prepare_request
+from mergewise.asking import Search, answer_together, prepare_request
 from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
-from mergewise.evaluate.intervals import bootstrap, wilson
 from mergewise.evaluate.kept import AnswerFile, KeptAnswer
 from mergewise.evaluate.methods import Method
 from mergewise.evaluate.metrics import mean, mean_of_known, score_context
-from mergewise.evaluate.rows import AnswerMeans, EvaluationRow
+from mergewise.evaluate.rows import AnswerMeans, EvaluationRow, bootstrap, wilson
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
@@ -120,7 +119,7 @@ class Answering:
         self._backgrounds = backgrounds
         self._index_identity = cache(self._read_index_identity)
 
-    def answered(self, method: Method, budget: int) -> MethodAnswers:
+    def kept_answers(self, method: Method, budget: int) -> MethodAnswers:
         """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
         preferred = strategies.preferred_mode(method.strategy) if method.mode is None else ""
         mode = modes.mode_for(method.mode, self.index.models, preferred)
@@ -169,7 +168,9 @@ class Answering:
     def _request(self, one: MethodAnswers, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
         try:
-            request = prepare_request(question.text, search, self._state(one.method), one.mode, self.asking.max_tokens)
+            state = self.index.state()
+            state = replace(state, models=self._models(one.method, state.models))
+            request = prepare_request(question.text, search, state, one.mode, self.asking.max_tokens)
         except Exception as error:
             return error
         return replace(request, backgrounds=self._backgrounds)
@@ -177,15 +178,9 @@ class Answering:
     def _answers(self, mode: str, requests: Sequence[Request | Exception]) -> list[Answer | Exception]:
         if MODES[mode].answer_all is not None:
             return answer_together(requests, mode)
-        places = {str(place): request for place, request in enumerate(requests) if not isinstance(request, Exception)}
-        given = dict(zip(places, each(partial(_one, mode, places), list(places), self.asking.together), strict=True))
-        return [
-            request if isinstance(request, Exception) else given[str(place)] for place, request in enumerate(requests)
-        ]
-
-    def _state(self, method: Method) -> IndexState:
-        state = self.index.state()
-        return replace(state, models=self._models(method, state.models))
+        ready = [request for request in requests if not isinstance(request, Exception)]
+        answers = iter(each(partial(modes.answer, mode), ready, self.asking.together))
+        return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _models(self, method: Method, models: Models) -> Models:
         """The models of the method: where it names its judge, searches are left as they are."""
@@ -235,16 +230,12 @@ def evaluate_answers(
     """
     if not questions:
         raise UsageError(f"{answering.task.name} has no questions to be answered", "use --half all")
-    asked = [answering.answered(method, budget) for method in methods for budget in budgets]
+    asked = [answering.kept_answers(method, budget) for method in methods for budget in budgets]
     for one in asked:
         answering.complete([one], questions, progress)
         if len(one.failures) == len(questions):
             raise next(iter(one.failures.values()))
         yield one.row(questions), one.failures
-
-
-def _one(mode: str, requests: Mapping[str, Request], place: str) -> Answer:
-    return modes.answer(mode, requests[place])
 
 
 def _kept_answer(

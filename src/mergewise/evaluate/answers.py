@@ -45,18 +45,19 @@ def score_answer(said: str, golds: Sequence[str]) -> AnswerScore:
     normalised = normalise_answer(said)
     known = [normalise_answer(gold) for gold in golds or ("",)]
 
-    def best(metric: Callable[[str, str], float]) -> float:
-        return max(metric(normalised, gold) for gold in known)
+    def best(metric: Callable[[str], float]) -> float:
+        return max(float(metric(gold)) for gold in known)
 
-    return AnswerScore(best(_same), best(_f1), best(_contains), best(_has))
+    return AnswerScore(
+        em=best(lambda gold: normalised == gold),
+        f1=best(lambda gold: _f1(normalised, gold)),
+        relaxed_em=best(lambda gold: f" {gold} " in f" {normalised} " if gold else not normalised),
+        accuracy=best(lambda gold: gold in normalised if gold else not normalised),
+    )
 
 
 def normalise_answer(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
-
-
-def _same(said: str, gold: str) -> float:
-    return float(said == gold)
 
 
 def _f1(said: str, gold: str) -> float:
@@ -66,11 +67,3 @@ def _f1(said: str, gold: str) -> float:
         return float(words == wanted)
     shared = sum((Counter(words) & Counter(wanted)).values())
     return 2 * shared / (len(words) + len(wanted))
-
-
-def _contains(said: str, gold: str) -> float:
-    return float(f" {gold} " in f" {said} ") if gold else _same(said, gold)
-
-
-def _has(said: str, gold: str) -> float:
-    return float(gold in said) if gold else _same(said, gold)

@@ -1,8 +1,10 @@
-"""Strategies side by side: each is asked every question of a set at every budget, scored and timed."""
+"""Question sets with their indexes, and strategies side by side: every question at every budget, scored and timed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Literal, TypeAlias, get_args
@@ -12,8 +14,10 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import mean, mean_of_known, score_context
 from mergewise.evaluate.rows import EvaluationRow
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.tables import load_table
+from mergewise.evaluate.tasks import Question, Task, find_tasks, load_task
 from mergewise.models.tokens import count_tokens
+from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
 HALVES: tuple[Half, ...] = get_args(Half)
@@ -34,6 +38,30 @@ def chosen_questions(task: Task, half: Half = "all", limit: int | None = None) -
     return questions[:limit]
 
 
+def indexed_tasks(
+    path: Path,
+    standing: Path,
+    folder: Path,
+    views: Sequence[str],
+    open_index: Callable[..., Index],
+    progress: Callable[[str], AbstractContextManager[Progress]],
+) -> Iterable[tuple[Index, Task]]:
+    """The question sets of `path`, each with an index of its documents in `folder`; a file of questions with the `standing` one.
+
+    `open_index` is `mergewise.open` or a version of it with models. `progress` is entered with what is done.
+    """
+
+    def with_index(task: Task) -> tuple[Index, Task]:
+        with progress(f"Indexing {task.name}") as advance:
+            index = open_index(folder / task.name, views=views, progress=advance)
+            index.add(task.documents, progress=advance)
+        return index, task
+
+    if path.is_file():
+        return [(open_index(standing, create=False), load_table(path))]
+    return (with_index(load_task(directory)) for directory in find_tasks(path))
+
+
 def evaluate(
     index: Index,
     task: Task,
@@ -41,7 +69,7 @@ def evaluate(
     budgets: Sequence[int],
     half: Half = "all",
     limit: int | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[EvaluationRow]:
     """A row for each strategy and budget, as soon as it is known."""
     questions = chosen_questions(task, half, limit)

@@ -18,7 +18,6 @@ from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Evidence, Question, Task
 from mergewise.types import Span
 
-SUFFIXES = (".csv", ".tsv", ".jsonl")
 _ANSWERS = ("answer", "answers")
 
 

@@ -1,18 +1,17 @@
 """Citations from the marks of an answer: which sentence of which document each statement rests on.
 
 A statement with the mark [n] cites the sentence of source n that comes closest to it. Where none is close, because the
-statement uses other words, the whole source is cited. Whether the sources support it is another question (see `claims`).
+statement uses other words, the whole source is cited. Whether the sources support it is another question (see `Claims`).
 What a mark is, and what becomes of one that names nothing, stands in `marks`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from mergewise.generate.claims import Claims
 from mergewise.generate.marks import MarkedText, marked_texts
 from mergewise.generate.prompts import NOT_FOUND
 from mergewise.generate.sources import DocumentLookup, Source
@@ -21,7 +20,10 @@ from mergewise.text.keys import short_name
 from mergewise.text.sections import headings_at, markdown_headings
 from mergewise.text.sentences import split_sentences
 from mergewise.text.spans import has_lines, line_at
+from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import quotations_in
+from mergewise.text.support.sources import Extract, ReadSource
+from mergewise.text.terms import content_terms
 from mergewise.types import Citation, Heading, Span
 
 _CLEAR = 0.25  # support from which a sentence is cited alone
@@ -96,7 +98,7 @@ def _refuses(statements: Sequence[Statement], claims: Claims) -> bool:
         begins = spoken[: len(_REFUSAL)] == _REFUSAL or spoken == _SHORT_REFUSAL
         refused = refused or begins
         rest = " ".join(spoken[len(_REFUSAL) :]) if begins else statement.text
-        if (statement.numbers and claims.related(rest, statement.numbers)) or (not begins and statement.supported):
+        if (statement.numbers and claims.is_related(rest, statement.numbers)) or (not begins and statement.supported):
             return False
     return refused
 
@@ -118,7 +120,7 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
         Statement(
             plain[start:end],
             tuple(numbers),
-            claims.supported(plain[start:end], numbers, _quotations_within(quoted, start, end)),
+            claims.is_supported(plain[start:end], numbers, _quotations_within(quoted, start, end)),
         )
         for (start, end), numbers in zip(sentences, cited, strict=True)
         if start < end or numbers
@@ -128,6 +130,36 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
 def _quotations_within(quoted: Sequence[tuple[int, int, str]], start: int, end: int) -> list[str]:
     """The quotations of which a part stands between these offsets."""
     return [text for first, last, text in quoted if first < end and start < last]
+
+
+class Claims:
+    """Holds statements to the sources whose numbers they cite, or to all of them where they cite none."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = {source.number: source for source in sources}
+        self._judge: Judge[int] = Judge(self._read)
+
+    def is_supported(
+        self, statement: str, numbers: Collection[int], quotations: Sequence[str] | None = None
+    ) -> bool | None:
+        """Whether the sources support the statement, and hold the quotations; None where there is nothing to judge.
+
+        The quotations are those in the statement, unless they are given.
+        """
+        if not self._sources or not content_terms(statement):
+            return None
+        return bool(self._judge.judge(statement, self._numbers_or_all(numbers), quotations).support)
+
+    def is_related(self, text: str, numbers: Collection[int]) -> bool:
+        """Whether the sources hold two content words of the text, or half of them."""
+        return self._judge.is_related(text, self._numbers_or_all(numbers))
+
+    def _numbers_or_all(self, numbers: Collection[int]) -> list[int]:
+        return list(numbers or self._sources)
+
+    def _read(self, number: int) -> ReadSource:
+        source = self._sources[number]
+        return ReadSource.of([Extract(text, 0, len(text)) for _, text in source.parts], source.path)
 
 
 class Locator:

@@ -144,7 +144,7 @@ def _needed_spans(evidence: Evidence, document: DocumentLookup) -> list[Span]:
     """The sentence with what it needs; what touches is one span."""
     if sum(map(len, evidence.needed)) > LONGEST_QUOTE:
         return [evidence.span]
-    return _united(evidence.needed, document)
+    return _merged_spans(evidence.needed, document)
 
 
 def _with_neighbours(
@@ -154,7 +154,7 @@ def _with_neighbours(
     free = [span for span in others if not any(span.overlaps(taken) for taken in (*spans, *quoted))]
     while True:
         for span in sorted(free, key=lambda span: span.start < spans[-1].start):
-            wider = _united([*spans, span], document)
+            wider = _merged_spans([*spans, span], document)
             if len(wider) == len(spans) and sum(map(len, wider)) <= QUOTE:
                 spans = wider
                 free.remove(span)
@@ -163,7 +163,7 @@ def _with_neighbours(
             return spans
 
 
-def _united(spans: Sequence[Span], document: DocumentLookup) -> list[Span]:
+def _merged_spans(spans: Sequence[Span], document: DocumentLookup) -> list[Span]:
     """Spans of one document in its order, those made one between which only white space stands."""
     doc_id = spans[0].doc_id
     source = document(doc_id)

@@ -50,13 +50,13 @@ class MarkReader:
     def add(self, text: str) -> list[MarkedText]:
         """What is settled by this text."""
         self._held.append(text)
-        return [] if self._open is not None and self._open(text) else self._decided(last=False)
+        return [] if self._open is not None and self._open(text) else self._settle(last=False)
 
     def end(self) -> list[MarkedText]:
         """What was held back."""
-        return self._decided(last=True)
+        return self._settle(last=True)
 
-    def _decided(self, last: bool) -> list[MarkedText]:
+    def _settle(self, last: bool) -> list[MarkedText]:
         text = "".join(self._held)
         self._held, self._open, self._out = [], None, []
         self._read(text, last)
@@ -131,7 +131,7 @@ class MarkReader:
         if last:
             self._read_unclosed(text[spaces:])
         else:
-            self._hold(text[spaces:], _Depth(depth).still_open)
+            self._hold(text[spaces:], _still_open(depth))
         return len(text)
 
     def _read_unclosed(self, run: str) -> None:
@@ -167,18 +167,18 @@ class MarkReader:
         return named, len(named) <= last - first or first > last
 
 
-class _Depth:
-    """How many brackets are open at the end of a text that arrives in pieces."""
+def _still_open(depth: int) -> Callable[[str], bool]:
+    """Whether the brackets of a text that arrives in pieces stay open, `depth` of which are."""
 
-    def __init__(self, depth: int) -> None:
-        self._depth = depth
-
-    def still_open(self, text: str) -> bool:
+    def stays_open(text: str) -> bool:
+        nonlocal depth
         for step in _STEP.finditer(text):
-            self._depth += _deeper(step[0])
-            if self._depth == 0 or step[0] not in _OPENING + _CLOSING:
+            depth += _deeper(step[0])
+            if depth == 0 or step[0] not in _OPENING + _CLOSING:
                 return False
         return True
+
+    return stays_open
 
 
 def _deeper(character: str) -> int:

@@ -45,24 +45,12 @@ class Need(Generic[Needed]):
     hint: str
 
 
-def _all_models(models: Models) -> Models | None:
-    return models
-
-
-def _chat(models: Models) -> ChatModel | None:
-    return models.chat
-
-
-def _causal(models: Models) -> CausalModel[Any] | None:
-    return models.causal
-
-
-NO_MODEL = Need("", _all_models, "no model", "")
+NO_MODEL: Need[Models] = Need("", lambda models: models, "no model", "")
 """The mode does without a model, and gets all that there are."""
-CHAT = Need("chat", _chat, "a chat model", "name one: --chat openai:MODEL")
-CAUSAL = Need(
+CHAT: Need[ChatModel] = Need("chat", lambda models: models.chat, "a chat model", "name one: --chat openai:MODEL")
+CAUSAL: Need[CausalModel[Any]] = Need(
     "causal",
-    _causal,
+    lambda models: models.causal,
     "a causal model, whose next-token probabilities can be read",
     "name one: --chat hf:PATH or --causal hf:PATH; with any chat model --mode aed-best takes the best stream alone",
 )

@@ -13,7 +13,7 @@ from mergewise.generate.marks import without_unknown
 from mergewise.generate.prompts import NOTHING
 from mergewise.generate.sources import Source
 from mergewise.protocols import TokenCounter
-from mergewise.text.alignment import Aligner, Alignment, sentences_at
+from mergewise.text.alignment import Aligner, sentences_at
 from mergewise.text.sentences import split_sentences
 from mergewise.types import Step
 
@@ -47,10 +47,13 @@ def take_notes(
             break
         lines.append(line)
         if alignment.supported:
-            numbered.append(_note(number, sentence, alignment))
+            parts = tuple((source.span, source.text) for source in alignment.sources)
+            numbered.append(Source(number, "", (), sentence, parts, alignment.support))
         reason = sentence if alignment.supported else f"unsupported: {sentence}"
         steps.append(Step("extract", reason, alignment.spans, score=alignment.support))
-    return Notes("\n".join(lines), tuple(numbered), _unsupported_share(alignments), tuple(steps))
+    unsupported = sum(not alignment.supported for alignment in alignments)
+    share = unsupported / len(alignments) if alignments else None
+    return Notes("\n".join(lines), tuple(numbered), share, tuple(steps))
 
 
 _BULLET = re.compile(r"^\s*(?:[-*•‣◦]|\(?\d{1,3}[.)])\s+")
@@ -61,14 +64,3 @@ def sentences_of_extract(reply: str) -> list[str]:
     lines = [without_unknown(_BULLET.sub("", line), ())[0].strip() for line in reply.splitlines()]
     lines = [line for line in lines if line and line.strip("*_.` ").upper() != NOTHING]
     return [line[start:end] for line in lines for start, end in split_sentences(line)]
-
-
-def _unsupported_share(alignments: Sequence[Alignment]) -> float | None:
-    if not alignments:
-        return None
-    return sum(not alignment.supported for alignment in alignments) / len(alignments)
-
-
-def _note(number: int, sentence: str, alignment: Alignment) -> Source:
-    parts = tuple((source.span, source.text) for source in alignment.sources)
-    return Source(number, "", (), sentence, parts, alignment.support)

@@ -72,7 +72,7 @@ Answer with JSON: {{"relevant": true}} or {{"relevant": false}}.
 {data}"""
 
 
-def shown(source: Source, code: str) -> str:
+def quoted_source(source: Source, code: str) -> str:
     """The source as every prompt shows it: its number, its title and headings, its text."""
     path = " ".join(source.path.split())[:_LONGEST_PATH]
     return quotation(f"source [{source.number}] {path}", source.text, code)
@@ -80,7 +80,7 @@ def shown(source: Source, code: str) -> str:
 
 def answer(question: str, sources: Sequence[Source], notes: str, code: str) -> list[Message]:
     system = _ANSWER.format(not_found=NOT_FOUND, data=warning(code))
-    texts = [shown(source, code) for source in sources]
+    texts = [quoted_source(source, code) for source in sources]
     if notes:
         system += "\n\n" + _NOTES
         texts.append(quotation("notes", notes, code))
@@ -93,15 +93,15 @@ def own_knowledge(question: str) -> list[Message]:
 
 def extract(question: str, sources: Sequence[Source], code: str) -> list[Message]:
     system = _EXTRACT.format(nothing=NOTHING, data=warning(code))
-    return turn(system, [*(shown(source, code) for source in sources), f"Question: {question}"])
+    return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
 
 
 def think(question: str, sources: Sequence[Source], code: str) -> list[Message]:
     system = _THINK.format(data=warning(code))
-    return turn(system, [*(shown(source, code) for source in sources), f"Question: {question}"])
+    return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
 
 
 def judge(question: str, thoughts: str, source: Source, code: str) -> list[Message]:
     system = _JUDGE.format(data=warning(code))
-    texts = [quotation("thoughts", thoughts, code), shown(source, code), f"Question: {question}"]
+    texts = [quotation("thoughts", thoughts, code), quoted_source(source, code), f"Question: {question}"]
     return turn(system, texts)

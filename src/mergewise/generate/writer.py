@@ -100,4 +100,4 @@ class Writer:
 
     def measure(self, sources: Sequence[Source]) -> list[int]:
         """Tokens of each source as it is shown."""
-        return self.count([prompts.shown(source, self.code) + "\n\n" for source in sources]) if sources else []
+        return self.count([prompts.quoted_source(source, self.code) + "\n\n" for source in sources]) if sources else []

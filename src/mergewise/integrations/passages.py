@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cache
 from hashlib import blake2b
 from typing import Any
 
@@ -18,21 +18,18 @@ def with_metadata(context: Context, index: Index) -> list[tuple[Passage, dict[st
     The spans are `{"doc", "start", "end"}`, in characters of the document. A passage that was merged from several documents
     has `source` and the metadata of none of them.
     """
-    stored = index.store.reader()
-    ids = {span.doc_id for passage in context.passages for span in passage.spans}
-    documents = {doc_id: document for doc_id in ids if (document := stored.document(doc_id)) is not None}
-    metadata: dict[str, Mapping[str, Any]] = {doc_id: document.metadata for doc_id, document in documents.items()}
-    return [(passage, _passage_metadata(passage, metadata)) for passage in context.passages]
-
-
-def _passage_metadata(passage: Passage, metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    sources = {span.doc_id for span in passage.spans}
-    own: dict[str, Any] = {}
-    if len(sources) == 1:
-        (source,) = sources
-        own = {**metadata.get(source, {}), "source": source}
-    spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in passage.spans]
-    return {**own, "title": passage.title, "headings": list(passage.headings), "spans": spans}
+    document = cache(index.store.reader().document)
+    described: list[tuple[Passage, dict[str, Any]]] = []
+    for passage in context.passages:
+        spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in passage.spans]
+        metadata: dict[str, Any] = {"title": passage.title, "headings": list(passage.headings), "spans": spans}
+        sources = {span.doc_id for span in passage.spans}
+        if len(sources) == 1:
+            (source,) = sources
+            known = document(source)
+            metadata = {**({} if known is None else known.metadata), "source": source, **metadata}
+        described.append((passage, metadata))
+    return described
 
 
 def id_of(passage: Passage, span: Span | None = None) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import dropwhile
 
 from mergewise.concurrency import run
-from mergewise.generate.prompts import NOTHING, shown
+from mergewise.generate.prompts import NOTHING, quoted_source
 from mergewise.generate.sources import DocumentLookup, Source, base_sources, fit
 from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, turn, warning
@@ -47,7 +47,7 @@ def next_question(
     sources = fit(
         base_sources(context, document),
         room,
-        lambda sources: count_tokens([shown(source, code) + "\n\n" for source in sources]) if sources else [],
+        lambda sources: count_tokens([quoted_source(source, code) + "\n\n" for source in sources]) if sources else [],
     )
     reply = run(chat.complete(_prompt(question, asked, sources, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
@@ -58,7 +58,7 @@ def next_question(
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
     searched = "Already searched for:\n" + "\n".join(f"- {q}" for q in asked)
-    texts = [*(shown(source, code) for source in sources), searched, f"Question: {question}"]
+    texts = [*(quoted_source(source, code) for source in sources), searched, f"Question: {question}"]
     return turn(_PROMPT.format(nothing=NOTHING, data=warning(code)), texts)
 
 

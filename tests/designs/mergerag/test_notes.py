@@ -1,10 +1,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from mergewise.cli.trace import Offsets
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
-from mergewise.types import Note, Span, Step
+from mergewise.types import Note, Quoter, Span, Step
+
+
+class Offsets(Quoter):
+    """Spans by their documents and offsets."""
+
+    def where(self, spans: Sequence[Span]) -> str:
+        return ", ".join(map(self.quote, spans))
+
+    def quote(self, span: Span) -> str:
+        return f"{span.doc_id}:{span.start}-{span.end}"
 
 
 def test_a_note_is_told_as_json() -> None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from mergewise.generate.citations import Locator
-from mergewise.generate.claims import Claims
+from mergewise.generate.citations import Claims, Locator
 from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import SourceSentence, sentences_at
 from mergewise.text.sentences import split_sentences
@@ -51,7 +50,7 @@ def ground(text: str, question: str, sources: Sequence[Source], document: Docume
         if found is not None:
             number, sentence = found
             citations.setdefault((number, sentence.span), locator.citation(number, sentence.text, sentence.span))
-        supported = claims.supported(said, () if found is None else (found[0],))
+        supported = claims.is_supported(said, () if found is None else (found[0],))
         judged += supported is not None
         if supported is False:
             unverified.append(said)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mergewise.generate.prompts import NOTHING, shown
+from mergewise.generate.prompts import NOTHING, quoted_source
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.types import Message
@@ -42,7 +42,7 @@ _NOTHING = re.compile(r"[\W_]*n\s*/\s*a\b", re.IGNORECASE)
 
 
 def answer(question: str, sources: Sequence[Source], code: str) -> list[Message]:
-    return _asking(question, [shown(source, code) for source in sources], code)
+    return _asking(question, [quoted_source(source, code) for source in sources], code)
 
 
 def answer_from_background(question: str, background: str, code: str) -> list[Message]:
@@ -51,7 +51,9 @@ def answer_from_background(question: str, background: str, code: str) -> list[Me
 
 def answer_from_all(question: str, texts: Sequence[Source | str], code: str) -> list[Message]:
     """From passages and backgrounds, in this order."""
-    quoted = (quotation("background", text, code) if isinstance(text, str) else shown(text, code) for text in texts)
+    quoted = (
+        quotation("background", text, code) if isinstance(text, str) else quoted_source(text, code) for text in texts
+    )
     return _asking(question, list(quoted), code)
 
 
@@ -61,7 +63,7 @@ def answer_from_summary(question: str, summary: str, code: str) -> list[Message]
 
 def summary(question: str, sources: Sequence[Source], code: str) -> list[Message]:
     system = _SUMMARY.format(nothing=NOTHING, data=warning(code))
-    return turn(system, [*(shown(source, code) for source in sources), f"Question: {question}"])
+    return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
 
 
 def says_nothing(summary: str) -> bool:

@@ -53,7 +53,7 @@ class TrainSettings:
     held_out: Annotated[float, Range(0, 0.9), "share of the questions that are kept for judging"] = 0.2
     tokens: Annotated[int, Range(8, 8192), "tokens of question and candidate together, at most"] = 256
     level: Annotated[Level, "what utilities are measured from: what a candidate adds to none, or left free"] = "gain"
-    seed: Annotated[int, Range(0, 2**31), "random seed of heads, orders and draws"] = 0
+    seed: Annotated[int, Range(0, 2**31), "random seed"] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
