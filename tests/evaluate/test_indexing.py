@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.indexing import indexed_tasks
 from mergewise.evaluate.tasks import find_tasks, load_task
 from mergewise.store.views import Progress
+from mergewise.types import Document
 
 
 def write_lines(path: Path, *rows: dict[str, Any] | str) -> None:
@@ -70,7 +69,7 @@ def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] |
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda packed: packed[:-12], lambda packed: packed[:12] + b"\xff" * 9 + packed[21:]]
+    "damage", [lambda packed: packed[:-12], lambda packed: packed[:-40] + b"\xff" * 32 + packed[-8:]]
 )
 def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     corpus = write_set(tmp_path) / "corpus.jsonl.gz"
@@ -79,25 +78,36 @@ def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callab
         load_task(tmp_path)
 
 
+class FakeIndex:
+    """What is asked of an index here: it is opened with a folder and views, and told to add documents."""
+
+    def __init__(self, path: Path, *, views: Sequence[str], progress: Progress) -> None:
+        self.path, self.views = path, views
+        self.added: list[str] = []
+
+    def add(self, documents: Sequence[Document], *, progress: Progress) -> None:
+        for number, document in enumerate(documents, 1):
+            self.added.append(document.id)
+            progress(number, len(documents), document.id)
+
+
 def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_set(tmp_path / "sets" / name)
-    begun: list[str] = []
-    advanced: list[str] = []
+    events: list[str] = []
 
     @contextmanager
     def progress(name: str) -> Iterator[Progress]:
-        begun.append(name)
-        yield lambda done, total, item: advanced.append(item)
+        events.append(f"begin {name}")
+        yield lambda done, total, item: events.append(f"{done} of {total}: {item}")
+        events.append(f"end {name}")
 
-    open_index = partial(mergewise.open, embedder="none")
-    sets = indexed_tasks(tmp_path / "sets", tmp_path / "indexes", ["leaf"], open_index, progress)
+    sets: Iterator[Any] = indexed_tasks(
+        tmp_path / "sets", tmp_path / "indexes", ["leaf", "slice"], cast(Any, FakeIndex), progress
+    )
     index, task = next(sets)
-    assert (begun, task.name) == (["a"], "a")
-    assert sorted(info.id for info in index.documents()) == ["d", "e"]
-    assert "d" in advanced
-    assert (tmp_path / "indexes" / "a").is_dir() and not (tmp_path / "indexes" / "b").exists()
-    rest = list(sets)
-    assert [task.name for _, task in rest] == ["b"]
-    for opened in (index, *(other for other, _ in rest)):
-        opened.close()
+    assert events == ["begin a", "1 of 2: d", "2 of 2: e", "end a"]
+    assert (index.path, index.views, index.added) == (tmp_path / "indexes" / "a", ["leaf", "slice"], ["d", "e"])
+    assert task.name == "a"
+    ((other, task),) = sets
+    assert (other.path, task.name) == (tmp_path / "indexes" / "b", "b")
