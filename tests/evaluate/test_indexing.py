@@ -69,7 +69,7 @@ def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] |
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda packed: packed[:-12], lambda packed: packed[:-40] + b"\xff" * 32 + packed[-8:]]
+    "damage", [lambda packed: packed[:-12], lambda packed: packed[:23] + b"\xff" * 8 + packed[31:]]
 )
 def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     corpus = write_set(tmp_path) / "corpus.jsonl.gz"
