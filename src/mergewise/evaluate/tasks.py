@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def load_task(folder: Path) -> Task:
             for row in _rows(folder / "corpus.jsonl.gz")
         )
         questions = tuple(_question(row) for row in _rows(folder / "questions.jsonl.gz"))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, KeyError) as error:
         raise UsageError(f"{folder} is not a question set: {error}", "see docs/evaluation.md for the format") from None
     return Task(folder.name, documents, questions)
 

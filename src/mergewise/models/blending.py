@@ -21,12 +21,10 @@ from mergewise.protocols import Blend, FloatArray, NextTokens
 def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
     index, shares = row_tables(blend)
     rows, weights = log_probs[index], shares.astype(log_probs.dtype)[..., None]
-    product = np.where(weights > 0, weights * rows, 0).sum(1)
-    if blend.mixture:
-        with np.errstate(divide="ignore"):
-            scores = _log_sum(np.log(weights) + rows, 1)
-    else:
-        scores = product
+    # what one stream takes for impossible stands at minus infinity, also in a stream without weight
+    with np.errstate(divide="ignore", invalid="ignore"):
+        product = np.where(weights > 0, weights * rows, 0).sum(1)
+        scores = _log_sum(np.log(weights) + rows, 1) if blend.mixture else product
     tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_tokens(scores, blend)
     picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
     return NextTokens.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))

@@ -1,0 +1,116 @@
+"""Registries that are filled when they are first looked into."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.designs import MODES, STRATEGIES, VIEWS
+from mergewise.designs.design import Design, Lazy
+
+OPERATIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("set"), st.sampled_from("abc"), st.integers()),
+        st.tuples(st.just("delete"), st.sampled_from("abc"), st.none()),
+        st.tuples(st.just("pop"), st.sampled_from("abc"), st.none()),
+        st.tuples(st.just("get"), st.sampled_from("abc"), st.none()),
+        st.tuples(st.just("default"), st.sampled_from("abc"), st.integers()),
+    ),
+    max_size=12,
+)
+
+
+def done(parts: Any, operation: str, name: str, value: int | None) -> object:
+    """What an operation gives; the kind of its error where it fails."""
+    try:
+        match operation:
+            case "set":
+                parts[name] = value
+                return None
+            case "delete":
+                del parts[name]
+                return None
+            case "pop":
+                return parts.pop(name)
+            case "default":
+                return parts.setdefault(name, value)
+            case _:
+                return parts[name]
+    except KeyError as error:
+        return type(error)
+
+
+@given(st.dictionaries(st.sampled_from("abc"), st.integers()), OPERATIONS)
+def test_a_lazy_registry_does_what_a_dictionary_does(
+    start: dict[str, int], operations: list[tuple[str, str, int | None]]
+) -> None:
+    lazy, plain = Lazy(lambda: start), dict(start)
+    for operation in operations:
+        assert done(lazy, *operation) == done(plain, *operation)
+        assert list(lazy.items()) == list(plain.items())
+        assert (len(lazy), "a" in lazy) == (len(plain), "a" in plain)
+
+
+def test_the_parts_are_made_once_and_not_before_somebody_looks() -> None:
+    made: list[int] = []
+
+    def make() -> Mapping[str, int]:
+        made.append(1)
+        return {"a": 1}
+
+    lazy = Lazy(make)
+    assert made == []
+    assert lazy["a"] == 1
+    assert list(lazy) == ["a"] and len(lazy) == 1
+    assert made == [1]
+
+
+def test_what_is_changed_later_does_not_change_what_it_was_made_from() -> None:
+    source = {"a": 1}
+    lazy = Lazy(lambda: source)
+    lazy["b"] = 2
+    del lazy["a"]
+    assert source == {"a": 1}
+
+
+def test_a_registry_that_could_not_be_made_is_tried_again() -> None:
+    answers: list[Mapping[str, int]] = [{"a": 1}]
+    fails = [True]
+
+    def make() -> Mapping[str, int]:
+        if fails.pop() if fails else False:
+            raise ImportError("an extra is missing")
+        return answers[0]
+
+    lazy = Lazy(make)
+    with pytest.raises(ImportError):
+        len(lazy)
+    assert lazy["a"] == 1
+
+
+def test_a_design_is_empty_by_default_and_cannot_be_changed() -> None:
+    design = Design()
+    assert (design.views, design.strategies, design.modes) == ({}, {}, {})
+    with pytest.raises(FrozenInstanceError):
+        design.views = {}  # type: ignore[misc]
+
+
+def test_every_part_is_known_by_its_own_name_and_needs_only_views_that_there_are() -> None:
+    assert all(view.name == name for name, view in VIEWS.items())
+    assert next(iter(VIEWS)) == "leaf"
+    for strategy in STRATEGIES.values():
+        assert set(strategy.views) <= VIEWS.keys()
+        assert not strategy.mode or strategy.mode in MODES
+
+
+def test_every_mode_that_falls_back_ends_at_one_that_needs_nothing_more() -> None:
+    for name in MODES:
+        seen = [name]
+        while (after := MODES[seen[-1]].otherwise) and after not in seen:
+            seen.append(after)
+        assert not MODES[seen[-1]].otherwise, f"{name} falls back in a circle: {seen}"

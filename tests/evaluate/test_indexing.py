@@ -1,0 +1,113 @@
+"""An index for each question set of a folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.indexing import indexed_tasks
+from mergewise.evaluate.tasks import find_tasks, load_task
+from mergewise.store.views import Progress
+from mergewise.types import Document
+
+
+def write_lines(path: Path, *rows: dict[str, Any] | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8") as file:
+        file.writelines((row if isinstance(row, str) else json.dumps(row)) + "\n" for row in rows)
+
+
+def write_set(folder: Path) -> Path:
+    write_lines(
+        folder / "corpus.jsonl.gz",
+        {"id": "d", "title": "Delft", "text": "Delft has a tower."},
+        {"id": "e", "text": "E."},
+    )
+    evidence = [{"doc": "d", "start": 0, "end": 18, "text": "Delft has a tower."}]
+    write_lines(
+        folder / "questions.jsonl.gz",
+        {"id": 7, "question": "What has Delft?", "answers": ["a tower"], "evidence": evidence},
+    )
+    return folder
+
+
+def test_a_set_is_read_as_it_is_written(tmp_path: Path) -> None:
+    task = load_task(write_set(tmp_path / "towns"))
+    assert task.name == "towns"
+    assert [(document.id, document.title) for document in task.documents] == [("d", "Delft"), ("e", "")]
+    (question,) = task.questions
+    assert (question.id, question.answers) == ("7", ("a tower",))
+    assert question.evidence is not None
+    ((span, text),) = question.evidence
+    assert task.documents[0].text[span.start : span.end] == text
+
+
+def test_a_folder_is_a_set_or_holds_some_in_the_order_of_their_names(tmp_path: Path) -> None:
+    names = ["b", "a"]
+    for name in names:
+        write_set(tmp_path / name)
+    assert [path.name for path in find_tasks(tmp_path)] == ["a", "b"]
+    assert find_tasks(tmp_path / "a") == [tmp_path / "a"]
+    with pytest.raises(UsageError, match="no question set"):
+        find_tasks(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "row", ["no JSON", "[]", {"question": "What?"}, {"id": 1, "question": "What?", "answers": [], "evidence": [{}]}]
+)
+def test_a_set_that_cannot_be_read_says_so(tmp_path: Path, row: dict[str, Any] | str) -> None:
+    write_lines(write_set(tmp_path) / "questions.jsonl.gz", row)
+    with pytest.raises(UsageError, match="is not a question set"):
+        load_task(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda packed: packed[:-12], lambda packed: packed[:23] + b"\xff" * 8 + packed[31:]]
+)
+def test_a_set_that_is_cut_off_or_damaged_says_so(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    corpus = write_set(tmp_path) / "corpus.jsonl.gz"
+    corpus.write_bytes(damage(corpus.read_bytes()))
+    with pytest.raises(UsageError, match="is not a question set"):
+        load_task(tmp_path)
+
+
+class FakeIndex:
+    """What is asked of an index here: it is opened with a folder and views, and told to add documents."""
+
+    def __init__(self, path: Path, *, views: Sequence[str], progress: Progress) -> None:
+        self.path, self.views = path, views
+        self.added: list[str] = []
+
+    def add(self, documents: Sequence[Document], *, progress: Progress) -> None:
+        for number, document in enumerate(documents, 1):
+            self.added.append(document.id)
+            progress(number, len(documents), document.id)
+
+
+def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_set(tmp_path / "sets" / name)
+    events: list[str] = []
+
+    @contextmanager
+    def progress(name: str) -> Iterator[Progress]:
+        events.append(f"begin {name}")
+        yield lambda done, total, item: events.append(f"{done} of {total}: {item}")
+        events.append(f"end {name}")
+
+    sets: Iterator[Any] = indexed_tasks(
+        tmp_path / "sets", tmp_path / "indexes", ["leaf", "slice"], cast(Any, FakeIndex), progress
+    )
+    index, task = next(sets)
+    assert events == ["begin a", "1 of 2: d", "2 of 2: e", "end a"]
+    assert (index.path, index.views, index.added) == (tmp_path / "indexes" / "a", ["leaf", "slice"], ["d", "e"])
+    assert task.name == "a"
+    ((other, task),) = sets
+    assert (other.path, task.name) == (tmp_path / "indexes" / "b", "b")

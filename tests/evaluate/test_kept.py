@@ -1,0 +1,124 @@
+"""Answers on disk: gone on with after a kill, and never mixed with those of other settings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mergewise.errors import UsageError
+from mergewise.evaluate.kept import AnswerFile, KeptAnswer
+from mergewise.evaluate.tasks import Question
+
+RUN = {"dataset": "hotpot", "strategy": "aed(k=10, m=2)", "mode": "r&b", "budget": 800, "model": None}
+
+
+def question(number: int, text: str = "") -> Question:
+    return Question(f"q{number}", text or f"What is {number}?", ("it",), None)
+
+
+def answer(prediction: str = "Delft") -> KeptAnswer:
+    return KeptAnswer(prediction, True, 9, 3, 1, 0.5, 0.25, 1, 80, 1.0, None, None, 0.1, {"passages": 0.75})
+
+
+def only_file(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_what_was_answered_is_known_to_the_next_run(tmp_path: Path) -> None:
+    first = AnswerFile(tmp_path / "new" / "folder", RUN)
+    assert question(1) not in first
+    first.add(question(1), answer())
+    assert first[question(1)] == answer()
+    second = AnswerFile(tmp_path / "new" / "folder", RUN)
+    assert question(1) in second and question(2) not in second
+    assert second[question(1)] == answer()
+
+
+def test_without_a_folder_answers_are_known_while_the_object_lives() -> None:
+    answers = AnswerFile(None, RUN)
+    answers.add(question(1), answer())
+    assert answers[question(1)] == answer()
+    assert question(1) not in AnswerFile(None, RUN)
+
+
+def test_a_question_is_known_by_its_id_and_its_text(tmp_path: Path) -> None:
+    answers = AnswerFile(tmp_path, RUN)
+    answers.add(question(1), answer())
+    assert question(1, "Another text?") not in answers
+    assert Question("q2", question(1).text, (), None) not in answers
+
+
+def test_the_file_is_named_readably_and_says_what_it_was_made_with(tmp_path: Path) -> None:
+    AnswerFile(tmp_path, RUN)
+    path = only_file(tmp_path)
+    assert path.name.startswith("hotpot.aed-k=10-m=2.r-b.")
+    assert path.suffix == ".jsonl"
+    assert json.loads(path.read_text()) == {"run": RUN}
+
+
+def test_other_settings_have_another_file(tmp_path: Path) -> None:
+    AnswerFile(tmp_path, RUN).add(question(1), answer())
+    assert question(1) not in AnswerFile(tmp_path, {**RUN, "budget": 801})
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize("left", [1, 20, -1])
+def test_a_line_that_a_kill_cut_off_is_dropped_and_the_file_goes_on(tmp_path: Path, left: int) -> None:
+    answers = AnswerFile(tmp_path, RUN)
+    for number in (1, 2):
+        answers.add(question(number), answer())
+    path = only_file(tmp_path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:2]) + lines[2][:left])
+    again = AnswerFile(tmp_path, RUN)
+    assert question(1) in again and question(2) not in again
+    again.add(question(3), answer("Leiden"))
+    third = AnswerFile(tmp_path, RUN)
+    assert third[question(3)].prediction == "Leiden"
+    assert question(2) not in third
+
+
+def test_a_file_that_was_cut_off_in_its_first_line_begins_anew(tmp_path: Path) -> None:
+    AnswerFile(tmp_path, RUN)
+    path = only_file(tmp_path)
+    path.write_bytes(path.read_bytes()[:10])
+    AnswerFile(tmp_path, RUN).add(question(1), answer())
+    assert question(1) in AnswerFile(tmp_path, RUN)
+
+
+def test_of_two_answers_to_a_question_the_first_stays(tmp_path: Path) -> None:
+    one, other = AnswerFile(tmp_path, RUN), AnswerFile(tmp_path, RUN)
+    one.add(question(1), answer("first"))
+    other.add(question(1), answer("second"))
+    assert AnswerFile(tmp_path, RUN)[question(1)].prediction == "first"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"run": {"other": 1}}\n',
+        '{"no run": 1}\n',
+        "[]\n",
+        "no JSON\n",
+        "7\n",
+        f'{{"run": {json.dumps(RUN)}}}\n{{"key": "k"}}\n',
+        f'{{"run": {json.dumps(RUN)}}}\n\xff\n',
+    ],
+)
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, content: str) -> None:
+    AnswerFile(tmp_path, RUN)
+    path = only_file(tmp_path)
+    path.write_text(content, encoding="latin-1")
+    with pytest.raises(UsageError, match="does not hold answers that can be gone on with"):
+        AnswerFile(tmp_path, RUN)
+    assert path.read_text(encoding="latin-1") == content
+
+
+def test_half_a_surrogate_pair_in_an_answer_is_written_all_the_same(tmp_path: Path) -> None:
+    answers = AnswerFile(tmp_path, RUN)
+    answers.add(question(1, "What is \ud800?"), answer("it is \ud800"))
+    again = AnswerFile(tmp_path, RUN)
+    assert again[question(1, "What is \ud800?")].prediction == "it is ?"

@@ -1,0 +1,68 @@
+"""Overlapping windows against a literal search for the widest overlap."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.index.windows import windows
+
+SIZES = st.lists(st.integers(0, 12), max_size=14)
+
+
+def literal(sizes: list[int], size: int, overlap: int) -> list[tuple[int, int]]:
+    """Each window as long as it can be; the next begins at the first place from which it may."""
+    ranges: list[tuple[int, int]] = []
+    first = 0
+    while first < len(sizes):
+        ends = [end for end in range(first + 1, len(sizes) + 1) if end == first + 1 or sum(sizes[first:end]) <= size]
+        last = first + 1
+        for end in ends:
+            if all(sum(sizes[first:e]) <= size for e in range(first + 2, end + 1)):
+                last = end
+        ranges.append((first, last))
+        if last == len(sizes):
+            break
+        starts = [
+            start
+            for start in range(first + 1, last + 1)
+            if sum(sizes[start:last]) <= overlap and sum(sizes[start : last + 1]) <= size
+        ]
+        first = min(starts, default=last)
+    return ranges
+
+
+@given(SIZES, st.integers(1, 20), st.integers(0, 20))
+def test_windows_are_the_literal_ones(sizes: list[int], size: int, overlap: int) -> None:
+    assert windows(sizes, size, overlap) == literal(sizes, size, overlap)
+
+
+@given(SIZES, st.integers(1, 20), st.integers(0, 20))
+def test_every_unit_is_held_and_every_window_brings_something_new(sizes: list[int], size: int, overlap: int) -> None:
+    ranges = windows(sizes, size, overlap)
+    assert {unit for first, end in ranges for unit in range(first, end)} == set(range(len(sizes)))
+    for first, end in ranges:
+        assert sum(sizes[first:end]) <= size or end == first + 1
+    for (first, end), (following, last) in pairwise(ranges):
+        assert first < following <= end < last
+        assert sum(sizes[following:end]) <= overlap
+    assert not ranges or ranges[-1][1] == len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "size", "overlap", "ranges"),
+    [
+        ([], 10, 3, []),
+        ([4], 10, 3, [(0, 1)]),
+        ([40], 10, 3, [(0, 1)]),
+        ([4, 4, 4, 4], 8, 0, [(0, 2), (2, 4)]),
+        ([4, 4, 4, 4], 8, 4, [(0, 2), (1, 3), (2, 4)]),
+        ([4, 4, 2], 8, 4, [(0, 2), (1, 3)]),
+        ([4, 4, 40, 1], 8, 4, [(0, 2), (2, 3), (3, 4)]),
+    ],
+)
+def test_windows_worked_out_by_hand(sizes: list[int], size: int, overlap: int, ranges: list[tuple[int, int]]) -> None:
+    assert windows(sizes, size, overlap) == ranges

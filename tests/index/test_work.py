@@ -1,0 +1,123 @@
+"""How far the way into an index is: told in characters, never backwards, and at the end all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support import HashEmbedder
+
+from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
+from mergewise.protocols import FloatArray, PartEmbedder
+
+
+class PartsEmbedder(HashEmbedder):
+    """The first number of a part's vector is where it starts."""
+
+    def embed_parts(
+        self, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        rows = [np.array([[start, end] for start, end in own], np.float32).reshape(-1, 2) for own in parts]
+        return self.embed_documents(texts), rows
+
+
+def watched() -> tuple[IndexingProgress, list[tuple[int, int, str]]]:
+    told: list[tuple[int, int, str]] = []
+    return IndexingProgress(lambda done, total, name: told.append((done, total, name))), told
+
+
+def test_two_files_worked_out_by_hand() -> None:
+    progress, told = watched()
+    progress.begin([100, 50])
+    progress.look_at("a.md")
+    progress.count_read(100, 80)
+    embedder = progress.watch(HashEmbedder(), 80, 2)
+    assert embedder is not None
+    embedder.embed_documents(["cats", "dogs"])
+    embedder.embed_documents(["birds"])
+    progress.count_written(80)
+    progress.look_at("b.md")
+    progress.finish()
+    assert told == [
+        (0, 150, ""),
+        (0, 150, "a.md"),
+        (0, 130, "a.md"),
+        (40, 130, "a.md"),
+        (80, 130, "a.md"),
+        (80, 130, "a.md"),
+        (80, 130, "b.md"),
+        (130, 130, "b.md"),
+    ]
+
+
+def test_work_that_comes_later_is_added_in_silence() -> None:
+    progress, told = watched()
+    progress.begin([10])
+    progress.begin_more(5)
+    assert told == [(0, 10, "")]
+    progress.look_at("x")
+    assert told[-1] == (0, 15, "x")
+
+
+@given(st.lists(st.tuples(st.integers(0, 500), st.lists(st.floats(0, 1), max_size=4)), max_size=5))
+def test_what_is_done_never_shrinks_and_never_exceeds_the_whole(batches: list[tuple[int, list[float]]]) -> None:
+    progress, told = watched()
+    progress.begin([characters for characters, _ in batches])
+    for characters, shares in batches:
+        tell = progress.shares_of(characters, 1)
+        for share in shares:
+            tell(share)
+        progress.count_written(characters)
+    progress.finish()
+    done = [one for one, _, _ in told]
+    assert done == sorted(done)
+    assert all(one <= total for one, total, _ in told)
+    assert done[-1] == sum(characters for characters, _ in batches)
+
+
+@given(st.lists(st.text("ab ", min_size=1, max_size=5), max_size=7), st.integers(1, 3))
+def test_a_watched_embedder_gives_what_it_is_given(texts: list[str], at_once: int) -> None:
+    import mergewise.index.work as work
+
+    progress, told = watched()
+    total = sum(map(len, texts))
+    progress.begin([total])
+    parts = [[(0, len(text)), (1, 1)] for text in texts]
+    watched_one = progress.watch(PartsEmbedder(), total, 1)
+    assert isinstance(watched_one, PartEmbedder)
+    before, work.TEXTS_AT_ONCE = work.TEXTS_AT_ONCE, at_once
+    try:
+        rows, part_rows = watched_one.embed_parts(texts, parts)
+    finally:
+        work.TEXTS_AT_ONCE = before
+    expected, expected_parts = PartsEmbedder().embed_parts(texts, parts)
+    assert np.array_equal(rows, expected)
+    assert len(part_rows) == len(texts)
+    assert all(np.array_equal(one, other) for one, other in zip(part_rows, expected_parts, strict=True))
+    assert len(told) == 1 + max(1, -(-len(texts) // at_once))
+    assert total - told[-1][0] <= 1
+
+
+def test_many_texts_are_embedded_in_portions_of_which_each_is_told() -> None:
+    progress, told = watched()
+    texts = ["cat"] * (TEXTS_AT_ONCE + 1)
+    progress.begin([3 * len(texts)])
+    inner = HashEmbedder()
+    embedder = progress.watch(inner, 3 * len(texts), 1)
+    assert embedder is not None
+    assert embedder.embed_documents(texts).shape == (len(texts), inner.dimension)
+    assert [done for done, _, _ in told] == [0, 3 * TEXTS_AT_ONCE, 3 * len(texts)]
+    assert (embedder.spec, embedder.dimension) == (inner.spec, inner.dimension)
+    assert np.array_equal(embedder.embed_queries(["cat"]), inner.embed_queries(["cat"]))
+
+
+def test_nobody_listens_and_nothing_is_watched() -> None:
+    embedder = HashEmbedder()
+    silent = IndexingProgress()
+    silent.begin([3])
+    assert silent.watch(embedder, 3, 1) is embedder
+    silent.finish()
+    assert watched()[0].watch(None, 3, 1) is None
+    assert not isinstance(watched()[0].watch(embedder, 3, 1), PartEmbedder)

@@ -1,0 +1,186 @@
+"""Clients of endpoints: one an event loop, and answers that are bounded in seconds and in megabytes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mergewise.errors import ModelError
+from mergewise.models import clients
+from mergewise.models.clients import PerLoop, each_in_time, in_time, size_limits
+
+httpx = pytest.importorskip("httpx2", exc_type=ImportError)
+
+
+class Body(httpx.AsyncByteStream):  # type: ignore[misc, name-defined]
+    """A body that arrives in pieces; it notes whether it was closed."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self.pieces = pieces
+        self.closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self.pieces:
+            yield piece
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+def read(pieces: Sequence[bytes], encoding: str | None = None, megabytes: int = 1) -> bytes:
+    """What a client with these limits reads of a response."""
+    headers = {} if encoding is None else {"content-encoding": encoding}
+    body = Body(pieces)
+
+    async def get() -> bytes:
+        response: Any = httpx.Response(200, headers=headers, stream=body)
+        (bound,) = size_limits(megabytes)["event_hooks"]["response"]
+        await bound(response)
+        content = await response.aread()
+        await response.aclose()
+        return bytes(content)
+
+    content = asyncio.run(get())
+    assert body.closed
+    return content
+
+
+def cut(content: bytes, size: int) -> list[bytes]:
+    return [content[i : i + size] for i in range(0, len(content), size)]
+
+
+@settings(max_examples=30)
+@given(st.binary(max_size=300), st.integers(1, 40), st.sampled_from([None, "", "identity", "gzip", "x-gzip", " GZIP "]))
+def test_an_answer_comes_whole_however_it_is_packed_and_cut(content: bytes, size: int, encoding: str | None) -> None:
+    packed = gzip.compress(content) if "gzip" in (encoding or "").lower() else content
+    assert read(cut(packed, size), encoding) == content
+
+
+def test_an_answer_may_be_packed_as_zlib_does() -> None:
+    assert read([zlib.compress(b"cats")], "gzip") == b"cats"
+
+
+def test_what_unpacks_to_more_than_the_limit_is_refused() -> None:
+    bomb = gzip.compress(b"0" * 1_000_001)
+    assert len(bomb) < 5_000
+    with pytest.raises(ModelError, match="more than 1 MB"):
+        read([bomb], "gzip")
+    assert len(read([gzip.compress(b"0" * 1_000_000)], "gzip")) == 1_000_000
+
+
+def test_what_is_sent_beyond_the_limit_is_refused() -> None:
+    piece = b"0" * 500_000
+    assert len(read([piece, piece])) == 1_000_000
+    with pytest.raises(ModelError, match="more than 1 MB"):
+        read([piece, piece, b"0"])
+    assert len(read([piece, piece, b"0"], megabytes=2)) == 1_000_001
+
+
+@pytest.mark.parametrize("encoding", ["br", "gzip, br", "deflate", "x" * 100])
+def test_a_packing_that_was_not_asked_for_is_refused(encoding: str) -> None:
+    with pytest.raises(ModelError, match="which it was not asked to") as refused:
+        read([b"cats"], encoding)
+    assert len(refused.value.message) < 120
+
+
+def test_what_is_said_to_be_packed_and_is_not_is_refused() -> None:
+    with pytest.raises(ModelError, match="packed its answer wrongly"):
+        read([b"these are no packed cats"], "gzip")
+
+
+# -- seconds
+
+
+async def later(seconds: float) -> str:
+    await asyncio.sleep(seconds)
+    return "answer"
+
+
+async def chunks(pauses: Sequence[float]) -> AsyncIterator[int]:
+    for number, pause in enumerate(pauses):
+        await asyncio.sleep(pause)
+        yield number
+
+
+async def listed(pauses: Sequence[float]) -> list[int]:
+    return [chunk async for chunk in each_in_time("m", chunks(pauses))]
+
+
+def test_an_answer_in_time_is_passed_on() -> None:
+    assert asyncio.run(in_time("m", later(0))) == "answer"
+    assert asyncio.run(listed([0, 0, 0])) == [0, 1, 2]
+    assert asyncio.run(listed([])) == []
+
+
+def test_an_answer_that_takes_too_long_is_a_model_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "LONGEST", 0.01)
+    with pytest.raises(ModelError, match=r"m was still answering after 0\.01 seconds"):
+        asyncio.run(in_time("m", later(5)))
+    with pytest.raises(ModelError, match="m was still answering"):
+        asyncio.run(listed([0, 5]))
+
+
+def test_a_limit_of_somebody_else_stays_a_limit_of_somebody_else() -> None:
+    async def impatient() -> str:
+        async with asyncio.timeout(0.005):
+            return await later(5)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(in_time("m", impatient()))
+
+
+# -- loops
+
+
+class Client:
+    def __init__(self) -> None:
+        self.closed = 0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def test_each_loop_has_a_client_of_its_own_which_is_closed_there() -> None:
+    made: list[Client] = []
+
+    def make() -> Client:
+        made.append(Client())
+        return made[-1]
+
+    of_loop = PerLoop(make)
+
+    async def use(closes: bool) -> None:
+        assert of_loop.here() is of_loop.here() is made[-1]
+        assert len(of_loop) >= 1
+        if closes:
+            await of_loop.aclose()
+            await of_loop.aclose()
+            assert of_loop.pop() is None
+
+    asyncio.run(use(True))
+    assert (len(made), made[0].closed, len(of_loop)) == (1, 1, 0)
+    asyncio.run(use(False))
+    assert len(made) == 2
+    assert made[1].closed == 0
+
+
+def test_a_client_is_closed_by_the_name_that_it_has_for_that() -> None:
+    class Other(Client):
+        async def aclose(self) -> None:
+            self.closed += 10
+
+    of_loop = PerLoop(Other)
+
+    async def use() -> int:
+        client = of_loop.here()
+        await of_loop.aclose()
+        return client.closed
+
+    assert asyncio.run(use()) == 10

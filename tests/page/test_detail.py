@@ -1,0 +1,113 @@
+"""How a page is held below its limit, and what it says that it leaves out."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mergewise.page.detail import FRAME, LINE, PASSAGES, SHARES, Detail, details, fitted, notice
+from mergewise.page.overlaps import Overlaps
+from mergewise.page.places import Places, bounds_around
+from mergewise.types import Context, Document, Passage, Span
+
+
+def context(passages: int, characters: int) -> Context:
+    return Context(
+        "q", "s", 9, "", 0, tuple(Passage("x" * characters, 0.5, (Span("d", 0, 1),)) for _ in range(passages))
+    )
+
+
+@given(st.integers(0, 300), st.integers(0, 2_000), st.integers(1_000, 400_000), st.integers(1, 3))
+def test_each_detail_shows_no_more_than_the_one_before(passages: int, characters: int, limit: int, sides: int) -> None:
+    contexts = [context(passages, characters)] * sides
+    shown = list(details(limit, contexts))
+    fits = sides * passages * (characters + FRAME) < limit
+    assert len(shown) == (4 if fits else 0) + len(PASSAGES) * len(SHARES)
+    for before, after in pairwise(shown[:4] if fits else []):
+        assert before.around >= after.around and before.left >= after.left and before.steps >= after.steps
+    cut = shown[4:] if fits else shown
+    for detail in cut:
+        assert detail.characters is not None and detail.characters >= LINE
+        assert detail.passages is None or 1 <= detail.passages < passages
+    for before, after in pairwise(cut):
+        assert (before.passages or passages) >= (after.passages or passages)
+
+
+def test_the_richest_page_below_the_limit_is_taken() -> None:
+    asked: list[Detail] = []
+
+    def render(detail: Detail) -> str:
+        asked.append(detail)
+        return "é" * (detail.around + 100)
+
+    assert len(fitted(render, 2_000, [context(1, 10)])) == 420
+    assert len(asked) == 1
+    assert len(fitted(render, 700, [context(1, 10)])) == 220
+    assert [detail.around for detail in asked[1:]] == [320, 120]
+
+
+def test_where_nothing_fits_the_last_and_smallest_is_taken() -> None:
+    assert fitted(lambda detail: f"{detail.characters} " * 1_000, 500, [context(1, 10)]).startswith(f"{LINE} ")
+
+
+def test_a_whole_page_leaves_nothing_out_and_says_nothing() -> None:
+    assert Detail().omitted() == []
+    assert notice(Detail()) is None
+
+
+@pytest.mark.parametrize(
+    ("detail", "says"),
+    [
+        (Detail(around=120), "surroundings beyond 120 characters"),
+        (Detail(around=0), "surroundings."),
+        (Detail(steps=0), "the steps of the trace, and the reasons of each piece"),
+        (Detail(left=0), "the candidates that were not taken"),
+        (Detail(characters=12_000), "what passages hold beyond 12,000 characters"),
+        (Detail(passages=1_200), "all passages after the first 1,200"),
+    ],
+)
+def test_what_is_left_out_is_said(detail: Detail, says: str) -> None:
+    shown = notice(detail)
+    assert shown is not None
+    assert says in shown and shown.count(",") == says.count(",")
+
+
+# -- surroundings
+
+TEXT = "# One\n\nCats sleep a lot here.\n\n# Two\n\nDogs bark."
+PLACES = Places(lambda doc_id: Document("d", TEXT, "D") if doc_id == "d" else None)
+
+
+def at(words: str) -> Span:
+    return Span("d", TEXT.index(words), TEXT.index(words) + len(words))
+
+
+def test_surroundings_end_at_headings_and_at_what_the_context_holds() -> None:
+    floor, ceiling = bounds_around(at("sleep"), Overlaps([at("sleep")], lambda span: span), PLACES)
+    assert (TEXT[floor:].lstrip()[:4], ceiling) == ("Cats", TEXT.index("# Two"))
+    taken = Overlaps([at("Cats"), at("sleep"), at("here")], lambda span: span)
+    assert bounds_around(at("sleep"), taken, PLACES) == (at("Cats").end, at("here").start)
+    last = bounds_around(at("bark"), Overlaps([at("bark")], lambda span: span), PLACES)
+    assert last[1] is None
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_surroundings_are_as_long_as_is_allowed_and_whole_words(before: int, after: int) -> None:
+    span = at("sleep")
+    floor, ceiling = 0, len(TEXT)
+    left, right = PLACES.before(span, before, floor), PLACES.after(span, after, ceiling)
+    assert (left.end, right.start) == (span.start, span.end)
+    assert len(left) <= before and len(right) <= after
+    assert left.start in (floor, span.start) or TEXT[left.start - 1].isspace()
+    assert right.end in (ceiling, span.end) or TEXT[right.end].isspace()
+
+
+def test_a_document_that_is_gone_has_no_surroundings() -> None:
+    gone = Span("gone", 5, 9)
+    assert PLACES.before(gone, 10, 0) == Span("gone", 5, 5)
+    assert PLACES.after(gone, 10, None) == Span("gone", 9, 9)
+    assert PLACES.section(gone) == (0, None)
+    assert PLACES.spelled(gone) == "gone:5–9"
