@@ -30,7 +30,7 @@ from mergewise.readers import read
 from mergewise.text.markup import readable
 from mergewise.text.sentences import split_sentences
 from mergewise.text.support.judge import Judge
-from mergewise.text.support.quotations import quotations_in
+from mergewise.text.support.names import quotations_in
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import STOP_WORDS
 

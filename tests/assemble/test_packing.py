@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise.assemble.budget import Last, Packer, Repeats, pack
-from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, uncovered
+from mergewise.assemble.fragments import Candidate, Fragment, fragment_of, uncovered_parts
 from mergewise.models.record import Models
 from mergewise.text.sentences import split_sentences
 from mergewise.types import GAP, Cause, Leaf, Passage
@@ -198,7 +198,7 @@ def test_what_is_uncovered_is_what_nothing_covers(one: Fragment, taken: list[Fra
     held = {i for other in taken if other.doc_id == one.doc_id for i in range(other.start, other.end)}
     free = [i for i in range(one.start, one.end) if i not in held]
     expected = [run for run in runs_of(free) if TEXT[run[0] : run[1]].strip()]
-    left = uncovered(one, taken)
+    left = uncovered_parts(one, taken)
     assert [(part.start, part.end) for part in left] == expected
     assert all(part.text == TEXT[part.start : part.end] for part in left)
     assert all((part.title, part.headings) == (one.title, one.headings) for part in left)

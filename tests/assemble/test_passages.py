@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mergewise.assemble.passages import SEARCHED, passages_around, search_passages
+from mergewise.assemble.passages import SEARCHED, search_passages
 from mergewise.types import Document, Leaf, Section, Step
 from tests.support import ScriptedReader, memory_store
 
@@ -47,11 +47,10 @@ def test_the_documents_have_leaves_and_sections_to_choose_from() -> None:
 def test_each_hit_brings_its_outermost_section_that_is_short_enough_once(longest: int) -> None:
     order = sorted(LEAVES, reverse=True)
     reader = ScriptedReader(STORE, [(leaf, 1 - place / 100) for place, leaf in enumerate(order)])
-    hits = reader.search("", len(order))
     expected: dict[range, float] = {}
-    for hit in hits:
+    for hit in (hit for hit in reader.search("", len(order)) if hit.row.sentences):
         expected.setdefault(outermost(hit.row, longest), hit.score)
-    runs = passages_around(hits, reader, 100, longest)
+    runs = search_passages("", reader, 100, longest, None)
     assert {run.leaves: run.candidate.score for run in runs} == expected
     assert [run.leaves for run in runs] == list(expected)
     for run in runs:
@@ -62,18 +61,18 @@ def test_each_hit_brings_its_outermost_section_that_is_short_enough_once(longest
 def test_only_the_first_passages_are_read() -> None:
     order = sorted(LEAVES)
     reader = ScriptedReader(STORE, [(leaf, 1 - place / 100) for place, leaf in enumerate(order)])
-    runs = passages_around(reader.search("", len(order)), reader, 2, 0)
+    runs = search_passages("", reader, 2, 0, None)
     assert [list(run.leaves) for run in runs] == [[order[0]], [order[1]]]
 
 
 def test_no_hits_are_no_passages() -> None:
-    assert passages_around([], ScriptedReader(STORE, []), 5, 100) == []
+    assert search_passages("", ScriptedReader(STORE, []), 5, 100, None) == []
 
 
 def test_a_section_that_the_index_lost_leaves_the_leaf_alone() -> None:
     reader = ScriptedReader(STORE, {0: 1.0})
     reader.lost = set(SECTIONS)
-    (run,) = passages_around(reader.search("", 1), reader, 1, 10_000)
+    (run,) = search_passages("", reader, 1, 10_000, None)
     assert list(run.leaves) == [0]
 
 

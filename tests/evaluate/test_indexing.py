@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from mergewise.errors import UsageError
-from mergewise.evaluate.indexing import indexed_tasks
+from mergewise.evaluate.run import indexed_tasks
 from mergewise.evaluate.tasks import find_tasks, load_task
 from mergewise.store.views import Progress
 from mergewise.types import Document
@@ -102,8 +102,15 @@ def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: P
         yield lambda done, total, item: events.append(f"{done} of {total}: {item}")
         events.append(f"end {name}")
 
-    sets: Iterator[Any] = indexed_tasks(
-        tmp_path / "sets", tmp_path / "indexes", ["leaf", "slice"], cast(Any, FakeIndex), progress
+    sets: Iterator[Any] = iter(
+        indexed_tasks(
+            tmp_path / "sets",
+            tmp_path / "index",
+            tmp_path / "indexes",
+            ["leaf", "slice"],
+            cast(Any, FakeIndex),
+            progress,
+        )
     )
     index, task = next(sets)
     assert events == ["begin a", "1 of 2: d", "2 of 2: e", "end a"]

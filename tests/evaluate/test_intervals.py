@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.evaluate import intervals
-from mergewise.evaluate.intervals import Z, bootstrap, paired_interval, wilson
+from mergewise.evaluate import rows as intervals
+from mergewise.evaluate.rows import Z, bootstrap, paired_interval, wilson
 
 VALUES = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.page.detail import FRAME, LINE, PASSAGES, SHARES, Detail, details, fitted, notice
-from mergewise.page.overlaps import Overlaps
-from mergewise.page.places import Places, bounds_around
+from mergewise.page.places import Overlaps, Places, bounds_around
 from mergewise.types import Context, Document, Passage, Span
 
 

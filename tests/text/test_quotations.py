@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.text.alignment import words
-from mergewise.text.support.quotations import FEW_WORDS, holds_quotation, in_order, quotations_in
+from mergewise.text.support.names import FEW_WORDS, holds_quotation, in_order, quotations_in
 
 SOURCE = in_order(words("The council met in Bremen, and the mayor resigned on the same day."))
 
