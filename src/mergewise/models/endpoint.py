@@ -68,16 +68,17 @@ class Endpoint:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
-        timeout: float = TIMEOUT,
-        megabytes: int = EMBEDDINGS_MB,
+        timeout: float | None = None,
+        megabytes: int | None = None,
     ) -> None:
         self.sdk = package()
-        self.spec, self.serves, self._megabytes = spec, serves, megabytes
+        self.spec, self.serves, self._megabytes = spec, serves, megabytes or EMBEDDINGS_MB
+        seconds = timeout or TIMEOUT
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
         self._options = {
             "base_url": self.base_url,
             "api_key": key_for(base_url, api_key),
-            "timeout": self.sdk.Timeout(timeout, connect=min(timeout, CONNECT)),
+            "timeout": self.sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
             "max_retries": retries,
         }
         self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(self._client)
