@@ -115,12 +115,10 @@ def _link(label: str, span: Span, context: Context, kind: str) -> Markup:
 
 def _text(span: Span, context: Context, places: Places) -> str | None:
     """The text of a span: from its document, or as far as a passage holds it."""
+    parts = (part for p in context.passages if p.verbatim for part in p.parts() if part[0].overlaps(span))
+    inside = (text[max(0, span.start - own.start) : span.end - own.start] for own, text in parts)
     whole = places.text(span)
-    if whole is not None:
-        return whole
-    parts = [part for p in context.passages if p.verbatim for part in p.parts() if part[0].overlaps(span)]
-    inside = [text[max(0, span.start - own.start) : span.end - own.start] for own, text in parts]
-    return inside[0] if inside else None
+    return next(inside, None) if whole is None else whole
 
 
 def _section(span: Span, context: Context, places: Places) -> str:

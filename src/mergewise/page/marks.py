@@ -56,7 +56,7 @@ _KINDS_OF_CAUSES = {cause: kind for kind in KINDS.values() for cause in kind.cau
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One step's word on the text that it covers. `label` is the action, where the kind does not say it."""
+    """Why a step took the text that it covers, or left it out ("left"). `label` is the action where the kind does not tell."""
 
     span: Span
     kind: str
@@ -83,16 +83,6 @@ class Stretch:
         return next((reason.score for reason in self.reasons if reason.score is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A candidate that is not in the context, and why not."""
-
-    span: Span
-    label: str
-    why: str
-    score: float | None
-
-
 class Marks:
     """The reasons of one context, by document."""
 
@@ -117,13 +107,13 @@ class Marks:
         self._stretches[span, text] = _unite_alike([_with_kind(piece, found) for piece in pieces])
         return self._stretches[span, text]
 
-    def _left_out(self, trace: Sequence[Step]) -> list[LeftOut]:
+    def _left_out(self, trace: Sequence[Step]) -> list[Reason]:
         """Candidates of which nothing is in the context, the best first, and of those that overlap the best alone."""
-        out: dict[Span, LeftOut] = {}
+        out: dict[Span, Reason] = {}
         for step in trace:
             if step.cause in LEFT_OUT:
                 for span in step.inputs:
-                    out.setdefault(span, LeftOut(span, LEFT_OUT[step.cause], step.reason, step.score))
+                    out.setdefault(span, Reason(span, "left", LEFT_OUT[step.cause], step.reason, step.score))
         absent = [left for left in out.values() if not self.taken.at(left.span)]
         ranked = sorted(absent, key=lambda left: 1.0 if left.score is None else -left.score)
         shown: dict[str, list[Span]] = {}  # of each document, in order

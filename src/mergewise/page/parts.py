@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from mergewise.page.detail import Detail, notice
-from mergewise.page.marks import LEFT_OUT, LeftOut, Marks
+from mergewise.page.marks import LEFT_OUT, Marks, Reason
 from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.passages import Anchor, score
 from mergewise.page.places import Places
@@ -86,7 +86,7 @@ def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:
     return tag("section", heading, tag("ul", *shown, class_="leftover"), tail, aria_labelledby="left-out")
 
 
-def _candidate(out: LeftOut, places: Places) -> Markup:
+def _candidate(out: Reason, places: Places) -> Markup:
     words = places.text(out.span)
     quote = tag("p", shorten(words, LONGEST_LEFT), class_="quote", dir="auto") if words and words.strip() else None
     where = " · ".join(part for part in (places.title(out.span.doc_id), places.location(out.span)) if part)

@@ -172,13 +172,12 @@ def _first_characters(passage: Passage, characters: int | None) -> Passage:
     if not passage.verbatim:
         return replace(passage, text=passage.text[:characters])
     spans: list[Span] = []
-    texts: list[str] = []
     left = characters
-    for span, part in passage.parts():
+    for span in passage.spans:
         if left > 0:
             spans.append(Span(span.doc_id, span.start, min(span.end, span.start + left)))
-            texts.append(part[:left])
-            left -= len(part)
+            left -= len(span)
+    texts = (part[: len(span)] for (_, part), span in zip(passage.parts(), spans, strict=False))
     return replace(passage, text=GAP.join(texts), spans=tuple(spans))
 
 
@@ -195,12 +194,10 @@ def _written_text(passage: Passage, places: Places) -> Markup:
 def _without_outer_space(runs: Sequence[ShownPiece]) -> list[ShownPiece]:
     """The runs without white space where the surroundings begin and end."""
     trimmed = list(runs)
-    if trimmed and not trimmed[0].taken:
-        first = trimmed[0]
+    if trimmed and not (first := trimmed[0]).taken:
         words = first.text.lstrip()
         trimmed[0] = replace(first, text=words, span=replace(first.span, start=first.span.end - len(words)))
-    if trimmed and not trimmed[-1].taken:
-        last = trimmed[-1]
+    if trimmed and not (last := trimmed[-1]).taken:
         words = last.text.rstrip()
         trimmed[-1] = replace(last, text=words, span=replace(last.span, end=last.span.start + len(words)))
     return [run for run in trimmed if run.text]

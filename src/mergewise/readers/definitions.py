@@ -149,11 +149,8 @@ def _head_lines(lines: list[str], row: int, indent: int) -> str:
 
 def _until_body(code: str, bodies: tuple[str, ...]) -> int:
     """The length of a head on one line: up to what opens its body, where something stands after that."""
-    for mark in bodies:
-        before, found, after = code.partition(mark)
-        if found and after.strip():
-            return len(before) + len(mark)
-    return len(code)
+    ends = (len(before) + len(mark) for before, mark, after in map(code.partition, bodies) if after.strip())
+    return next(ends, len(code))
 
 
 def _function(lines: list[str], row: int, indent: int, language: Language) -> tuple[int, int]:

@@ -91,9 +91,8 @@ def _scalar(key: str, value: str) -> MetadataValue:
         return value
     if value in ("true", "false"):
         return value == "true"
-    if match := _NUMBER.fullmatch(value):
-        return float(value) if match[2] else int(value)
-    return value
+    match = _NUMBER.fullmatch(value)
+    return value if match is None else float(value) if match[2] else int(value)
 
 
 def header_pairs(text: str) -> Pairs:

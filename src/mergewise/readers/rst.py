@@ -103,16 +103,12 @@ def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     starts = line_starts(text)
     headings, after = [], 0
     for level, source, shown in titles:
-        row = _next_title(lines, after, source)
+        rows = (row for row in range(after, len(lines) - 1) if lines[row].strip() == source.strip())
+        # the first line that is the title and has an underline
+        row = next((row for row in rows if _ADORNMENT.fullmatch(lines[row + 1])), None)
         if row is None:
             continue
         over = row > after and lines[row - 1].rstrip() == lines[row + 1].rstrip()
         headings.append(Heading(level, shown, starts[row - over], starts[row + 1] + len(lines[row + 1].rstrip())))
         after = row + 2
     return headings
-
-
-def _next_title(lines: list[str], after: int, source: str) -> int | None:
-    """The first line from `after` on that is the title `source` and has an underline."""
-    rows = (row for row in range(after, len(lines) - 1) if lines[row].strip() == source.strip())
-    return next((row for row in rows if _ADORNMENT.fullmatch(lines[row + 1])), None)

@@ -52,9 +52,8 @@ def reader_of(language: d.Language) -> Callable[[bytes], Parsed]:
     def read_source(data: bytes) -> Parsed:
         text = decode(data)
         blocks = _python(text) if language is d.PYTHON else None
-        return Parsed(
-            text, outline=tuple(_headings(text, _nested_blocks(text, language) if blocks is None else blocks))
-        )
+        blocks = _nested_blocks(text, language) if blocks is None else blocks
+        return Parsed(text, outline=tuple(_headings(text, blocks)))
 
     return read_source
 

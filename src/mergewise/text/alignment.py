@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -67,7 +67,12 @@ class Aligner:
     """Aligns sentences to `sources`, which are in the order of their documents, so that neighbours stand side by side."""
 
     def __init__(self, sources: Sequence[SourceSentence]) -> None:
-        self._candidates = [*((source,) for source in sources), *_neighbours(sources)]
+        neighbours = (
+            (first, second)
+            for first, second in pairwise(sources)
+            if first.span.doc_id == second.span.doc_id and first.span.end <= second.span.start
+        )
+        self._candidates = [*((source,) for source in sources), *neighbours]
         self._postings: dict[_Term, list[tuple[int, int]]] = defaultdict(list)
         self._turning: list[frozenset[str]] = []  # of each candidate the words that can turn a sentence around
         read = {id(source): words(source.text) for source in sources}
@@ -130,9 +135,3 @@ def _terms(said: Sequence[str]) -> Counter[_Term]:
 
 def _turns(word: str) -> bool:
     return word in NEGATIONS or any(character.isdigit() for character in word)
-
-
-def _neighbours(sources: Sequence[SourceSentence]) -> Iterator[tuple[SourceSentence, SourceSentence]]:
-    for first, second in pairwise(sources):
-        if first.span.doc_id == second.span.doc_id and first.span.end <= second.span.start:
-            yield first, second

@@ -199,13 +199,11 @@ def _of_run(run: Sequence[re.Match[str]]) -> Iterator[Figure]:
     if len(words) == 1 and (words[0] in _NO_FIGURES or words[0] in _SCALES):
         return
     numbers = _numbers(words)
-    start, end = run[0].start(), run[-1].end()
-    if len(numbers) == 1:
-        yield Figure(start, end, frozenset({str(numbers[0])}))
-    elif len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
-        yield Figure(start, end, frozenset({str(100 * numbers[0] + numbers[1])}), tuple(map(str, numbers)))
-    else:
-        yield Figure(start, end, frozenset(), tuple(map(str, numbers)))
+    readings = numbers if len(numbers) == 1 else []
+    if len(numbers) == 2 and all(10 <= number < 100 for number in numbers):  # a year: nineteen eighty-four
+        readings = [100 * numbers[0] + numbers[1]]
+    parts = tuple(map(str, numbers)) if len(numbers) > 1 else ()
+    yield Figure(run[0].start(), run[-1].end(), frozenset(map(str, readings)), parts)
 
 
 def _numbers(words: Sequence[str]) -> list[int]:
