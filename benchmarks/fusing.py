@@ -83,10 +83,7 @@ def schedules(task: Task, cache: Path, cells: Cells, half: Half, limit: int) -> 
             spec = f"{name}(schedule={schedule})"
             row = [f"`{name}`, {schedule}"]
             for budget in SCHEDULED:
-                cell = cells(
-                    f"{asked} {spec} {budget}",
-                    partial(judged, index, questions, spec, budget, counted),
-                )
+                cell = cells(f"{asked} {spec} {budget}", partial(judged, index, questions, spec, budget, counted))
                 row.append(f"{cell['evidence']:.3f}/{cell['all']:.2f}; " + ", ".join(f"{cell[p]:.1f}" for p in PARTS))
             rows.append(row)
     index.close()

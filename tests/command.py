@@ -81,10 +81,7 @@ def forking_process(source: str) -> socket.socket:
 
 
 def run(
-    words: Sequence[object],
-    cwd: Path | str | None = None,
-    env: Mapping[str, str] | None = None,
-    input: bytes = b"",
+    words: Sequence[object], cwd: Path | str | None = None, env: Mapping[str, str] | None = None, input: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """What `subprocess.run([mergewise, *words], capture_output=True)` gives."""
     connection = forking_process(os.environ.get("PYTHONPATH", ""))

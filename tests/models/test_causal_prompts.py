@@ -94,7 +94,4 @@ def test_the_format_of_a_network_is_that_of_its_device_and_a_gguf_file_has_none_
     for name in (str(tmp_path), str(file)):
         for device, dtype in (("cpu", None), ("cuda", None), ("cuda", "float16")):
             loading.load_network(name, device, dtype)
-    assert asked == [
-        *("torch.float32", "auto", "torch.float16"),
-        *("torch.float32", "torch.bfloat16", "torch.float16"),
-    ]
+    assert asked == [*("torch.float32", "auto", "torch.float16"), *("torch.float32", "torch.bfloat16", "torch.float16")]

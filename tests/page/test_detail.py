@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.page.detail import FRAME, LINE, PASSAGES, SHARES, Detail, details, fitted, notice
+from mergewise.page.detail import FRAME, LINE, PASSAGES, SHARES, Detail, details, fit_page, notice
 from mergewise.page.places import Overlaps, Places, bounds_around
 from mergewise.types import Context, Document, Passage, Span
 
@@ -42,14 +42,14 @@ def test_the_richest_page_below_the_limit_is_taken() -> None:
         asked.append(detail)
         return "é" * (detail.around + 100)
 
-    assert len(fitted(render, 2_000, [context(1, 10)])) == 420
+    assert len(fit_page(render, 2_000, [context(1, 10)])) == 420
     assert len(asked) == 1
-    assert len(fitted(render, 700, [context(1, 10)])) == 220
+    assert len(fit_page(render, 700, [context(1, 10)])) == 220
     assert [detail.around for detail in asked[1:]] == [320, 120]
 
 
 def test_where_nothing_fits_the_last_and_smallest_is_taken() -> None:
-    assert fitted(lambda detail: f"{detail.characters} " * 1_000, 500, [context(1, 10)]).startswith(f"{LINE} ")
+    assert fit_page(lambda detail: f"{detail.characters} " * 1_000, 500, [context(1, 10)]).startswith(f"{LINE} ")
 
 
 def test_a_whole_page_leaves_nothing_out_and_says_nothing() -> None:

@@ -180,14 +180,7 @@ B
 def test_rst(read_bytes: Read, capfd: pytest.CaptureFixture[str]) -> None:
     document = read_bytes("a.rst", RST)
     assert document.text == RST
-    assert outline(document) == [
-        (1, "Guide"),
-        (2, "First Thing"),
-        (3, "Deeper"),
-        (2, "Second"),
-        (3, "A"),
-        (3, "B"),
-    ]
+    assert outline(document) == [(1, "Guide"), (2, "First Thing"), (3, "Deeper"), (2, "Second"), (3, "A"), (3, "B")]
     assert marked(document) == [
         "=====\nGuide\n=====",
         "First :class:`Thing`\n--------------------",

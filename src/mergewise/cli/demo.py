@@ -18,10 +18,7 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from mergewise.engine import Index
 
-QUESTIONS = (
-    "What happens when indexing is killed half way?",
-    "When do leaves become their parent section?",
-)
+QUESTIONS = ("What happens when indexing is killed half way?", "When do leaves become their parent section?")
 
 
 def demo(

@@ -60,7 +60,7 @@ def evaluate(
         str | None,
         typer.Option(
             help="With --answers: instead of strategies, methods of the AED-RAG paper, by name or table, separated by commas: "
-            "{methods}.",
+            "{methods}."
         ),
     ] = None,
     mode: options.ModeOption = None,

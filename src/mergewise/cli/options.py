@@ -127,8 +127,7 @@ StrategiesOption = Annotated[
 IndexOption = Annotated[Path, typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
 JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
 HtmlOption = Annotated[
-    Path | None,
-    typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network."),
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network.")
 ]
 EmbedderOption = Annotated[
     str | None,
@@ -217,11 +216,7 @@ ThenOption = Annotated[
 ModeOption = Annotated[
     str | None,
     typer.Option(
-        "--mode",
-        "-m",
-        envvar="MERGEWISE_MODE",
-        help="Mode of answering: {modes}.",
-        autocompletion=_completion("MODES"),
+        "--mode", "-m", envvar="MERGEWISE_MODE", help="Mode of answering: {modes}.", autocompletion=_completion("MODES")
     ),
 ]
 RoundsOption = Annotated[
@@ -255,15 +250,12 @@ RerankerOption = Annotated[
     str, typer.Option(envvar="MERGEWISE_RERANKER", help="Reranker: none, cross-encoder:PATH_OR_NAME or http:URL.")
 ]
 ViewsOption = Annotated[
-    str,
-    typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion("VIEWS")),
+    str, typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion("VIEWS"))
 ]
 ViewOption = Annotated[
     str | None,
     typer.Option(
-        "--view",
-        help="Report how the rows of a view were made: {reported_views}.",
-        autocompletion=_completion("VIEWS"),
+        "--view", help="Report how the rows of a view were made: {reported_views}.", autocompletion=_completion("VIEWS")
     ),
 ]
 MarkersOption = Annotated[bool, typer.Option("--markers", help="The same as --view marker.")]

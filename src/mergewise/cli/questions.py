@@ -12,14 +12,7 @@ from mergewise import defaults
 from mergewise.cli import batch, last, options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import (
-    citation_line,
-    say,
-    say_aside,
-    say_json,
-    say_piece,
-    usage_line,
-)
+from mergewise.cli.output import citation_line, say, say_aside, say_json, say_piece, usage_line
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
@@ -42,8 +35,7 @@ def ask(
     rounds: options.RoundsOption = 1,
     then: options.ThenOption = None,
     stream: Annotated[
-        bool | None,
-        typer.Option(help="Show a chat model's answer as it is written.", show_default="on a terminal"),
+        bool | None, typer.Option(help="Show a chat model's answer as it is written.", show_default="on a terminal")
     ] = None,
     price_in: options.PriceInOption = 0.0,
     price_out: options.PriceOutOption = 0.0,

@@ -47,7 +47,7 @@ class OpenAIEmbedder:
         inputs = [text or " " for text in texts]
         try:
             answer = self._endpoint.ask(
-                lambda client: client.embeddings.create(model=self._model, input=inputs, encoding_format="float"),
+                lambda client: client.embeddings.create(model=self._model, input=inputs, encoding_format="float")
             )
             rows = sorted((int(item.index), list(item.embedding)) for item in answer.data)
         except openai.OpenAIError as error:

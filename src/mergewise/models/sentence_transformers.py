@@ -34,10 +34,7 @@ class SentenceTransformersEmbedder:
             return np.empty((0, self.dimension), dtype=np.float32)
         prompts = [prompt for name in names if (prompt := self._model.prompts.get(name))]
         vectors = self._model.encode(
-            list(texts),
-            prompt=prompts[0] if prompts else None,
-            normalize_embeddings=True,
-            show_progress_bar=False,
+            list(texts), prompt=prompts[0] if prompts else None, normalize_embeddings=True, show_progress_bar=False
         )
         return np.asarray(vectors, dtype=np.float32)
 

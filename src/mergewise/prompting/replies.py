@@ -12,12 +12,7 @@ _DECODER = json.JSONDecoder()
 
 def object_schema(properties: Mapping[str, object]) -> dict[str, object]:
     """The strict JSON schema of an object that has all of these properties and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def json_in(answer: str) -> Any:

@@ -240,11 +240,7 @@ class CausalModel(Protocol[State]):
         ...
 
     def contrast(
-        self,
-        states: Sequence[State],
-        continuations: Sequence[Sequence[int]],
-        without: Sequence[State],
-        alpha: float,
+        self, states: Sequence[State], continuations: Sequence[Sequence[int]], without: Sequence[State], alpha: float
     ) -> list[FloatArray]:
         """`score` under softmax((1 + alpha) logits - alpha logits of `without`), a state of one row that knows less.
 

@@ -58,12 +58,7 @@ LATER = {
 """Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
 """Columns that a list of documents does not read."""
-_METADATA_TYPES: dict[type, pa.DataType] = {
-    str: pa.string(),
-    bool: pa.bool_(),
-    int: pa.int64(),
-    float: pa.float64(),
-}
+_METADATA_TYPES: dict[type, pa.DataType] = {str: pa.string(), bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
 _RESERVED = frozenset({"id", "title"})
 _LONGEST_KEY = 200
 _SURROGATE = re.compile("[\ud800-\udfff]")

@@ -17,16 +17,7 @@ from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Message, Reply, Usage
-from tests.designs.aed.test_ensemble import (
-    BIRTH,
-    PASSAGES,
-    QUESTION,
-    WORK,
-    Utilities,
-    context,
-    request,
-    speaker,
-)
+from tests.designs.aed.test_ensemble import BIRTH, PASSAGES, QUESTION, WORK, Utilities, context, request, speaker
 
 
 def kind(prompt: str) -> str:

@@ -245,15 +245,7 @@ def test_the_passage_that_is_named_comes_first_and_others_are_looked_into() -> N
     record = {"head": "mill", "relation": "has", "tail": "two wheels"}
     assert [
         triplet_of({**record, "paragraph": n}, asked_, read_passage).passage for n in (0, 1, 2, 7, "x", None, [1])
-    ] == [
-        0,
-        1,
-        0,
-        0,
-        0,
-        0,
-        1,
-    ]
+    ] == [0, 1, 0, 0, 0, 0, 1]
 
 
 def test_the_prompt_shows_passages_and_quotes_the_text() -> None:

@@ -52,8 +52,7 @@ class AutoMerge:
     ] = 0.6
     min_score: Annotated[float, SHARE, "their mean score, as a share of the best hit's"] = 0.75
     join: Annotated[
-        Literal["strong", "all"],
-        "which neighbours of one parent join: those that both reach `min_score`, or all",
+        Literal["strong", "all"], "which neighbours of one parent join: those that both reach `min_score`, or all"
     ] = "strong"
     fill_gaps: Annotated[int, Range(0, 1000), "leaves missing between two found neighbours that are filled in"] = 0
     similarity: Annotated[

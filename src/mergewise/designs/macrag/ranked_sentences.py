@@ -29,11 +29,7 @@ _AHEAD = 3  # times the budget: more than one, since sentences that do not fit a
 
 
 def ranked_sentences(
-    question: str,
-    vector: FloatArray | None,
-    sentences: Sequence[SentenceInLeaf],
-    shares: Sequence[float],
-    budget: int,
+    question: str, vector: FloatArray | None, sentences: Sequence[SentenceInLeaf], shares: Sequence[float], budget: int
 ) -> list[Candidate]:
     """The sentences as candidates, best first, as many as a selection for this budget could get to.
 

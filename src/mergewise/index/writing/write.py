@@ -24,15 +24,7 @@ from mergewise.concurrency import run
 from mergewise.errors import InputRefused, ModelError, UsageError
 from mergewise.index.windows import windows
 from mergewise.index.writing.calls import chat_of
-from mergewise.index.writing.task import (
-    Item,
-    Policy,
-    Rejected,
-    WritingRequest,
-    WritingSource,
-    WritingTask,
-    Written,
-)
+from mergewise.index.writing.task import Item, Policy, Rejected, WritingRequest, WritingSource, WritingTask, Written
 from mergewise.models.record import Models
 from mergewise.prompting.records import records_in
 from mergewise.protocols import ChatModel, KeepsReplies, StoreReader, TokenCounter

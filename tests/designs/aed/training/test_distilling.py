@@ -10,14 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.aed.training.distilling import (
-    CERTAIN,
-    divergence,
-    gains,
-    step_candidates,
-    teacher,
-    teaches,
-)
+from mergewise.designs.aed.training.distilling import CERTAIN, divergence, gains, step_candidates, teacher, teaches
 
 PERPLEXITIES = st.lists(st.floats(1, 1e9), min_size=1, max_size=41)
 PAIRS = st.lists(st.tuples(st.floats(1, 1e6), st.floats(-30, 30)), min_size=1, max_size=41)

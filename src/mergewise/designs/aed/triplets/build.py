@@ -10,13 +10,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from mergewise.designs.aed.triplets.extract import PassageTriplet, policy, same_words, task
-from mergewise.designs.aed.triplets.records import (
-    Made,
-    Triplet,
-    TripletExtraction,
-    TripletSet,
-    TripletSettings,
-)
+from mergewise.designs.aed.triplets.records import Made, Triplet, TripletExtraction, TripletSet, TripletSettings
 from mergewise.designs.aed.triplets.rules import triplets_by_rules
 from mergewise.index.tree.reader import extent
 from mergewise.index.writing.segments import TextSegment

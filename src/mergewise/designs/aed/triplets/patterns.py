@@ -81,7 +81,7 @@ PERSONS = re.compile(
 )
 LIFE = re.compile(
     rf"(?:(?:born|b\.|\*|geb\.|geboren|né|née|nacido|nacida|nato|nata)\s*[^;\d]{{0,60}}?(?:on\s+|in\s+|am\s+|le\s+|el\s+)?)?"
-    rf"(?P<date>{DATE})(?:(?:\s*(?:,|in|,\s*in|à|en|a))?\s+(?P<place>{PLACE}))?",
+    rf"(?P<date>{DATE})(?:(?:\s*(?:,|in|,\s*in|à|en|a))?\s+(?P<place>{PLACE}))?"
 )
 BORN_IN = re.compile(rf"born\s+(?:in|at)\s+(?P<place>{PLACE})")
 DASH = re.compile(r"\s*(?:[–—]|\s-\s|†|;\s*†|\bdied\b|\bd\.)\s*")

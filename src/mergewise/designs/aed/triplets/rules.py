@@ -17,17 +17,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from mergewise.designs.aed.triplets import patterns
-from mergewise.designs.aed.triplets.phrases import (
-    BOUNDARY,
-    DATE,
-    NAME,
-    NAMES,
-    PLACE,
-    names_in,
-    objects,
-    phrase,
-    trim,
-)
+from mergewise.designs.aed.triplets.phrases import BOUNDARY, DATE, NAME, NAMES, PLACE, names_in, objects, phrase, trim
 from mergewise.designs.aed.triplets.records import Triplet
 from mergewise.text.alignment import words
 from mergewise.text.markup import readable

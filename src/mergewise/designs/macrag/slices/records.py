@@ -48,10 +48,7 @@ class SliceSettings:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        for name, size, overlap in (
-            ("chunk", self.chunk, self.overlap),
-            ("slice", self.slice, self.slice_overlap),
-        ):
+        for name, size, overlap in (("chunk", self.chunk, self.overlap), ("slice", self.slice, self.slice_overlap)):
             if not 0 <= overlap < size:
                 raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
         if "slice" not in self.vectors or not set(self.vectors) <= set(VECTORS):

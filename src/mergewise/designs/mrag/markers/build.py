@@ -12,14 +12,7 @@ from dataclasses import replace
 
 from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
 from mergewise.designs.mrag.markers.grounding import GroundedValue
-from mergewise.designs.mrag.markers.records import (
-    COPY,
-    Draft,
-    Marker,
-    MarkerExtraction,
-    MarkerSettings,
-    ValueSentence,
-)
+from mergewise.designs.mrag.markers.records import COPY, Draft, Marker, MarkerExtraction, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
 from mergewise.index.writing.segments import TextSegment, segments_of
 from mergewise.index.writing.task import WritingSource, Written

@@ -271,11 +271,7 @@ def _grounder(
 
 
 def _holding_paragraphs(
-    marker: RawMarker,
-    judged: Sequence[GroundedSentence],
-    request: WritingRequest,
-    most: int,
-    judge: Judge[_SegmentKey],
+    marker: RawMarker, judged: Sequence[GroundedSentence], request: WritingRequest, most: int, judge: Judge[_SegmentKey]
 ) -> tuple[int, ...]:
     source = request.source
     supports = [start for sentence in judged for start, _ in sentence.support]

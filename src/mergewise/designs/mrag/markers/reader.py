@@ -58,11 +58,7 @@ class MarkerReport:
         """As `info --view marker --json` prints it."""
         return {
             "documents": self.documents,
-            "coverage": {
-                "mean": self.coverage_mean,
-                "variance": self.coverage_variance,
-                "least": self.coverage_least,
-            },
+            "coverage": {"mean": self.coverage_mean, "variance": self.coverage_variance, "least": self.coverage_least},
             "fallback_share": self.fallback_share,
             "attempts": self.attempts,
             "rejected": sum(self.rejects.values()),
