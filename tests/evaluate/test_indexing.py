@@ -113,7 +113,7 @@ def test_each_set_is_indexed_in_a_folder_of_its_name_before_the_next(tmp_path: P
         )
     )
     index, task = next(sets)
-    assert events == ["begin a", "1 of 2: d", "2 of 2: e", "end a"]
+    assert events == ["begin Indexing a", "1 of 2: d", "2 of 2: e", "end Indexing a"]
     assert (index.path, index.views, index.added) == (tmp_path / "indexes" / "a", ["leaf", "slice"], ["d", "e"])
     assert task.name == "a"
     ((other, task),) = sets

@@ -53,7 +53,7 @@ def test_where_nothing_fits_the_last_and_smallest_is_taken() -> None:
 
 
 def test_a_whole_page_leaves_nothing_out_and_says_nothing() -> None:
-    assert Detail().omitted() == []
+    assert Detail().omissions() == []
     assert notice(Detail()) is None
 
 
@@ -109,4 +109,4 @@ def test_a_document_that_is_gone_has_no_surroundings() -> None:
     assert PLACES.before(gone, 10, 0) == Span("gone", 5, 5)
     assert PLACES.after(gone, 10, None) == Span("gone", 9, 9)
     assert PLACES.section(gone) == (0, None)
-    assert PLACES.spelled(gone) == "gone:5–9"
+    assert PLACES.location(gone) == "gone:5–9"
