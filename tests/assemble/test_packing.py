@@ -83,9 +83,10 @@ class LiteralPacker:
         new = []
         for one in candidate.fragments:
             fresh = [i for i in range(one.start, one.end) if (one.doc_id, i) not in held]
-            held |= {(one.doc_id, i) for i in fresh}
-            heading = f"[9] Title {one.doc_id} › {one.headings[0]}"
-            new += [((one.doc_id, *run), heading) for run in runs_of(fresh) if TEXT[run[0] : run[1]].strip()]
+            # white space alone is no part of a portion: it may be taken later, with what stands beside it
+            runs = [(first, end) for first, end in runs_of(fresh) if TEXT[first:end].strip()]
+            held |= {(one.doc_id, i) for first, end in runs for i in range(first, end)}
+            new += [((one.doc_id, *run), f"[9] Title {one.doc_id} › {one.headings[0]}") for run in runs]
         return new
 
     def cost(self, new: Sequence[tuple[Run, str]]) -> int:
@@ -126,7 +127,8 @@ class LiteralPacker:
         text = TEXT[start:end]
         first = start + len(text) - len(text.lstrip())
         for _, sentence_end in reversed(split_sentences(text.strip())[:-1]):
-            if self.take([((doc, start, first + sentence_end), heading)]):
+            says_something = any(map(str.isalnum, text[: first - start + sentence_end]))
+            if says_something and self.take([((doc, start, first + sentence_end), heading)]):
                 self.causes.append("cut")
                 return
 
