@@ -55,3 +55,12 @@ def test_no_wing_imports_a_wing(wing: str) -> None:
 def test_every_strategy_says_in_a_line_what_it_does() -> None:
     for name, strategy in STRATEGIES.items():
         assert strategy.summary and "\n" not in strategy.summary, name
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name.lstrip("_"), set()).add(path.relative_to(SOURCE).as_posix())
+    assert not {name: paths for name, paths in homes.items() if len(paths) > 1}
