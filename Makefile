@@ -46,12 +46,12 @@ integrations: $(VENV)/.installed
 
 $(CAUSAL)/.installed: pyproject.toml
 	test -x $(CAUSAL)/bin/python || $(PYTHON) -m venv $(CAUSAL) || python3 -m venv $(CAUSAL)
-	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest --editable ".[train]"
+	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest pytest-xdist --editable ".[train]"
 	touch $@
 
 causal: $(CAUSAL)/.installed
 	$(CAUSAL)/bin/python -c "import onnx, torch, transformers"  # their tests would be skipped without a word
-	$(CAUSAL)/bin/python -m pytest tests/models/test_*causal*.py tests/designs/aed/training/test_causal_*.py
+	OMP_NUM_THREADS=1 $(CAUSAL)/bin/python -m pytest --numprocesses auto --dist worksteal tests/models/test_*causal*.py tests/designs/aed/training/test_causal_*.py
 
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.scale --embedder none
