@@ -19,9 +19,9 @@ from benchmarks.corpus import bench_folder
 from mergewise.assemble.budget import pack
 from mergewise.designs import STRATEGIES, VIEWS
 from mergewise.designs.mergerag.lm import WordModel, corpus_words, words_of
-from mergewise.designs.mergerag.merging import merge
+from mergewise.designs.mergerag.merging import asymmetric, merge, symmetric
 from mergewise.designs.mergerag.pieces import ChunkSource, sources_of
-from mergewise.designs.mergerag.strategy import Chunks, pairing
+from mergewise.designs.mergerag.strategy import Chunks, nll_rows
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
 from mergewise.models.record import Models
@@ -34,7 +34,8 @@ def times(name: str, question: str, sources: list[ChunkSource], budget: int) -> 
     started = perf_counter()
     chunks = Chunks(question, sources, budget, models, parameters)
     ready = perf_counter()
-    merged = merge(chunks.first, budget, pairing(parameters, chunks.texts, None), chunks.fuse)
+    pairing = symmetric if parameters.pairs == "symmetric" else asymmetric(nll_rows(None))
+    merged = merge(chunks.first, budget, pairing, chunks.fuse)
     done = perf_counter()
     pack(question, chunks.candidates(merged), budget, models)
     return tuple(1000 * t for t in (ready - started, done - ready, perf_counter() - done))  # type: ignore[return-value]

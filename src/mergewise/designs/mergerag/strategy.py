@@ -138,7 +138,7 @@ def merge_sources(
     merged = merge(
         chunks.first,
         budget,
-        symmetric if parameters.pairs == "symmetric" else asymmetric(_rows(models.scorer)),
+        symmetric if parameters.pairs == "symmetric" else asymmetric(nll_rows(models.scorer)),
         chunks.fuse,
         parameters.schedule,
         parameters.at_once,
@@ -271,7 +271,7 @@ def _operator(question: str, extractive: Extractive, models: Models, parameters:
     return Modelled(ASK[fusion], question, models.chat, extractive)
 
 
-def _rows(scorer: NLLScorer | None) -> Rows[Content]:
+def nll_rows(scorer: NLLScorer | None) -> Rows[Content]:
     """Rows of the NLL matrix, in which no pair is scored twice.
 
     The embedded scorer is asked for the rows of all anchors at once, which is cheaper.
