@@ -16,7 +16,15 @@ CLIENTS = {"lancedb.db", "lancedb.remote.db", "lance_namespace", "urllib3", "ope
 PARSERS = {"docutils", "docx", "lxml", "markdown_it", "mergewise.readers", "pypdfium2", "trafilatura"}
 MODELS = {"sentence_transformers", "torch", "transformers"}
 HEAVY = CLIENTS | PARSERS | MODELS | {"matplotlib", "pandas", "polars", "scipy"}
-SEARCH = {"onnxruntime", "tokenizers", "mergewise.asking", "mergewise.designs.strategies", "mergewise.generate.modes"}
+SEARCH = {
+    "onnxruntime",
+    "tokenizers",
+    "mergewise.assemble",
+    "mergewise.generate",
+    "mergewise.asking",
+    "mergewise.designs.strategies",
+    "mergewise.generate.modes",
+}
 
 
 @pytest.fixture(scope="module")

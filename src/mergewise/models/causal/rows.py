@@ -59,11 +59,12 @@ def join_caches(rows: Sequence[Sequence[tuple[Any, Any]]], length: int) -> Any:
     import torch
     from torch.nn.functional import pad
 
-    def joined(parts: Sequence[Any]) -> Any:
+    def concatenate(parts: Sequence[Any]) -> Any:
         return torch.cat([pad(part, (0, 0, length - part.shape[-2], 0)) for part in parts])
 
     return _cache_of(
-        (joined(keys), joined(values)) for keys, values in (zip(*of, strict=True) for of in zip(*rows, strict=True))
+        (concatenate(keys), concatenate(values))
+        for keys, values in (zip(*of, strict=True) for of in zip(*rows, strict=True))
     )
 
 
