@@ -89,6 +89,13 @@ def test_a_stream_that_holds_a_token_for_impossible_forbids_it_in_the_product_al
     assert product.agreement == pytest.approx([(0.1 * 0.4) ** 0.5])
 
 
+def test_streams_that_exclude_every_token_of_each_other_do_not_agree_at_all() -> None:
+    with np.errstate(divide="ignore"):
+        log_probs = np.log(np.array([[1.0, 0.0], [0.0, 1.0]]))
+    for mixture in (False, True):
+        assert choose(log_probs, Blend([[0, 1]], [[0.5, 0.5]], mixture)).agreement == [0.0]
+
+
 def test_a_stream_without_weight_has_no_say_even_where_it_forbids_everything() -> None:
     with np.errstate(divide="ignore"):
         log_probs = np.log(np.array([[0.9, 0.1], [0.0, 1.0]]))

@@ -24,10 +24,10 @@ def choose(log_probs: FloatArray, blend: Blend) -> NextTokens:
     # what one stream takes for impossible stands at minus infinity, also in a stream without weight
     with np.errstate(divide="ignore", invalid="ignore"):
         product = np.where(weights > 0, weights * rows, 0).sum(1)
-        scores = _log_sum(np.log(weights) + rows, 1) if blend.mixture else product
+        scores = np.logaddexp.reduce(np.log(weights) + rows, 1) if blend.mixture else product
     tokens = scores.argmax(-1) if blend.temperature <= 0 else _draw_tokens(scores, blend)
     picked = np.take_along_axis(rows, np.broadcast_to(tokens[:, None, None], (*rows.shape[:2], 1)), -1)[..., 0]
-    return NextTokens.of(blend, tokens, picked, np.exp(_log_sum(product, -1)), rows.argmax(-1))
+    return NextTokens.of(blend, tokens, picked, np.exp(np.logaddexp.reduce(product, -1)), rows.argmax(-1))
 
 
 def row_tables(blend: Blend) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
@@ -45,11 +45,6 @@ def _draw_tokens(scores: FloatArray, blend: Blend) -> npt.NDArray[np.int64]:
     found = [np.searchsorted(heap, draw, side="right") for heap, draw in zip(heaps, draws, strict=True)]
     tokens: npt.NDArray[np.int64] = np.minimum(found, scores.shape[-1] - 1).astype(np.int64)
     return tokens
-
-
-def _log_sum(values: Any, axis: int) -> Any:
-    most = values.max(axis, keepdims=True)
-    return np.log(np.exp(values - most).sum(axis)) + most.squeeze(axis)
 
 
 # -- the same in torch
