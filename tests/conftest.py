@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -22,6 +23,8 @@ for name in [name for name in os.environ if name.startswith("MERGEWISE_") and na
     del os.environ[name]
 # nor write into what that person's programs remember
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="mergewise-state-")
+# who starts the tests in the background of a script hands down that Ctrl-C is ignored
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
