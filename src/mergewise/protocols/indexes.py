@@ -173,7 +173,7 @@ class StoreReader(TableReader, Protocol):
         ...
 
     def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
-        """Ids by BM25 over the column of the table that is searched, best first; only scores above zero.
+        """Ids by BM25 over the column of the table that is searched, best first, equal scores by id; only scores above zero.
 
         It is searched in the background. Without a table, here and below, the leaves are meant.
         """

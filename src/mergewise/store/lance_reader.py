@@ -36,6 +36,8 @@ Kept = TypeVar("Kept")
 
 # recall 0.99 of an exact search, see docs/evaluation.md
 NPROBES, REFINE = 20, 2
+# rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
+TIED = 28
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
 _LOOP = BackgroundLoop("mergewise-store")
@@ -204,12 +206,18 @@ class LanceReader:
         if opened is None or spec is None or not question.strip():
             return start(_nothing())
         query = opened.query().nearest_to_text(question, columns=[str(spec.table.text)])
-        return start(self._text_ranking(table, self._limit(query, k, where)))
+        return start(self._text_ranking(table, self._meeting(query, where), k))
 
-    async def _text_ranking(self, table: str, query: Any) -> Ranking:
+    async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
+        """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read."""
+        limit = k + TIED
         with reading(self.directory, f"the table {table!r}"):
-            hits = await self._select_addresses(table, query, "_score").to_arrow()
-            return _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
+            while True:
+                hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
+                ranking = _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
+                if len(ranking) < limit or ranking[-1][1] < ranking[k - 1][1]:
+                    return ranking[:k]
+                limit *= 4
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
@@ -224,7 +232,7 @@ class LanceReader:
         # then the candidates are compared exactly here, from the mapped vectors
         refines = self._is_mapped(table)
         query = query if refines else query.refine_factor(REFINE)
-        limited = self._limit(query, REFINE * k if refines else k, where)
+        limited = self._meeting(query, where).limit(REFINE * k if refines else k)
         return start(self._vector_ranking(table, column, half.astype(np.float32), k, limited, refines))
 
     async def _vector_ranking(
@@ -256,10 +264,10 @@ class LanceReader:
             cosines[approximate] = [exact[row] for row in ids[approximate].tolist()]
         return cosines
 
-    def _limit(self, query: Any, k: int, where: str | None) -> Any:
+    def _meeting(self, query: Any, where: str | None) -> Any:
         """A condition on documents is one on rows: the numbers of the documents that meet it."""
         condition = self.once(f"filter {where}", lambda: self._filter(where))
-        return (query if condition is None else query.where(condition)).limit(k)
+        return query if condition is None else query.where(condition)
 
     def _filter(self, where: str | None) -> str | None:
         """A condition on rows, without those of documents that say the same as another one."""
