@@ -61,3 +61,23 @@ def test_wrong_values_are_told_with_a_hint(key: str, value: str, says: str, hint
     with pytest.raises(UsageError) as error:
         with_parameters(Tea(), {key: value}, "tea")
     assert (error.value.message, error.value.hint) == (says, hint)
+
+
+PRESETS = {"paper": {"kind": "black", "cups": 1}}
+
+
+def test_a_preset_sets_several_parameters_and_what_stands_beside_it_wins() -> None:
+    assert with_parameters(Tea(), {"preset": "paper"}, "tea", PRESETS) == Tea("black", 1)
+    assert with_parameters(Tea(), {"cups": "4", "preset": "paper"}, "tea", PRESETS) == Tea("black", 4)
+
+
+@pytest.mark.parametrize("preset", ["papers", "", None, [], 1])
+def test_an_unknown_preset_names_those_that_there_are(preset: object) -> None:
+    with pytest.raises(UsageError, match="no preset") as error:
+        with_parameters(Tea(), {"preset": preset}, "tea", PRESETS)
+    assert "it has: paper" in str(error.value.hint)
+
+
+def test_a_strategy_without_presets_has_no_such_parameter() -> None:
+    with pytest.raises(UsageError, match="no parameter 'preset'"):
+        with_parameters(Tea(), {"preset": "paper"}, "tea")

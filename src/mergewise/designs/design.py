@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mergewise.generate.mode import Mode
     from mergewise.models.record import Models
     from mergewise.protocols import IndexReader
-    from mergewise.store.views import View
+    from mergewise.store.views import Presets, View
     from mergewise.types import Context
 
 Part = TypeVar("Part")
@@ -50,7 +50,8 @@ class Strategy:
     `assemble(question, reader, budget, models, parameters)` is a function, and `parameters` a frozen dataclass with a default for
     every field. `summary` says in a line what the strategy does. `merge(context, budget, models, parameters)` is set if the
     strategy can also merge what another one selected. `views` are those that an index must have besides the leaves. `mode` is the
-    mode that answers from its contexts where the user names none, if its models are at hand.
+    mode that answers from its contexts where the user names none, if its models are at hand. `presets` are parameters that
+    `preset=NAME` sets at once, such as those of the paper.
     """
 
     assemble: Callable[[str, IndexReader, int, Models, Any], Context]
@@ -59,6 +60,7 @@ class Strategy:
     merge: Callable[[Context, int, Models, Any], Context] | None = None
     views: tuple[str, ...] = ()
     mode: str = ""
+    presets: Presets = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from mergewise.defaults import CHAT
 from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
 from mergewise.ranges import short_repr, value_of
-from mergewise.store.views import views_of
+from mergewise.store.views import Presets, views_of
 
 _SPEC = re.compile(r"(?P<name>[\w-]+)\s*(?:\((?P<arguments>[^()]*)\))?")
 _COMMA = re.compile(r",(?![^()]*\))")
@@ -39,8 +39,12 @@ def assignments(arguments: str, spec: str) -> dict[str, object]:
     return given
 
 
-def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> Any:
-    """The parameters of the strategy `name`, converted to their types and held to their ranges."""
+def with_parameters(defaults: Any, given: Mapping[str, object], name: str, presets: Presets | None = None) -> Any:
+    """The parameters of the strategy or view `name`, converted to their types and held to their ranges.
+
+    `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
+    """
+    given = _unfolded(given, name, presets or {})
     hints = get_type_hints(type(defaults), include_extras=True)
     known = [field.name for field in fields(defaults)]
     for key in given:
@@ -48,6 +52,16 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str) -> An
             raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
+
+
+def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[str, object]:
+    own = dict(given)
+    if not presets or "preset" not in own:
+        return own
+    preset = own.pop("preset")
+    if not isinstance(preset, str) or preset not in presets:
+        raise UsageError(f"{name} has no preset {short_repr(preset)}", f"it has: {', '.join(presets)}")
+    return {**presets[preset], **own}
 
 
 def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -> dict[str, Any]:
@@ -66,5 +80,5 @@ def view_settings(views: Sequence[str], assignments: Sequence[str], chat: str) -
     for known in views_of(VIEWS, [*views, *values]):
         chosen = {**(known.with_chat if chat != CHAT else {}), **values.get(known.name, {})}
         if chosen:
-            settings[known.name] = with_parameters(known.settings(), chosen, f"the view {known.name}")
+            settings[known.name] = with_parameters(known.settings(), chosen, f"the view {known.name}", known.presets)
     return settings

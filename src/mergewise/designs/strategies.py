@@ -61,7 +61,8 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
     strategy = STRATEGIES[name]
     if not isinstance(parameters, Mapping | None):
         raise UsageError(f"the parameters are {short_repr(parameters)}", "give a dictionary, name to value")
-    return strategy, with_parameters(strategy.parameters, {**assignments(arguments, spec), **(parameters or {})}, name)
+    given = {**assignments(arguments, spec), **(parameters or {})}
+    return strategy, with_parameters(strategy.parameters, given, name, strategy.presets)
 
 
 def preferred_mode(spec: str) -> str:

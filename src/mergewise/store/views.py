@@ -15,6 +15,9 @@ from mergewise.types import DocumentRows, Rows, Usage
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
 
+Presets: TypeAlias = Mapping[str, Mapping[str, object]]
+"""Several settings or parameters under one name, such as `paper`: what `preset=NAME` sets at once."""
+
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with the work done, the work in all, and the name of the document at hand.
 
@@ -83,7 +86,8 @@ class View:
     can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
     step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
     model is named. An index without an embedder is refused a view that `needs_embedder`, before anything is written.
-    `writing` is what is known of the calls of a view that asks it for every document. `report(reader)` tells how rows came to be.
+    `writing` is what is known of the calls of a view that asks it for every document. `presets` are settings that
+    `VIEW.preset=NAME` sets at once. `report(reader)` tells how rows came to be.
     """
 
     name: str
@@ -96,6 +100,7 @@ class View:
     with_chat: Mapping[str, Any] = field(default_factory=dict)
     needs_embedder: bool = False
     writing: Writing | None = None
+    presets: Presets = field(default_factory=dict)
     report: Callable[[Any], ViewReport] | None = None
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
