@@ -68,6 +68,7 @@ chaos: $(VENV)/.installed
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 
 attack: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet atheris  # coverage-guided fuzzing
 	MERGEWISE_ATTACK=1 timeout 1200 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/attack
 
 mutants: $(VENV)/.installed

@@ -313,6 +313,8 @@ class Index:
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
+        Documents of LangChain, LlamaIndex and Haystack are taken as they are (`mergewise.readers.frameworks`).
+
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
 

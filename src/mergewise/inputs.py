@@ -15,11 +15,12 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISREG
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.readers import MAX_BYTES, FileReader, find_files, read
+from mergewise.readers.frameworks import document_of
 from mergewise.types import Document, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document
@@ -183,14 +184,16 @@ def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
     return [doc_id for doc_id, file in sources.items() if file is not None and file.is_relative_to(path)]
 
 
-def _flat(sources: Iterable[Source | Iterable[Source]]) -> Iterator[Source]:
+def _flat(sources: Iterable[Any]) -> Iterator[Source]:
     for source in sources:
         if isinstance(source, str | os.PathLike | Document):
             yield source
+        elif (document := document_of(source)) is not None:
+            yield document
         elif isinstance(source, bytes) or not isinstance(source, Iterable):
             raise UsageError(f"{short_repr(source)} cannot be indexed", "give files, folders or documents")
         else:
-            yield from source
+            yield from _flat(source)
 
 
 def _document_digest(document: Document) -> str:

@@ -27,7 +27,7 @@ class HaystackRetriever:
 
     `index` is a directory, opened when the component is warmed up or first run, or an open `Index`. A pipeline is saved with the
     directory alone: what else an index was opened with, such as an embedder of your own, is not. The meta of a document hold
-    those of its source, and `source`, `title`, `headings` and `spans`.
+    those of its source, and `source`, `title`, `headings` and `spans`. With `top_k` the documents are so many at most.
 
     Raises what `mergewise.open` and `Index.context` raise.
     """
@@ -41,6 +41,7 @@ class HaystackRetriever:
         where: str | None = None,
         parameters: Mapping[str, object] | None = None,
         rounds: int = 1,
+        top_k: int | None = None,
     ) -> None:
         self.directory = str(index.store.directory) if isinstance(index, Index) else os.fspath(index)
         self.strategy = strategy
@@ -48,6 +49,7 @@ class HaystackRetriever:
         self.where = where
         self.parameters = parameters
         self.rounds = rounds
+        self.top_k = top_k
         self._index = index if isinstance(index, Index) else None
         self._opening = Lock()
 
@@ -58,20 +60,18 @@ class HaystackRetriever:
                 self._index = mergewise.open(self.directory, create=False)
 
     @component.output_types(documents=list[Document])
-    def run(self, query: str, where: str | None = None) -> dict[str, Any]:
-        """The passages of the query's context; `where` comes before the component's own."""
-        index = self._open_index()
-        return {"documents": _documents(index.context(query, **self._search(where)), index)}
+    def run(self, query: str, where: str | None = None, top_k: int | None = None) -> dict[str, Any]:
+        """The passages of the query's context; `where` and `top_k` come before the component's own."""
+        return self._documents(self._open_index().context(query, **self._search(where)), top_k)
 
     @component.output_types(documents=list[Document])
-    async def run_async(self, query: str, where: str | None = None) -> dict[str, Any]:
+    async def run_async(self, query: str, where: str | None = None, top_k: int | None = None) -> dict[str, Any]:
         """`run`, awaited."""
-        index = self._open_index()
-        return {"documents": _documents(await index.acontext(query, **self._search(where)), index)}
+        return self._documents(await self._open_index().acontext(query, **self._search(where)), top_k)
 
     def to_dict(self) -> dict[str, Any]:
         """The component as a saved pipeline keeps it."""
-        saved: dict[str, Any] = default_to_dict(self, index=self.directory, **self._search(None))
+        saved: dict[str, Any] = default_to_dict(self, index=self.directory, **self._search(None), top_k=self.top_k)
         return saved
 
     @classmethod
@@ -89,9 +89,10 @@ class HaystackRetriever:
         own = {name: getattr(self, name) for name in ARGUMENTS}
         return own if where is None else {**own, "where": where}
 
-
-def _documents(context: Context, index: Index) -> list[Document]:
-    return [
-        Document(id=id_of(passage), content=passage.text, meta=metadata, score=passage.score)
-        for passage, metadata in with_metadata(context, index)
-    ]
+    def _documents(self, context: Context, top_k: int | None) -> dict[str, Any]:
+        described = with_metadata(context, self._open_index(), self.top_k if top_k is None else top_k)
+        documents = [
+            Document(id=id_of(passage), content=passage.text, meta=metadata, score=passage.score)
+            for passage, metadata in described
+        ]
+        return {"documents": documents}

@@ -24,7 +24,8 @@ class LangChainRetriever(BaseRetriever):
     """One document a passage: `LangChainRetriever(index=mergewise.open("my.index"), budget=640)`.
 
     The fields are the arguments of `Index.context`. The metadata of a document hold those of its source, and `source`, `title`,
-    `headings`, `score` and `spans`. Together the passages keep to the budget, in the order in which a context shows them.
+    `headings`, `score` and `spans`. Together the passages keep to the budget, in the order in which a context shows them; with
+    `k`, which a call may also name, they are `k` at most.
 
     Raises what `Index.context` raises.
     """
@@ -36,6 +37,7 @@ class LangChainRetriever(BaseRetriever):
     where: str | None = None
     parameters: Mapping[str, Any] | None = None
     rounds: int = 1
+    k: int | None = None
 
     @field_validator("index")
     @classmethod
@@ -44,20 +46,21 @@ class LangChainRetriever(BaseRetriever):
             raise ValueError("index is not what mergewise.open gives")
         return given
 
-    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
-        return _documents(self.index.context(query, **self._search()), self.index)
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return self._documents(self.index.context(query, **self._search()), k)
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
     ) -> list[Document]:
-        return _documents(await self.index.acontext(query, **self._search()), self.index)
+        return self._documents(await self.index.acontext(query, **self._search()), k)
 
     def _search(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ARGUMENTS}
 
-
-def _documents(context: Context, index: Index) -> list[Document]:
-    return [
-        Document(id=id_of(passage), page_content=passage.text, metadata={**metadata, "score": passage.score})
-        for passage, metadata in with_metadata(context, index)
-    ]
+    def _documents(self, context: Context, k: int | None) -> list[Document]:
+        return [
+            Document(id=id_of(passage), page_content=passage.text, metadata={**metadata, "score": passage.score})
+            for passage, metadata in with_metadata(context, self.index, self.k if k is None else k)
+        ]

@@ -26,7 +26,8 @@ class LlamaIndexRetriever(BaseRetriever):
     """One node a passage: `LlamaIndexRetriever(mergewise.open("my.index"), budget=640)`, with the arguments of `Index.context`.
 
     A node's text is the passage. Where it is one span of its document, `start_char_idx` and `end_char_idx` say which, exactly; a
-    passage of several spans has none, but all of them in `metadata["spans"]`. With `by_span` each span is a node of its own.
+    passage of several spans has none, but all of them in `metadata["spans"]`. With `by_span` each span is a node of its own. The
+    nodes are of `similarity_top_k` passages at most, if that is given.
 
     Raises what `Index.context` raises.
     """
@@ -41,12 +42,14 @@ class LlamaIndexRetriever(BaseRetriever):
         parameters: Mapping[str, object] | None = None,
         rounds: int = 1,
         by_span: bool = False,
+        similarity_top_k: int | None = None,
         **options: Any,
     ) -> None:
         """`options` are those of LlamaIndex's own base, such as `callback_manager`."""
         super().__init__(**options)
         self._index = index
         self._by_span = by_span
+        self._most = similarity_top_k
         self._search: dict[str, Any] = {
             "strategy": strategy,
             "budget": budget,
@@ -64,7 +67,7 @@ class LlamaIndexRetriever(BaseRetriever):
     def _nodes(self, context: Context) -> list[NodeWithScore]:
         return [
             NodeWithScore(node=node, score=passage.score)
-            for passage, metadata in with_metadata(context, self._index)
+            for passage, metadata in with_metadata(context, self._index, self._most)
             for node in self._nodes_of(passage, metadata)
         ]
 

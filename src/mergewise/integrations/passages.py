@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from hashlib import blake2b
 from typing import Any
 
 from mergewise.engine import Index
+from mergewise.ranges import MOST_ROWS, Range, whole
 from mergewise.types import Context, Passage, Span
 
 ARGUMENTS = ("strategy", "budget", "where", "parameters", "rounds")
 
 
-def with_metadata(context: Context, index: Index) -> list[tuple[Passage, dict[str, Any]]]:
+_MOST = Range(1, MOST_ROWS)
+
+
+def with_metadata(context: Context, index: Index, most: int | None = None) -> list[tuple[Passage, dict[str, Any]]]:
     """Each passage with the metadata of its document, and `source`, `title`, `headings` and `spans` added.
+
+    Of more than `most` passages the best by their scores stay, in the order of the context. Raises UsageError for a number that
+    is none of passages.
 
     The spans are `{"doc", "start", "end"}`, in characters of the document. A passage that was merged from several documents
     has `source` and the metadata of none of them.
     """
     document = cache(index.store.reader().document)
     described: list[tuple[Passage, dict[str, Any]]] = []
-    for passage in context.passages:
+    for passage in _best(context.passages, most):
         spans = [{"doc": span.doc_id, "start": span.start, "end": span.end} for span in passage.spans]
         metadata: dict[str, Any] = {"title": passage.title, "headings": list(passage.headings), "spans": spans}
         sources = {span.doc_id for span in passage.spans}
@@ -30,6 +38,14 @@ def with_metadata(context: Context, index: Index) -> list[tuple[Passage, dict[st
             metadata = {**({} if known is None else known.metadata), "source": source, **metadata}
         described.append((passage, metadata))
     return described
+
+
+def _best(passages: Sequence[Passage], most: int | None) -> Sequence[Passage]:
+    if most is None:
+        return passages
+    most = whole("the most passages are", most, _MOST)
+    ranked = sorted(range(len(passages)), key=lambda at: -passages[at].score)
+    return [passages[at] for at in sorted(ranked[:most])]
 
 
 def id_of(passage: Passage, span: Span | None = None) -> str:
