@@ -40,9 +40,9 @@ wheel:
 	mkdir $(WHEEL)/empty && cd $(WHEEL)/empty && env -u PYTHONPATH ../bin/mergewise demo
 
 integrations: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack]"
-	$(BIN)/python -c "import haystack, langchain_core, llama_index.core"  # their tests would be skipped without a word
-	$(BIN)/python -m pytest tests/integrations
+	$(BIN)/python -m pip install --quiet --editable ".[dev,langchain,llama-index,haystack]" langchain-tests
+	$(BIN)/python -c "import haystack, langchain_tests, llama_index.core"  # their tests would be skipped without a word
+	$(BIN)/python -m pytest -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function tests/integrations
 
 $(CAUSAL)/.installed: pyproject.toml
 	test -x $(CAUSAL)/bin/python || $(PYTHON) -m venv $(CAUSAL) || python3 -m venv $(CAUSAL)

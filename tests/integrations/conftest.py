@@ -20,11 +20,14 @@ TEXTS = {
 }
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> mw.Index:
-    made = mw.open(tmp_path / "index", embedder="none")
-    made.add(
+def fill(index: mw.Index) -> mw.Index:
+    index.add(
         mw.Document(name, text, title=text[2:].partition("\n")[0], metadata={"year": 1900 + at, "lang": "en"})
         for at, (name, text) in enumerate(TEXTS.items())
     )
-    return made
+    return index
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> mw.Index:
+    return fill(mw.open(tmp_path / "index", embedder="none"))

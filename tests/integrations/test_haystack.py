@@ -66,3 +66,12 @@ def test_it_is_awaited(index: mw.Index) -> None:
         return await asyncio.gather(*(component.run_async(QUESTION) for _ in range(10)))
 
     assert asyncio.run(ask()) == [component.run(QUESTION)] * 10
+
+
+def test_at_most_so_many_passages_and_documents_are_indexed_as_they_are(index: mw.Index) -> None:
+    index.add([Document(content="Ida Thorn sold lamps too.", meta={"year": 1907}, id="ida")])
+    assert index.document("ida").metadata["year"] == 1907
+    component = HaystackRetriever(index, budget=200, top_k=2)
+    two, one = component.run(QUESTION)["documents"], component.run(QUESTION, top_k=1)["documents"]
+    assert (len(two), len(one)) == (2, 1) and one[0] in two
+    assert HaystackRetriever.from_dict(component.to_dict()).top_k == 2

@@ -14,6 +14,7 @@ pytest.importorskip("llama_index.core", reason="the extra `llama-index` is not i
 
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.schema import Document as LlamaDocument
 from llama_index.core.schema import MetadataMode, NodeWithScore
 
 from mergewise.integrations import LlamaIndexRetriever
@@ -80,3 +81,13 @@ def test_a_query_engine_answers_from_it(index: mw.Index) -> None:
     made = get_response_synthesizer(llm=MockLLM())
     engine = RetrieverQueryEngine(LlamaIndexRetriever(index, budget=100), response_synthesizer=made)
     assert "Delft" in "".join(node.text for node in engine.query(QUESTION).source_nodes)
+
+
+def test_at_most_so_many_passages_and_documents_are_indexed_as_they_are(index: mw.Index) -> None:
+    index.add(LlamaDocument(text="Ida Thorn sold lamps too.", metadata={"file_path": "ida.txt"}, id_="ida"))
+    assert index.document("ida").metadata["file_path"] == "ida.txt"
+    best = max(index.context(QUESTION, budget=200).passages, key=lambda passage: passage.score)
+    (only,) = LlamaIndexRetriever(index, budget=200, similarity_top_k=1).retrieve(QUESTION)
+    assert only.text == best.text
+    with pytest.raises(mw.UsageError, match="the most passages are"):
+        LlamaIndexRetriever(index, similarity_top_k=0).retrieve(QUESTION)
