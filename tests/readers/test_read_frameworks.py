@@ -1,4 +1,4 @@
-"""Documents of other frameworks, told by their fields: objects of these shapes here, the packages' own in `tests/integrations`."""
+"""Documents of other frameworks, told by their fields: here by objects of these shapes, in `tests/integrations` by their own."""
 
 from __future__ import annotations
 
