@@ -35,6 +35,13 @@ def test_marks_stand_around_them() -> None:
     ]  # fmt: skip
 
 
+def test_two_marks_in_one_span() -> None:
+    passage = context(span(0, 46)).passages[0]
+    assert [piece for piece in _marked_pieces(passage, [span(5, 8), span(15, 29)]) if piece[0]] == [
+        ("Cats ", False), ("eat", True), (" fish. ", False), ("Dogs eat meat.", True), (" Birds eat seeds.", False),
+    ]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("home")

@@ -64,6 +64,12 @@ def test_documents_over_the_room_grow_evenly_around_the_passages() -> None:
     assert [text for _, text in b.parts] == [" ".join(f"B{i} has number {i}." for i in range(3))]
 
 
+def test_of_sentences_that_are_as_near_those_of_the_better_document_come_first() -> None:
+    found = context(passage(B, [4], 0.9), passage(A, [4], 0.3))
+    better, worse = long_sources(found, DOCUMENTS.get, 18, words)
+    assert (better.title, worse.title) == ("b", "a") and len(better.text) > len(worse.text)
+
+
 def test_passages_over_the_room_are_left_out_by_rank() -> None:
     found = context(passage(A, range(20), 0.9), passage(A, [30], 0.2), passage(B, range(9), 0.5))
     (a,) = long_sources(found, DOCUMENTS.get, 30, words)

@@ -259,6 +259,10 @@ def test_what_was_left_out_stands_below_in_grey() -> None:
     assert "London" not in without and "docs/kibble.md:" in without
 
 
+def test_what_was_left_out_of_a_document_without_a_title_has_no_empty_place_before_it() -> None:
+    assert '<p class="where" title="docs/kibble.md"> · ' not in context_page(hopping())
+
+
 def test_a_comparison_marks_what_only_one_has() -> None:
     both, alone = "Cats sleep a lot.", "They sleep sixteen hours a day."
     left = context([passage(CATS, f"{both} {alone}")], strategy="weave")

@@ -39,6 +39,10 @@ def test_a_record_alone() -> None:
     assert records_in(json.dumps(A), FIELDS).items == (A,)
 
 
+def test_a_list_may_stand_under_the_name_of_a_field() -> None:
+    assert records_in(json.dumps({"key": [A, B]}), FIELDS).items == (A, B)
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -34,6 +34,10 @@ def test_a_name_that_was_asked_for_is_not_asked_again() -> None:
     assert by_name(QUESTION, [QUESTION], context()) is None
 
 
+def test_a_sentence_without_a_word_of_the_question_leads_nowhere() -> None:
+    assert by_name(QUESTION, [QUESTION], context("The boat belonged to Ella Stone.")) is None
+
+
 @pytest.mark.parametrize(
     ("evidence", "expected"),
     [

@@ -91,3 +91,21 @@ def test_any_text_is_judged_and_support_lies_in_it(text: str, stated: str) -> No
     judged = Judge[int](lambda number: ReadSource.of([Extract(text, 0, len(text))], "")).judge(stated, [0])
     assert all(0 <= start < end <= len(text) for start, end in judged.support)
     assert not (judged.support and judged.flagged)
+
+
+LINES = "Birds eat seeds\nin winter. Cats eat fish at night. Dogs eat meat."
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "cut"),
+    [
+        (0, len(LINES), False),
+        (LINES.index("Cats"), len(LINES), False),  # what stands before it has ended
+        (LINES.index("fish"), len(LINES), True),
+        (LINES.index("winter"), LINES.index(" Cats"), True),  # a line ends before it, but not just there
+        (LINES.index("in winter"), LINES.index(" Cats"), False),  # a line ends just there
+        (0, LINES.index(" at night"), True),
+    ],
+)
+def test_an_edge_of_an_extract_cuts_a_sentence_that_goes_on(start: int, end: int, cut: bool) -> None:
+    assert Extract(LINES, start, end).cuts(start, end) is cut

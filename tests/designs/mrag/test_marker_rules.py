@@ -136,3 +136,9 @@ def test_values_have_the_length_of_the_papers() -> None:
     text = " ".join(f"The town of Number{n} was founded by settlers from the north in {1500 + n}." for n in range(60))
     counts = count_tokens([draft.value for draft in made(text)])
     assert 0.6 * TOKENS <= sum(counts) / len(counts) <= 1.1 * TOKENS
+
+
+def test_a_value_keeps_what_stands_between_its_sentences() -> None:
+    text = "The mill was built by Ella Stone in 1850.\nIt has two wheels. It grinds rye."
+    (value,) = {draft.value for draft in made(text)}
+    assert value == text
