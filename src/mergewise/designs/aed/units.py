@@ -46,8 +46,11 @@ class RetrievedUnit:
 def retrieve(
     question: str, reader: IndexReader, k: int, longest: int = LONGEST, trace: list[Step] | None = None
 ) -> list[RetrievedUnit]:
-    """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits."""
-    runs = search_passages(question, reader, k, longest, trace)
+    """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits.
+
+    A reranker has no say in it, as in Algorithm 2: it predicts the utilities of what was retrieved.
+    """
+    runs = search_passages(question, reader, k, longest, trace, reranked=False)
     return [
         RetrievedUnit(
             "passage",
