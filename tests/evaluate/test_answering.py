@@ -198,7 +198,9 @@ class Contrary:
     spec = "contrary"
 
     def score(self, question: str, texts: Sequence[str]) -> FloatArray:
-        return np.array([int(blake2b(text.encode(), digest_size=2).hexdigest(), 16) / 65536 for text in texts], np.float32)
+        return np.array(
+            [int(blake2b(text.encode(), digest_size=2).hexdigest(), 16) / 65536 for text in texts], np.float32
+        )
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +215,11 @@ def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
     )
     opened.add(
         [
-            Document(f"{n}.md", f"# Village {n}\n\nThe tower of village {n} is a tower.\n\nIt was built by Mason {n}.", f"V{n}")
+            Document(
+                f"{n}.md",
+                f"# Village {n}\n\nThe tower of village {n} is a tower.\n\nIt was built by Mason {n}.",
+                f"V{n}",
+            )
             for n in range(60)
         ]
     )

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.designs.aed.strategy import _holds
+from mergewise.designs.aed.strategy import _passage_stream, _UsefulUnit
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.aed.units import RetrievedUnit
@@ -112,7 +112,8 @@ def test_nothing_found() -> None:
 
 def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
     found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
-    assert ensemble_of(found) is not None and (ensemble_of(found).together, ensemble_of(found).beta) == (3, 0.25)
+    assert ensemble_of(found) is not None and ensemble_of(found).together == 3
+    assert ensemble_of(found).streams[0].beta == 0.25
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
     assert ensemble_of(ask()) == Ensemble(ensemble_of(ask()).streams)  # type: ignore[union-attr]
 
@@ -207,8 +208,36 @@ def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
     assert all(passage.verbatim for passage in alone.passages)
 
 
-def test_a_passage_holds_a_unit_that_is_one_of_its_parts() -> None:
-    parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in (0, 20))
-    unit = RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0))
-    one, both, other = ((Span("d", 21, 25),), (Span("d", 40, 44), Span("d", 0, 5)), (Span("d", 4, 8), Span("e", 0, 5)))
-    assert [_holds(unit, Passage("text", 1.0, spans)) for spans in (one, both, other)] == [True, True, False]
+def useful(utility: float, *starts: int) -> _UsefulUnit:
+    """A candidate of fragments of five characters: what leads to it, and its own text, which comes last."""
+    parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in starts)
+    return _UsefulUnit(RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0)), utility, utility)
+
+
+def passages_at(*places: tuple[int, int]) -> list[Passage]:
+    return [Passage("text", 1.0, (Span("d", start, end),)) for start, end in places]
+
+
+@pytest.mark.parametrize(
+    ("top", "places", "units"),
+    [
+        # each in a passage of its own, cut and whole
+        (((3, 0), (2, 20)), ((21, 25), (0, 5)), ((3, (2,)), (2, (1,)))),
+        # both in one
+        (((3, 0), (2, 20)), ((0, 25),), ((3, (1,)), (2, (1,)))),
+        # one in several, since what leads to it stands apart
+        (((3, 0, 20),), ((0, 5), (20, 25)), ((3, (1, 2)),)),
+        # what leads to it touches it, so that they are one passage
+        (((3, 0, 5),), ((0, 10),), ((3, (1,)),)),
+        # dropped; what led to it leads to another one, too
+        (((3, 0, 20), (2, 0, 40)), ((0, 5), (40, 45)), ((2, (1, 2)),)),
+        # of another place
+        (((3, 0),), ((5, 9),), ()),
+    ],
+)
+def test_utilities_belong_to_the_candidates_that_stand_in_the_context(
+    top: Any, places: Any, units: tuple[tuple[float, tuple[int, ...]], ...]
+) -> None:
+    found = _passage_stream([useful(*one) for one in top], passages_at(*places), 0.25)
+    assert [(unit.utility, unit.passages) for unit in found.units] == list(units)
+    assert found.utility == utility([worth for worth, _ in units], 0.25)

@@ -32,8 +32,9 @@ from math import exp
 from typing import Annotated
 
 from mergewise.assemble.budget import pack
+from mergewise.assemble.fragments import Fragment
 from mergewise.assemble.passages import SEARCHED
-from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, utility
+from mergewise.designs.aed.streams import PASSAGES, TRIPLETS, Ensemble, Stream, StreamUnit
 from mergewise.designs.aed.triplet_passages import TripletNote, cost_of, first_triplets, passage_of, render_with_sets
 from mergewise.designs.aed.triplets import TripletSet
 from mergewise.designs.aed.units import VIEW, RetrievedUnit, map_triplets, retrieve
@@ -95,7 +96,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
         reason = f"{lacking}: their weight is shared among the other streams"
     together = 0 if parameters.ensemble else parameters.m
     p = parameters
-    ensemble = Ensemble(tuple(streams), p.memory, p.temperature, p.seed, together, p.beta)
+    ensemble = Ensemble(tuple(streams), p.memory, p.temperature, p.seed, together)
     return replace(context, budget=budget, reading=ensemble, trace=(*context.trace, Step("streams", reason)))
 
 
@@ -132,22 +133,19 @@ def _share(utility: float) -> float:
 
 
 def _passage_stream(top: Sequence[_UsefulUnit], passages: Sequence[Passage], beta: float) -> Stream:
-    """The passages of the context, best first, and the utilities of the candidates that have a place in it."""
-    numbers: list[int] = []
-    scores: list[float] = []
-    for one in top:
-        own = [number for number, passage in enumerate(passages, 1) if _holds(one.unit, passage)]
-        if own:
-            numbers += [number for number in own if number not in numbers]
-            scores.append(one.utility)
-    return Stream(PASSAGES, tuple(numbers), tuple(scores), utility(scores, beta))
+    """The candidates that have a place in the context, best first, each with the passages that hold it or what leads to it."""
+    places = ((one, _places(one.unit.candidate.fragments, passages)) for one in top)
+    # a lead may stand there for another candidate
+    held = ((one, own) for one, own in places if _places(one.unit.candidate.fragments[-1:], passages))
+    return Stream(PASSAGES, tuple(StreamUnit(one.utility, own) for one, own in held), beta)
 
 
-def _holds(unit: RetrievedUnit, passage: Passage) -> bool:
-    return any(
-        part.doc_id == span.doc_id and part.start <= span.start and span.end <= part.end
-        for part in unit.candidate.fragments
-        for span in passage.spans
+def _places(fragments: Sequence[Fragment], passages: Sequence[Passage]) -> tuple[int, ...]:
+    """The numbers of the passages that share text with these fragments."""
+    return tuple(
+        number
+        for number, passage in enumerate(passages, 1)
+        if any(part.span.overlaps(span) for part in fragments for span in passage.spans)
     )
 
 
@@ -173,18 +171,16 @@ def _with_sets(context: Context, top: Sequence[_UsefulUnit], models: Models, bet
     sets = [(found, one.score) for one, found in taken]
     text, tokens, kept = render_with_sets(context.passages, sets, context.budget, models.count_tokens)
     shown = list(context.passages)
-    numbers: list[int] = []
-    scores: list[float] = []
+    units: list[StreamUnit] = []
     for (one, _), found in zip(taken, kept, strict=True):
         if found is None:
             steps.append(Step("drop", "over the budget once rendered", one.unit.spans, score=one.utility))
             continue
         shown.append(passage_of(found, one.score))
-        numbers.append(len(shown))
-        scores.append(one.utility)
+        units.append(StreamUnit(one.utility, (len(shown),)))
         steps.append(_triplet_step(found, one))
     context = replace(context, text=text, tokens=tokens, passages=tuple(shown), trace=tuple(steps))
-    return context, Stream(TRIPLETS, tuple(numbers), tuple(scores), utility(scores, beta))
+    return context, Stream(TRIPLETS, tuple(units), beta)
 
 
 def _triplet_step(found: TripletSet, one: _UsefulUnit) -> Step:

@@ -72,7 +72,7 @@ class StreamedQuestion:
             self.weights[stream.name] = 0.0
             return
         self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, sources, code), tuple(sources)))
-        self.utilities[stream.name] = stream.utility
+        self.utilities[stream.name] = stream.within([source.number for source in sources]).utility
 
     def _read_together(
         self, sources: Sequence[Source], background: str | None, code: str, room: int, measure: Measure
@@ -95,10 +95,10 @@ class StreamedQuestion:
         self.utilities[TOGETHER] = max((u for u in (*worth.values(), utility) if u is not None), default=0.0)
 
     def _worth(self) -> Iterator[tuple[int, float]]:
-        """The utility of each passage; those of a candidate of several passages share its own."""
+        """The utility of each passage; of several candidates in one the best one's, which comes last."""
         for stream in self.ensemble.streams:
-            for place, number in enumerate(stream.passages):
-                yield number, stream.utilities[min(place, len(stream.utilities) - 1)]
+            for unit in reversed(stream.units):
+                yield from ((number, unit.utility) for number in unit.passages)
 
     def _utility(self, background: str) -> float | None:
         """S_phi(q, d_ss), Eq. 12; None where the model knows nothing."""
