@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mergewise import defaults
 from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, HalfOption, LimitOption, SetIndexOption
 from mergewise.cli.output import say
 from mergewise.cli.progress import characters, progress
@@ -67,7 +68,9 @@ def utility(
         ),
     ] = None,
     generated: Annotated[bool, typer.Option(help="Add a passage that the reader writes to the candidates.")] = True,
-    longest: Annotated[int, typer.Option(help="Maximum tokens of a section that counts as one passage.", min=1)] = 256,
+    longest: Annotated[
+        int, typer.Option(help="Maximum tokens of a section that counts as one passage.", min=1)
+    ] = defaults.PASSAGE_TOKENS,
     alpha: Annotated[
         float, typer.Option(help="Weight of the question's own likelihood that is taken off (alpha of the CPPL).")
     ] = 0.5,

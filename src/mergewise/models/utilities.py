@@ -11,7 +11,7 @@ from math import isfinite, log
 
 from mergewise.errors import ModelError
 from mergewise.models.scores import Pair, PairMemory
-from mergewise.protocols import Embedder, LogitReranker, Reranker, UtilityPredictor
+from mergewise.protocols import CountsCut, Embedder, LogitReranker, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
 
 _LEAST = 1e-7  # a share of 0 or 1 has no logit
@@ -33,6 +33,9 @@ class RerankerUtilities:
 
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
         return self._memory.scores([(question, text) for text in texts])
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        return self._reranker.count_cut(question, texts) if isinstance(self._reranker, CountsCut) else 0
 
     def _logits(self, pairs: Sequence[Pair]) -> list[float]:
         """Of pairs of one question."""

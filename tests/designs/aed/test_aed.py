@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from mergewise.designs.aed.strategy import _passage_stream, _UsefulUnit
 from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.aed.units import RetrievedUnit
-from mergewise.designs.strategies import assemble, preferred_mode
+from mergewise.designs.strategies import assemble, preferred_mode, resolve
 from mergewise.errors import UsageError
 from mergewise.jsonable import step_json
 from mergewise.models.record import Models
@@ -136,9 +137,11 @@ class WorthOfKinds(Worth):
         ]
 
 
-def ask_of_sets(spec: str = "aed(longest=40)", budget: int = 300, count: Any = count_tokens) -> Context:
+def ask_of_sets(
+    spec: str = "aed(longest=40)", budget: int = 300, count: Any = count_tokens, predictor: Any = None
+) -> Context:
     reader = ScriptedReader(SETS, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
-    return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=WorthOfKinds(**WORTH)))
+    return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=predictor or WorthOfKinds(**WORTH)))
 
 
 def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
@@ -206,6 +209,76 @@ def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
     alone = ask_of_sets("aed(longest=40, m=3, ensemble=false, triplets=false)", budget=2000)
     assert [passage.headings[-1] for passage in alone.passages] == ["Delos", "Brook", "Arden"]
     assert all(passage.verbatim for passage in alone.passages)
+
+
+def test_triplets_alone_are_read_in_one_prompt() -> None:
+    found = ask_of_sets("aed(longest=40, m=3, ensemble=false, together=triplets)", 2000, predictor=Worth(**WORTH))
+    assert ensemble_of(found) is not None and ensemble_of(found).together == 3
+    assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
+    assert not any(passage.verbatim for passage in found.passages)
+    with pytest.raises(UsageError, match="no triplet view"):
+        ask("aed(ensemble=false, together=triplets)")
+
+
+def test_both_are_read_in_one_prompt_each_set_behind_its_passage() -> None:
+    """By the utility of the passage, whatever that of its set is."""
+
+    class SetsTurned(WorthOfKinds):
+        def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [v if v < 5 else 20 - v for v in super().utilities(question, texts)]
+
+    found = ask_of_sets("aed(longest=40, m=2, ensemble=false, together=both)", 2000, predictor=SetsTurned(**WORTH))
+    ensemble = ensemble_of(found)
+    assert ensemble is not None and ensemble.together == 4
+    assert [(p.headings[-1], p.verbatim) for p in found.passages] == [
+        ("Delos", True), ("Brook", True), ("Delos", False), ("Brook", False)
+    ]  # fmt: skip
+    assert [stream.utilities for stream in ensemble.streams] == [(4.0, 3.0), (4.0, 3.0)]
+    bare = ask("aed(longest=40, m=2, ensemble=false, together=both)")
+    assert len(bare.passages) == 2 and "no triplets in this index" in bare.trace[-1].reason
+
+
+def test_the_search_may_order_them() -> None:
+    worth = Worth(**WORTH)
+    found = ask_of_sets("aed(longest=40, by=search, memory=false, ensemble=false, m=2)", 2000, predictor=worth)
+    assert [passage.headings[-1] for passage in found.passages] == ["Arden", "Brook"] and not worth.texts
+    assert ensemble_of(found).streams[0].utilities == (1.0, 0.98)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("aed(by=search)", "no score"),
+        ("aed(together=both)", "ensemble=false"),
+        ("aed(together=triplets, ensemble=false, triplets=false)", "ensemble=false"),
+    ],
+)
+def test_parameters_that_contradict_each_other_are_refused(spec: str, told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ask(spec)
+    assert told in f"{error.value.message} {error.value.hint}"
+
+
+def test_the_paper_s_values_are_one_preset() -> None:
+    paper = resolve("aed(preset=paper)")[1]
+    # section 4.1: of ten passages two, with a visibility of 0.5; all three streams, the best token
+    assert (paper.k, paper.m, paper.beta, paper.temperature) == (10, 2, 0.5, 0.0)
+    assert paper.triplets and paper.memory and paper.ensemble and paper.by == "utility"
+    # what the paper does not say is not done: a background of "N/A" is read and weighed
+    assert paper.na and not resolve("aed")[1].na
+    assert resolve("aed(preset=paper, m=1, k=5)")[1] == replace(paper, m=1, k=5)
+    assert ensemble_of(ask("aed(preset=paper)")).na  # type: ignore[union-attr]
+
+
+def test_what_a_predictor_cuts_is_told() -> None:
+    class Short(Worth):
+        def count_cut(self, question: str, texts: Sequence[str]) -> int:
+            return sum(len(text) > 60 for text in texts)
+
+    (step,) = [step for step in ask(worth=Short(**WORTH)).trace if step.action == "utility"]
+    assert step.reason == "5 passages by worth, which reads no more than the beginning of 5"
+    (step,) = [step for step in ask().trace if step.action == "utility"]
+    assert "beginning" not in step.reason
 
 
 def useful(utility: float, *starts: int) -> _UsefulUnit:

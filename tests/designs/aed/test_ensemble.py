@@ -165,6 +165,16 @@ def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
     assert "no weight" in found.trace[0].reason
 
 
+def test_a_model_that_knows_nothing_is_read_like_any_other_where_that_is_wanted() -> None:
+    causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "Delft")
+    found = answer("aed", request(causal, replace(BOTH, na=True), predictor=Utilities(**{"N/A": 1.0})))
+    assert found.streams is not None and found.streams.utilities["memory"] == 1.0
+    assert found.streams.weights["memory"] == pytest.approx(weights_of({"p": 1.5, "t": 0.5, "m": 1.0})["m"])
+    silent = speaker(lambda prompt: "" if kind(prompt) == "background" else "Delft")
+    found = answer("aed", request(silent, replace(BOTH, na=True)))
+    assert found.streams is not None and found.streams.weights["memory"] == 0
+
+
 def test_backgrounds_that_say_something_are_not_na() -> None:
     for said in ("Nairobi is a city.", "N/A is what one writes where nothing applies"[4:], "The n/a of it", "Ana"):
         assert not knows_nothing(said), said

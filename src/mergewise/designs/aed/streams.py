@@ -56,7 +56,8 @@ class Ensemble(Reading):
     """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
 
     `temperature` 0 takes the best token; above it tokens are drawn, by `seed`. With `together` above 0 nothing is decoded apart:
-    so many of the passages and the background, the most useful of them, are read in one prompt.
+    so many of the passages and the background, the most useful of them, are read in one prompt. With `na` a background of
+    "N/A" is read like any other; without, it has no weight.
     """
 
     streams: tuple[Stream, ...]
@@ -64,6 +65,7 @@ class Ensemble(Reading):
     temperature: float = 0.0
     seed: int = 0
     together: int = 0
+    na: bool = False
 
     def after_merge(self, merged: Context, parts: Sequence[Context]) -> Ensemble:
         """The same settings. A stream has the candidates of the parts of which something is left, each in the passages that

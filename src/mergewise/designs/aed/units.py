@@ -12,8 +12,8 @@ from typing import Literal
 
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.passages import search_passages
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.triplets import TripletReader, TripletSet
-from mergewise.index.tree.reader import LONGEST
 from mergewise.protocols import IndexReader
 from mergewise.text.keys import heading_path
 from mergewise.types import Span, Step
@@ -44,7 +44,7 @@ class RetrievedUnit:
 
 
 def retrieve(
-    question: str, reader: IndexReader, k: int, longest: int = LONGEST, trace: list[Step] | None = None
+    question: str, reader: IndexReader, k: int, longest: int = PASSAGE_TOKENS, trace: list[Step] | None = None
 ) -> list[RetrievedUnit]:
     """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits.
 

@@ -93,10 +93,6 @@ class NameTable:
         return definitions
 
 
-LONGEST = 256
-"""Tokens of a section up to which it is one passage. The papers' passages have a hundred words."""
-
-
 def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:
     """The leaves of the passage around this one: its outermost section of at most `longest` tokens, or the leaf alone."""
     around = (sections[section] for section in leaf.ancestors if section in sections)

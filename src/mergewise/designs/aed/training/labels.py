@@ -16,6 +16,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.training.candidates import (
     KINDS,
@@ -51,7 +52,7 @@ class LabelSettings:
     passages: Annotated[int, Range(1, 100), "passages retrieved for a question"] = 20
     triplets: Annotated[int, Range(0, 100), "triplet sets, those of the first passages; 0 for none"] = 20
     generated: Annotated[bool, "whether a passage that the reader writes itself is a candidate"] = True
-    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = 256
+    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = PASSAGE_TOKENS
     alpha: Annotated[float, Range(0, 100), "how much of what the question alone makes likely is taken off"] = ALPHA
 
     def __post_init__(self) -> None:
