@@ -35,7 +35,7 @@ class RerankerUtilities:
         return self._memory.scores([(question, text) for text in texts])
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
-        return self._reranker.count_cut(question, texts) if isinstance(self._reranker, CountsCut) else 0
+        return _count_cut(self._reranker, question, texts)
 
     def _logits(self, pairs: Sequence[Pair]) -> list[float]:
         """Of pairs of one question."""
@@ -53,6 +53,11 @@ def _logit(share: float) -> float:
     return log(share / (1 - share))
 
 
+def _count_cut(model: Embedder | Reranker, question: str, texts: Sequence[str]) -> int:
+    """0 also where the model does not tell."""
+    return model.count_cut(question, texts) if isinstance(model, CountsCut) else 0
+
+
 class EmbedderUtilities:
     """A `UtilityPredictor`: cosines."""
 
@@ -65,6 +70,9 @@ class EmbedderUtilities:
             return []
         asked = self._embedder.embed_queries([question])[0]
         return [float(cosine) for cosine in self._embedder.embed_documents(texts) @ asked]
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        return _count_cut(self._embedder, question, texts)
 
 
 class WordUtilities:

@@ -111,10 +111,10 @@ class LogitReranker(Protocol):
 
 @runtime_checkable
 class CountsCut(Protocol):
-    """A `Reranker` or `UtilityPredictor` that reads the beginning of a long text alone, and tells of how many."""
+    """An `Embedder`, `Reranker` or `UtilityPredictor` that reads the beginning of a long text alone, and tells of how many."""
 
     def count_cut(self, question: str, texts: Sequence[str]) -> int:
-        """How many of the texts are longer, with the question, than what it reads."""
+        """How many of the texts are longer than what it reads, with the question where it reads both together."""
         ...
 
 

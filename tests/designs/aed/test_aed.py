@@ -2,13 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import exp
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.designs.aed.strategy import _passage_stream, _UsefulUnit
-from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility
+from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility, weights_of
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.aed.units import RetrievedUnit
 from mergewise.designs.strategies import assemble, preferred_mode, resolve
@@ -279,6 +282,41 @@ def test_what_a_predictor_cuts_is_told() -> None:
     assert step.reason == "5 passages by worth, which reads no more than the beginning of 5"
     (step,) = [step for step in ask().trace if step.action == "utility"]
     assert "beginning" not in step.reason
+
+
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=5, max_size=5, unique=True),
+    st.integers(1, 6),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]),
+    st.integers(1, 5),
+)
+@settings(max_examples=30)
+def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, beta: float, k: int) -> None:
+    """Lines 1 to 14, literally: the search's first k, their utilities, the top m of each kind, Eq. 11 and 13."""
+    of_town = dict(zip(TOWNS, worth, strict=True))
+
+    class OfKinds(Worth):
+        def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [of_town[next(town for town in TOWNS if town in text)][" | " in text] / 8 for text in texts]
+
+    found = ask_of_sets(f"aed(longest=40, k={k}, m={m}, beta={beta:g})", 5000, predictor=OfKinds())
+    retrieved = TOWNS[:k]
+    expected = {}
+    for kind, name in enumerate(("passages", "triplets")):
+        scores = [of_town[town][kind] / 8 for town in retrieved]
+        total = 0.0
+        for j in range(1, m + 1):
+            if scores:
+                best = max(scores)
+                scores.remove(best)
+                total += beta ** (j - 1) * best
+        expected[name] = total
+    ensemble = ensemble_of(found)
+    assert ensemble is not None
+    utilities = {stream.name: stream.utility for stream in ensemble.streams}
+    assert utilities == pytest.approx(expected)
+    whole = sum(exp(value) for value in expected.values())
+    assert weights_of(utilities) == pytest.approx({name: exp(value) / whole for name, value in expected.items()})
 
 
 def useful(utility: float, *starts: int) -> _UsefulUnit:
