@@ -14,6 +14,7 @@ from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
 
 import mergewise
 from mergewise.asking import Search, context
+from mergewise.designs import STRATEGIES
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
@@ -85,7 +86,7 @@ def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path:
     assert row.answers is not None and row.answers.em == 1.0 and reader_of(index).started == []
 
 
-def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
+def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "kept"
 
     def files(asking: Asking, method: Method = SHORT, budget: int = 300) -> int:
@@ -101,8 +102,12 @@ def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
     assert files(asking, replace(SHORT, mode="naive")) == 4
     assert files(asking, replace(SHORT, strategy="topk(k=2)")) == 5
     assert files(asking, replace(SHORT, name="another name")) == 5
+    with monkeypatch.context() as patch:  # what a preset or a default stands for may change
+        changed = replace(STRATEGIES["topk"], parameters=replace(STRATEGIES["topk"].parameters, order="score"))
+        patch.setitem(STRATEGIES, "topk", changed)
+        assert files(asking) == 6
     index.add(Document("more.md", "More of it.", "More"))
-    assert files(asking) == 6  # other documents, other answers
+    assert files(asking) == 7  # other documents, other answers
 
 
 def test_a_file_of_something_else_is_refused(index: Index, tmp_path: Path) -> None:

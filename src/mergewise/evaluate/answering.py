@@ -196,6 +196,7 @@ class Answering:
         return {
             "dataset": self.task.name,
             "strategy": method.strategy,
+            "parameters": asdict(strategies.resolve(method.strategy)[1]),
             "mode": mode,
             "budget": budget,
             "max_tokens": self.asking.max_tokens,
