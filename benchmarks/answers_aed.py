@@ -45,7 +45,7 @@ BUDGET = 4096  # no method comes near
 STANDARD = "rag-5"
 FIRST = "gainrag-1"  # writes the backgrounds of a batch, which others then find
 SOURCES = ("passage", "triplets", "memory")
-PASSAGES, LONGEST = 5, 160  # whose sources are compared
+PASSAGES = 5  # whose sources are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def least_of_each(index: Index, question: Question) -> dict[str, float]:
     """The least CPPL of each source: of the passages, of their triplet sets, and of what the model writes itself."""
     assert index.causal is not None and index.chat is not None
     reader = replace(index, _models=replace(index.models, reranker=None)).state().reader(None)
-    passages = retrieve(question.text, reader, PASSAGES, LONGEST)
+    passages = retrieve(question.text, reader, PASSAGES)
     units = [*passages, *map_triplets(passages, reader)]
     kinds = ["passage" if unit.kind == "passage" else "triplets" for unit in units]
     code = code_for([question.text, *(unit.text for unit in units)])

@@ -109,7 +109,7 @@ class ScriptedReader:
         self.calls: list[str] = []
         self.lost: set[int] = set()  # sections that the index does not have
 
-    def search(self, question: str, k: int) -> list[Hit]:
+    def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
         leaves = self.reader.leaves([leaf for leaf, _ in self.scores])
         return [Hit(leaves[i], score) for i, score in sorted(self.scores, key=lambda s: -s[1])[:k]]
 
@@ -124,7 +124,7 @@ class ScriptedReader:
     def vectors(self, ids: Sequence[int]) -> dict[int, FloatArray]:
         return self.reader.vectors(ids)
 
-    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
         return sorted(self.scores, key=lambda s: -s[1])[:k]
 
     def has(self, view: str) -> bool:

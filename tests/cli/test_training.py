@@ -10,7 +10,10 @@ from tests.designs.aed.training.towns import TOWNS, reader, towns_index
 from typer.testing import CliRunner
 
 from mergewise.cli.main import app
+from mergewise.designs.aed.training.candidates import TrainCandidate, asked_of
 from mergewise.designs.aed.training.labels import LabelStore
+from mergewise.designs.aed.training.trainer import PRESETS, TrainSettings
+from mergewise.designs.aed.training.utility import TrainingReport
 from mergewise.errors import MissingExtra, UsageError
 
 RUNNER = CliRunner()
@@ -47,6 +50,42 @@ def test_labels_are_made_and_go_on(place: Path, tmp_path: Path) -> None:
     assert {one.example.id for one in found} == TOWNS.keys()
 
 
+def test_what_does_not_fit_into_the_window_is_told(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Belford is a town that was founded by Cole long ago."
+    with_text = reader().prompt(asked_of("Who founded Belford?", TrainCandidate("passages", "Belford", (), text, 0.0)))
+    monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(with_text)))
+    said = " ".join(run(place, tmp_path / "cut", "--chat", "hf:x", *FEW).split())
+    assert "6 questions labelled" in said and "candidates do not fit into the window of scripted" in said
+    alone = reader().prompt(asked_of("Who founded Belford?", None))
+    monkeypatch.setattr("mergewise.models.load_causal", lambda spec: reader(window=len(alone) + 2))
+    said = " ".join(run(place, tmp_path / "none", "--chat", "hf:x", *FEW).split())
+    assert "0 questions labelled" in said and "6 questions have no labels" in said
+
+
+def test_a_training_s_settings_are_those_of_the_options(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[TrainSettings] = []
+
+    def train(labels: object, kinds: object, base: str, settings: TrainSettings, *rest: object) -> TrainingReport:
+        given.append(settings)
+        counts = {"all": 9, "cut_for_reader": 0, "cut_by_predictor": 4}
+        questions = {"learnt": 3, "held_out": 0, "dropped": 0}
+        return TrainingReport({"tokens": settings.tokens}, questions, counts, {}, {}, {}, 0.0, 0.0)
+
+    monkeypatch.setattr("mergewise.designs.aed.training.utility.train_utility", train)
+    monkeypatch.setattr("mergewise.designs.aed.training.bases.demand_packages", lambda: None)
+    words = ["--best", "3", "--drawn", "2", "--warmup", "0.25", "--taught", "solved"]
+    said = run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", *words)
+    assert "the predictor reads the first 256 tokens alone of 4 of 9 candidates" in " ".join(said.split())
+    assert given == [TrainSettings(best=3, drawn=2, warmup=0.25, questions="solved")]
+    assert len(list((tmp_path / "labels/solved.passages.generated").iterdir())) == 3  # the first half
+    run(place, tmp_path, "--chat", "hf:x", "--passages", "1", "--triplets", "0", "--preset", "paper")
+    assert given[1] == PRESETS["paper"]
+
+
 def test_the_first_half_is_for_training_and_some_questions_for_nobody(place: Path, tmp_path: Path) -> None:
     (tmp_path / "not.txt").write_text("  who founded  ARDEN?\n", encoding="utf-8")
     words = ["--chat", "hf:x", "--passages", "1", "--triplets", "0", "--labels-only"]
@@ -65,6 +104,8 @@ def test_the_first_half_is_for_training_and_some_questions_for_nobody(place: Pat
         (["--base", "none"], "unknown base"),
         (["--level", "high"], "level"),
         (["--rate", "0"], "rate"),
+        (["--warmup", "2"], "warmup"),
+        (["--taught", "all"], "questions"),
         ([*FEW, "--alpha", "-1"], "alpha"),
     ],
 )
@@ -91,4 +132,5 @@ def test_without_its_packages_training_says_so_before_it_labels(
 def test_gainrag_has_no_triplets(place: Path, tmp_path: Path) -> None:
     words = ["--chat", "hf:x", "--passages", "2", "--labels-only", "--preset", "gainrag", "--limit", "1"]
     run(place, tmp_path, *words)
-    assert sorted(path.name for path in (tmp_path / "labels").iterdir()) == ["generated", "passages"]
+    kinds = ["generated", "passages", "solved.passages.generated"]
+    assert sorted(path.name for path in (tmp_path / "labels").iterdir()) == kinds

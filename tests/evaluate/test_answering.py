@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from hashlib import blake2b
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.evaluate.towns import DOCUMENTS, QUESTIONS, TASK, TOWNS, Reader
 
 import mergewise
+from mergewise.asking import Search, context
+from mergewise.designs import STRATEGIES
 from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
 from mergewise.evaluate.methods import METHODS, Method, methods_of
+from mergewise.evaluate.tasks import Question, Task
+from mergewise.generate.mode import Request
 from mergewise.models.causal_chat import CausalChat
+from mergewise.protocols import FloatArray
 from mergewise.types import Document, Message
 
 SHORT = Method("short", "topk(k=1)", "short")
@@ -79,7 +86,7 @@ def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path:
     assert row.answers is not None and row.answers.em == 1.0 and reader_of(index).started == []
 
 
-def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
+def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = tmp_path / "kept"
 
     def files(asking: Asking, method: Method = SHORT, budget: int = 300) -> int:
@@ -95,8 +102,12 @@ def test_other_parameters_are_kept_apart(index: Index, tmp_path: Path) -> None:
     assert files(asking, replace(SHORT, mode="naive")) == 4
     assert files(asking, replace(SHORT, strategy="topk(k=2)")) == 5
     assert files(asking, replace(SHORT, name="another name")) == 5
+    with monkeypatch.context() as patch:  # what a preset or a default stands for may change
+        changed = replace(STRATEGIES["topk"], parameters=replace(STRATEGIES["topk"].parameters, order="score"))
+        patch.setitem(STRATEGIES, "topk", changed)
+        assert files(asking) == 6
     index.add(Document("more.md", "More of it.", "More"))
-    assert files(asking) == 6  # other documents, other answers
+    assert files(asking) == 7  # other documents, other answers
 
 
 def test_a_file_of_something_else_is_refused(index: Index, tmp_path: Path) -> None:
@@ -180,7 +191,56 @@ def test_judges(index: Index) -> None:
     runs = {name: answering._run(METHODS[name], "aed", 9) for name in ("rag-5", "reranker-5", "aed-2")}
     assert {name: (run["reranker"], run["judge"]) for name, run in runs.items()} == {
         "rag-5": (None, "shares of the question's terms"),
-        "reranker-5": (None, "given"),
-        "aed-2": (None, "trained"),
+        "reranker-5": ("given", "given"),
+        "aed-2": ("trained", "trained"),
     }
     assert answering._run(SHORT, "short", 9)["reranker"] == "given"
+
+
+class Contrary:
+    """A reranker with an order of its own: what it puts first has nothing to do with the search."""
+
+    spec = "contrary"
+
+    def score(self, question: str, texts: Sequence[str]) -> FloatArray:
+        return np.array(
+            [int(blake2b(text.encode(), digest_size=2).hexdigest(), 16) / 65536 for text in texts], np.float32
+        )
+
+
+@pytest.fixture(scope="module")
+def villages(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    """More passages than any method retrieves."""
+    opened = mergewise.open(
+        tmp_path_factory.mktemp("villages"),
+        views=("leaf", "triplet"),
+        embedder="none",
+        chat=CausalChat(Reader()),
+        reranker=Contrary(),
+    )
+    opened.add(
+        [
+            Document(
+                f"{n}.md",
+                f"# Village {n}\n\nThe tower of village {n} is a tower.\n\nIt was built by Mason {n}.",
+                f"V{n}",
+            )
+            for n in range(60)
+        ]
+    )
+    return opened
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_method_finds_what_its_strategy_finds_for_a_user(villages: Index, method: Method) -> None:
+    models = villages._models if method.judge != "none" else replace(villages._models, reranker=None)
+    question = Question("1", "Who built the tower of village 7?", ("Mason 7",), None)
+    answering = Answering(villages, Task("villages", (), (question,)), Asking(24))
+    request = answering._request(answering.kept_answers(method, 4096), question)
+    assert isinstance(request, Request)
+    if method.mode == "naive":
+        assert not request.context.passages
+        return
+    state = replace(villages.state(), models=models)
+    found = context(question.text, Search(method.strategy, 4096, None, None, 1, None), state)
+    assert found.passages and found == request.context

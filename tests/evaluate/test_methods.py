@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs import MODES
+from mergewise.designs.aed.training.labels import LabelSettings
+from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
@@ -23,7 +26,28 @@ def changed(name: str, other: str = "aed-2") -> dict[str, Any]:
 def test_every_method_can_be_asked_and_says_what_it_is() -> None:
     for method in METHODS.values():
         assert resolve(method.strategy) and method.mode in MODES and method.about
-        assert method.views == (("triplet",) if "triplets=true" in method.strategy else ())
+        reads_triplets = method.strategy.startswith("aed") and parameters(method.name)["triplets"]
+        assert method.views == (("triplet",) if reads_triplets else ())
+
+
+def test_passages_are_of_one_length_wherever_they_are_asked_trained_and_compared() -> None:
+    lengths = [chosen["longest"] for name in METHODS if (chosen := parameters(name)).get("longest")]
+    lengths += [resolve(spec)[1].longest for spec in ("aed", "aed(preset=paper)")]
+    lengths += [LabelSettings().longest, TripletSettings().longest]
+    assert set(lengths) == {PASSAGE_TOKENS}
+
+
+def test_methods_are_the_paper_s() -> None:
+    assert parameters("aed-2") == asdict(resolve("aed(preset=paper)")[1])
+    assert changed("rag-5-triplets") == {
+        "by": "search", "k": 5, "m": 5, "memory": False, "ensemble": False, "together": "triplets"
+    }  # fmt: skip
+    assert changed("rag-5-both", "rag-5-triplets") == {"together": "both"}
+    assert changed("reranker-5-both", "reranker-5-triplets") == {"together": "both"}
+    assert changed("reranker-5-triplets", "aed-no-ensemble") == {"together": "triplets"}
+    assert [parameters(f"rag-{k}")["k"] for k in (1, 5, 10, 20)] == [1, 5, 10, 20]
+    judges = {name: METHODS[name].judge for name in ("rag-5-both", "rag-20", "reranker-5-both", "aed-2")}
+    assert judges == {"rag-5-both": "none", "rag-20": "none", "reranker-5-both": "reranker", "aed-2": "utility"}
 
 
 def test_ablations_change_one_thing_each() -> None:
@@ -41,6 +65,9 @@ def test_ablations_change_one_thing_each() -> None:
 def test_names_and_groups() -> None:
     assert [one.name for one in methods_of("rag-5, table-2,rag-5")] == ["rag-5", *(m.name for m in GROUPS["table-2"])]
     assert len(GROUPS["table-1"]) == 13 and len(GROUPS["table-2"]) == 4
+    assert [m.name for m in GROUPS["table-4"]] == [
+        "rag-5", "rag-5-triplets", "rag-5-both", "reranker-5", "reranker-5-triplets", "reranker-5-both", "aed-2"
+    ]  # fmt: skip
     with pytest.raises(UsageError, match="unknown method 'rag-7'"):
         methods_of("rag-7")
     with pytest.raises(UsageError, match="no method is named"):

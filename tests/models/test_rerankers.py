@@ -17,6 +17,8 @@ from mergewise.errors import MissingExtra, ModelError, UsageError
 from mergewise.models import load_reranker
 from mergewise.models.cross_encoder import SentenceTransformersCrossEncoder
 from mergewise.models.scores import RememberingReranker, unit_interval
+from mergewise.models.utilities import utilities_of
+from mergewise.protocols import CountsCut
 
 pytest.importorskip("httpx2")
 from mergewise.models.rerank_http import PROBE, HTTPReranker
@@ -305,6 +307,11 @@ def test_an_onnx_model_from_a_folder(tmp_path: Path, labels: int) -> None:
     expected = [1 / (1 + np.exp(-x)) for x in (1.0, -1.0, 3.0)] * 15
     assert reranker.score("what do fish eat", texts) == pytest.approx(expected, abs=1e-5)
     assert reranker.score("q", []).shape == (0,)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"model_max_length": 8}))
+    predictor = utilities_of(load_reranker(f"cross-encoder:{tmp_path}"), None)
+    assert isinstance(predictor, CountsCut)  # three marks leave five words
+    assert predictor.count_cut("what do", ["cats eat fish", "cats eat fish fish", "fish"]) == 1
+    assert predictor.count_cut("q", []) == 0
     (tmp_path / "model.onnx").write_bytes(b"nonsense")
     with pytest.raises(ModelError, match="cannot be loaded"):
         load_reranker(f"cross-encoder:{tmp_path}")
@@ -366,6 +373,8 @@ def test_a_model_of_sentence_transformers(tmp_path: Path) -> None:
     assert scores[0] == pytest.approx(scores[3]) and len(set(scores.tolist())) > 1
     alone = [float(reranker.score("cats eat", [text])[0]) for text in ("fish", "dogs", "cats eat fish")]
     assert scores[:3] == pytest.approx(alone, abs=1e-5)
+    assert isinstance(reranker, CountsCut) and reranker.count_cut("q", []) == 0
+    assert reranker.count_cut("cats eat", ["fish", "fish " * 600]) == 1
     assert reranker.score("q", []).shape == (0,)
 
 

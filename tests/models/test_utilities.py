@@ -11,7 +11,7 @@ from tests.support import HashEmbedder
 from mergewise.errors import ModelError
 from mergewise.models.scores import PairMemory, RememberingReranker
 from mergewise.models.utilities import utilities_of
-from mergewise.protocols import FloatArray
+from mergewise.protocols import CountsCut, FloatArray
 
 
 class Shares:
@@ -62,6 +62,7 @@ def test_for_want_of_a_reranker() -> None:
         near, far = predictor.utilities("cats sleep", texts)
         assert near > far and 0 <= far <= near <= 1.001
         assert predictor.utilities("cats sleep", []) == []
+    assert isinstance(by_vectors, CountsCut) and by_vectors.count_cut("q", texts) == 0  # an embedder that does not tell
     assert "cosines of hash" in by_vectors.spec and by_words.utilities("the", texts) == [0.0, 0.0]
 
 

@@ -26,10 +26,10 @@ class LeafRun:
 
 
 def search_passages(
-    question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None
+    question: str, reader: IndexReader, k: int, longest: int, trace: list[Step] | None, reranked: bool = True
 ) -> list[LeafRun]:
     """The first `k` passages that hold a hit of the search, in the order of their best hits."""
-    hits = [hit for hit in reader.search(question, k * SEARCHED) if hit.row.sentences]
+    hits = [hit for hit in reader.search(question, k * SEARCHED, reranked) if hit.row.sentences]
     if trace is not None:
         trace.append(Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits)))
     sections = reader.sections(sorted({section for hit in hits for section in hit.row.ancestors}))

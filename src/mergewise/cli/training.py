@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mergewise import defaults
 from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, HalfOption, LimitOption, SetIndexOption
-from mergewise.cli.output import say
+from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
 from mergewise.errors import UsageError
 
@@ -67,7 +68,9 @@ def utility(
         ),
     ] = None,
     generated: Annotated[bool, typer.Option(help="Add a passage that the reader writes to the candidates.")] = True,
-    longest: Annotated[int, typer.Option(help="Maximum tokens of a section that counts as one passage.", min=1)] = 256,
+    longest: Annotated[
+        int, typer.Option(help="Maximum tokens of a section that counts as one passage.", min=1)
+    ] = defaults.PASSAGE_TOKENS,
     alpha: Annotated[
         float, typer.Option(help="Weight of the question's own likelihood that is taken off (alpha of the CPPL).")
     ] = 0.5,
@@ -78,12 +81,31 @@ def utility(
     preset: Annotated[
         str,
         typer.Option(
-            help="Training recipe: aed, or gainrag (no triplets, the best candidate and 15 random ones, two epochs)."
+            help="Training recipe: aed; paper (AED-RAG as published: two epochs, nothing held out, solvable questions alone); "
+            "or gainrag (no triplets, the best candidate and 15 random ones, two epochs, solvable questions alone)."
         ),
     ] = "aed",
+    best: Annotated[
+        int | None,
+        typer.Option(help="Candidates of least perplexity that a step shows.", min=1, show_default=BY_PRESET),
+    ] = None,
+    drawn: Annotated[
+        int | None, typer.Option(help="Random candidates that a step shows beside them.", min=0, show_default=BY_PRESET)
+    ] = None,
+    taught: Annotated[
+        str | None,
+        typer.Option(
+            "--taught",
+            help="Questions learnt from: differing (their candidates do), or solved (by the reader, from the best candidate).",
+            show_default=BY_PRESET,
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.", min=1, show_default=BY_PRESET)] = None,
     batch: Annotated[int | None, typer.Option(help="Batch size, in questions.", min=1, show_default=BY_PRESET)] = None,
     rate: Annotated[float | None, typer.Option(help="Peak learning rate.", show_default=BY_PRESET)] = None,
+    warmup: Annotated[
+        float | None, typer.Option(help="Share of the steps in which the learning rate rises.", show_default=BY_PRESET)
+    ] = None,
     patience: Annotated[
         int | None,
         typer.Option(
@@ -108,12 +130,13 @@ def utility(
     from mergewise.designs.aed.training.labels import LabelSettings, LabelStore
     from mergewise.designs.aed.training.utility import train_utility
 
-    overrides = {"epochs": epochs, "batch": batch, "rate": rate, "patience": patience, "held_out": held_out,
-                 "tokens": tokens, "level": level, "seed": seed}  # fmt: skip
+    overrides = {"best": best, "drawn": drawn, "questions": taught, "epochs": epochs, "batch": batch, "rate": rate,
+                 "warmup": warmup, "patience": patience, "held_out": held_out, "tokens": tokens, "level": level,
+                 "seed": seed}  # fmt: skip
     chosen = _train_settings(preset, {name: value for name, value in overrides.items() if value is not None})
     if triplets is None:
         triplets = 0 if preset == "gainrag" else LabelSettings().triplets
-    settings = LabelSettings(passages, triplets, generated, longest, alpha)
+    settings = LabelSettings(passages, triplets, generated, longest, alpha, solved=chosen.questions == "solved")
     folder = labels_dir or out / "labels"
     if not labels_only:
         check_base(base)
@@ -143,6 +166,11 @@ def _train_settings(preset: str, overrides: Mapping[str, Any]) -> TrainSettings:
 def _say_training(report: TrainingReport, out: Path) -> None:
     counts = report.questions
     say(f"trained on {counts['learnt']} questions, {counts['held_out']} held out, {counts['dropped']} dropped")
+    cut, tokens = report.candidates["cut_by_predictor"], report.parameters["tokens"]
+    if cut:
+        say_warning(
+            f"the predictor reads the first {tokens} tokens alone of {cut} of {report.candidates['all']} candidates"
+        )
     for name, means in report.held_out.items():
         say(
             f"{name:10} KL {means['kl']:7.3f}  rank correlation {means['rho']:6.3f}  use of the first {means['first']:7.3f}"
@@ -158,8 +186,19 @@ def _label(sources: Sequence[LabelSource], chat: str, folder: Path, settings: La
     if model is None:
         raise UsageError("labels need a causal model", "give one: --chat hf:PATH")
     with progress("Labelling") as advance:
-        done = label(LabelStore(folder), sources, model, settings, advance)
-    say(f"{done} questions labelled, in {folder}")
+        counts = label(LabelStore(folder), sources, model, settings, advance, _contains_gold)
+    say(f"{counts.questions} questions labelled, in {folder}")
+    room = f"into the window of {model.spec}, {model.window} tokens"
+    if counts.cut:
+        say_warning(f"{counts.cut} candidates do not fit {room}: their beginnings are labelled, by sentences")
+    if counts.left_out:
+        say_warning(f"{counts.left_out} questions have no labels: they or a candidate have no room {room}")
+
+
+def _contains_gold(said: str, golds: Sequence[str]) -> bool:
+    from mergewise.evaluate.answers import score_answer
+
+    return score_answer(said, golds).relaxed_em == 1
 
 
 def _sources(

@@ -30,7 +30,6 @@ from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.models.utilities import utilities_of
 from mergewise.protocols import Reranker
 from mergewise.twins import each
 from mergewise.types import Answer
@@ -183,12 +182,12 @@ class Answering:
         return [request if isinstance(request, Exception) else next(answers) for request in requests]
 
     def _models(self, method: Method, models: Models) -> Models:
-        """The models of the method: where it names its judge, searches are left as they are."""
+        """The models of the method, as if its judge had been named by --reranker: what is scored is what a user gets."""
         if method.judge == "given":
             return models
         judge = {"none": None, "reranker": self.asking.reranker, "utility": self.asking.utility}[method.judge]
         own = models.reranker if method.judge != "none" else None
-        return replace(models, reranker=None, predictor=utilities_of(judge or own, models.embedder))
+        return replace(models, reranker=judge or own)
 
     def _run(self, method: Method, mode: str, budget: int) -> Mapping[str, Any]:
         """All that an answer depends on but its question."""
@@ -197,6 +196,7 @@ class Answering:
         return {
             "dataset": self.task.name,
             "strategy": method.strategy,
+            "parameters": asdict(strategies.resolve(method.strategy)[1]),
             "mode": mode,
             "budget": budget,
             "max_tokens": self.asking.max_tokens,

@@ -1,7 +1,7 @@
-"""The methods that AED-RAG is compared with (Tables 1 and 2, Figure 3), each as a strategy, a mode, and what judges its passages.
+"""The methods that AED-RAG is compared with (Tables 1, 2, 4 and 8, Figure 3), each as a strategy, a mode, and what judges.
 
-All answer by the same prompt (Table 6), and by the same model. A passage is a section of at most 160 tokens, or a leaf, for all
-of them; the paper's have 100 words. It retrieves by Contriever, we by the index's own search.
+All answer by the same prompt (Table 6), and by the same model. A passage is for all of them what it is for `aed`; the paper's
+have 100 words. It retrieves by Contriever, we by the index's own search. The forms of `aed` are those of its preset `paper`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.specs import split_specs
 from mergewise.designs.strategies import resolve
 from mergewise.errors import UsageError
 
 Judge = Literal["given", "none", "reranker", "utility"]
-"""What judges: the reranker that reranks every search ("given", as with any strategy), nothing but the search, or, for selection
-alone, the reranker or the trained utility predictor."""
+"""What is named by --reranker for this method: what the index has ("given", as with any strategy), none, the reranker of the
+tables, or the trained utility predictor."""
 
-_SELECT = "aed(k={k}, m={m}, longest=160, memory={memory}, triplets={triplets}, ensemble={ensemble}, beta={beta})"
+_STANDARD = f"topk(k={{k}}, order=score, longest={PASSAGE_TOKENS})"
 BETAS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 2.0, 50.0)
 
 
@@ -36,37 +37,35 @@ class Method:
     views: tuple[str, ...] = ()
 
 
-def _aed_method(
-    name: str,
-    about: str,
-    k: int = 10,
-    m: int = 2,
-    *,
-    judge: Judge = "utility",
-    memory: bool = True,
-    triplets: bool = True,
-    ensemble: bool = True,
-    beta: float = 0.5,
-) -> Method:
-    """A choice of the strategy `aed`."""
-    given = {"memory": memory, "triplets": triplets, "ensemble": ensemble}
-    flags = {flag: str(value).lower() for flag, value in given.items()}
-    strategy = _SELECT.format(k=k, m=m, beta=f"{beta:g}", **flags)
-    return Method(name, strategy, "aed", judge, about, ("triplet",) if triplets else ())
+def _aed_method(name: str, about: str, judge: Judge = "utility", **choices: object) -> Method:
+    """A choice of the strategy `aed`: what it has otherwise than the paper's defaults."""
+    written = (f"{key}={str(value).lower()}" for key, value in choices.items())
+    views = ("triplet",) if choices.get("triplets", True) else ()
+    return Method(name, f"aed({', '.join(('preset=paper', *written))})", "aed", judge, about, views)
 
 
-def _reranking_method(
-    name: str, about: str, n: int, judge: Judge = "utility", memory: bool = False, triplets: bool = False
-) -> Method:
-    """The n most useful of ten passages in one prompt; of five where one is kept, as in Table 1."""
-    k = 5 if n == 1 else 10
-    return _aed_method(name, about, k, n, judge=judge, memory=memory, triplets=triplets, ensemble=False)
+def _one_prompt_method(name: str, about: str, n: int, judge: Judge = "utility", **choices: object) -> Method:
+    """The n most useful of ten in one prompt; of five where one is kept, as in Table 1."""
+    given = {"k": 5 if n == 1 else 10, "m": n, "ensemble": False, "memory": False, **choices}
+    return _aed_method(name, about, judge, **given)
 
+
+def _standard_method(k: int) -> Method:
+    passages = "the best passage" if k == 1 else f"the {k} best passages"
+    return Method(f"rag-{k}", _STANDARD.format(k=k), "short", "none", f"standard RAG: {passages}")
+
+
+_RAG_5 = _standard_method(5)
+_RERANKER_5 = _one_prompt_method(
+    "reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker", triplets=False
+)
+_AED_1 = _aed_method("aed-1", "AED-RAG with m = 1, of five passages", k=5, m=1)
+_AED_2 = _aed_method("aed-2", "AED-RAG with m = 2, of ten passages")
 
 _TABLE_1 = (
     Method("naive", "topk", "naive", "none", "the model alone, without a context"),
-    Method("rag-1", "topk(k=1, order=score, longest=160)", "short", "none", "standard RAG: the best passage"),
-    Method("rag-5", "topk(k=5, order=score, longest=160)", "short", "none", "standard RAG: the five best passages"),
+    _standard_method(1),
+    _RAG_5,
     Method(
         "recomp-extractive",
         "recomp(k=10)",
@@ -77,7 +76,7 @@ _TABLE_1 = (
     ),
     Method(
         "recomp-abstractive",
-        "topk(k=5, order=score, longest=160)",
+        _STANDARD.format(k=5),
         "recomp",
         "none",
         "RECOMP: a summary of five passages, or none (Xu et al. 2023; the paper trains a model to write it, here the one that "
@@ -85,13 +84,15 @@ _TABLE_1 = (
     ),
     Method(
         "replug",
-        "topk(k=5, order=score, longest=160)",
+        _STANDARD.format(k=5),
         "replug",
         "none",
         "REPLUG: five passages apart, their probabilities added up, weighed by the search (Shi et al. 2024)",
     ),
-    _reranking_method("reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker"),
-    _reranking_method("reranker-5", "a reranker: the best five of ten passages (Xiao et al. 2024)", 5, "reranker"),
+    _one_prompt_method(
+        "reranker-1", "a reranker: the best of five passages (Xiao et al. 2024)", 1, "reranker", triplets=False
+    ),
+    _RERANKER_5,
     Method(
         "reranker-sentences",
         "sentence(by=utility, among=24, n=12)",
@@ -99,39 +100,73 @@ _TABLE_1 = (
         "reranker",
         "a reranker over sentences: the best twelve of 24 (Table 7), shown in the order of their documents",
     ),
-    _reranking_method(
+    _one_prompt_method(
         "gainrag-1",
         "GainRAG: the most useful of five passages and one that the model writes (Jiang et al. 2025)",
         1,
         memory=True,
+        triplets=False,
     ),
-    _reranking_method(
+    _one_prompt_method(
         "gainrag-5",
         "GainRAG: the five most useful of ten passages and one that the model writes (Jiang et al. 2025)",
         5,
         memory=True,
+        triplets=False,
     ),
-    _aed_method("aed-1", "AED-RAG with m = 1, of five passages", 5, 1),
-    _aed_method("aed-2", "AED-RAG with m = 2, of ten passages"),
+    _AED_1,
+    _AED_2,
 )
 
 _TABLE_2 = (
     _aed_method("aed-no-triplets", "w/o AED (triplets): no stream of triplets", triplets=False),
     _aed_method("aed-no-memory", "w/o AED (ssp): no stream of the model's own", memory=False),
-    _reranking_method(
+    _one_prompt_method(
         "aed-no-ensemble",
         "w/o AED (full): the five most useful of ten in one prompt, each as passage or as triplets, whichever is more useful",
         5,
-        triplets=True,
     ),
-    _reranking_method(
-        "aed-passages", "w/o AED (full) & triplets: the five most useful passages of ten in one prompt", 5
+    _one_prompt_method(
+        "aed-passages",
+        "w/o AED (full) & triplets: the five most useful passages of ten in one prompt",
+        5,
+        triplets=False,
     ),
 )
 
-_FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=beta) for beta in BETAS)
+_TABLE_4 = (
+    _RAG_5,
+    _one_prompt_method(
+        "rag-5-triplets", "the triplets of the five best passages", 5, "none", k=5, by="search", together="triplets"
+    ),
+    _one_prompt_method(
+        "rag-5-both", "the five best passages with their triplets", 5, "none", k=5, by="search", together="both"
+    ),
+    _RERANKER_5,
+    _one_prompt_method(
+        "reranker-5-triplets", "a reranker: the best five triplet sets of ten", 5, "reranker", together="triplets"
+    ),
+    _one_prompt_method(
+        "reranker-5-both",
+        "a reranker: the best five passages of ten with their triplets",
+        5,
+        "reranker",
+        together="both",
+    ),
+    _AED_2,
+)
 
-GROUPS: Mapping[str, tuple[Method, ...]] = {"table-1": _TABLE_1, "table-2": _TABLE_2, "beta": _FIGURE_3}
+_TABLE_8 = (_RAG_5, _standard_method(10), _standard_method(20), _RERANKER_5, _AED_1, _AED_2)
+
+_FIGURE_3 = tuple(_aed_method(f"beta-{beta:g}", f"AED-RAG with beta = {beta:g}", beta=f"{beta:g}") for beta in BETAS)
+
+GROUPS: Mapping[str, tuple[Method, ...]] = {
+    "table-1": _TABLE_1,
+    "table-2": _TABLE_2,
+    "table-4": _TABLE_4,
+    "table-8": _TABLE_8,
+    "beta": _FIGURE_3,
+}
 METHODS: Mapping[str, Method] = {method.name: method for group in GROUPS.values() for method in group}
 
 

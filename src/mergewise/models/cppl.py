@@ -11,7 +11,8 @@ one the predictor would learn to prefer contexts that make the answer improbable
 then those of least CPPL. The filter keeps its inequality, on the largest CPPL: it drops a question for which every candidate
 makes the answer certain, where the teacher is flat and teaches nothing. (The paper's gloss, that this leaves "solvable"
 questions, fits neither reading: no perplexity is below 1, so on the least CPPL it would drop the questions that are solved
-best.)
+best. It fits the filter of GainRAG's public code, which reads no CPPL: it keeps a question if the reader, given the candidate of
+least CPPL, writes an answer that contains a gold one. That is the training's `--taught solved`.)
 
 Question and contexts are given as prompts; an answer is tokenised once and appended to each of them. The end of the answer is
 not part of it.

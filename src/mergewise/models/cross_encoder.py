@@ -60,6 +60,10 @@ class ONNXCrossEncoder:
         parts = [self._logits(question, texts[i : i + BATCH_PAIRS]) for i in range(0, len(texts), BATCH_PAIRS)]
         return np.concatenate(parts or [np.empty(0)]).astype(np.float32)
 
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
+        return sum(bool(one.overflowing) for one in encoded)
+
     def _logits(self, question: str, texts: Sequence[str]) -> npt.NDArray[np.float64]:
         encoded = self._tokenizer.encode_batch([(question, text) for text in texts])
         columns = {
@@ -111,6 +115,12 @@ class SentenceTransformersCrossEncoder:
         if logits.shape != (len(texts),):
             raise ModelError(f"{self.spec} gives several scores a pair", "a cross-encoder gives one")
         return logits.astype(np.float32)
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        encoded = (
+            self._model.tokenizer([question] * len(texts), list(texts), verbose=False)["input_ids"] if texts else []
+        )
+        return sum(len(ids) > MAX_TOKENS for ids in encoded)
 
 
 def _as_it_is(logits: Any) -> Any:

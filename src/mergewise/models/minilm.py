@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from mergewise.models.tokens import encode
+from mergewise.models.tokens import count_tokens, encode
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,6 +38,9 @@ MODEL = Path(__file__).parent / "minilm" / "model.onnx"
 
 MAX_TOKENS = 256
 """Where the original model cuts a text."""
+
+MARKS = 2
+"""Of the beginning and the end of a text, which are tokens, too."""
 
 BATCH_TOKENS = 384
 """Tokens that one run takes, padding included: small enough for the caches, large enough for full matrix products."""
@@ -85,6 +88,10 @@ class MiniLM:
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         """The same as `embed_documents`: the model was trained without prompts."""
         return self.embed_documents(texts)
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        """How many of the texts have something behind the cut; the question is read apart from them."""
+        return sum(tokens + MARKS > MAX_TOKENS for tokens in count_tokens(texts))
 
     def _stack(self, rows: Sequence[FloatArray]) -> FloatArray:
         return np.concatenate(rows) if rows else np.empty((0, self.dimension), dtype=np.float32)

@@ -11,7 +11,7 @@ from math import isfinite, log
 
 from mergewise.errors import ModelError
 from mergewise.models.scores import Pair, PairMemory
-from mergewise.protocols import Embedder, LogitReranker, Reranker, UtilityPredictor
+from mergewise.protocols import CountsCut, Embedder, LogitReranker, Reranker, UtilityPredictor
 from mergewise.text.terms import content_terms
 
 _LEAST = 1e-7  # a share of 0 or 1 has no logit
@@ -34,6 +34,9 @@ class RerankerUtilities:
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
         return self._memory.scores([(question, text) for text in texts])
 
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        return _count_cut(self._reranker, question, texts)
+
     def _logits(self, pairs: Sequence[Pair]) -> list[float]:
         """Of pairs of one question."""
         question, texts = pairs[0][0], [text for _, text in pairs]
@@ -50,6 +53,11 @@ def _logit(share: float) -> float:
     return log(share / (1 - share))
 
 
+def _count_cut(model: Embedder | Reranker, question: str, texts: Sequence[str]) -> int:
+    """0 also where the model does not tell."""
+    return model.count_cut(question, texts) if isinstance(model, CountsCut) else 0
+
+
 class EmbedderUtilities:
     """A `UtilityPredictor`: cosines."""
 
@@ -62,6 +70,9 @@ class EmbedderUtilities:
             return []
         asked = self._embedder.embed_queries([question])[0]
         return [float(cosine) for cosine in self._embedder.embed_documents(texts) @ asked]
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        return _count_cut(self._embedder, question, texts)
 
 
 class WordUtilities:

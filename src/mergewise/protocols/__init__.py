@@ -12,6 +12,7 @@ from mergewise.protocols.models import CausalModel as CausalModel
 from mergewise.protocols.models import CausalState as CausalState
 from mergewise.protocols.models import ChatModel as ChatModel
 from mergewise.protocols.models import CompletingModel as CompletingModel
+from mergewise.protocols.models import CountsCut as CountsCut
 from mergewise.protocols.models import Embedder as Embedder
 from mergewise.protocols.models import FloatArray as FloatArray
 from mergewise.protocols.models import KeepsReplies as KeepsReplies

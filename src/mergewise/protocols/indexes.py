@@ -81,11 +81,15 @@ class IndexReader(Protocol):
     Methods here read the tree. Other views have their own readers: `view("slice")` gives one.
     """
 
-    def search(self, question: str, k: int) -> list[Hit]:
-        """The `k` best leaves by hybrid search, best first, each at most once."""
+    def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
+        """The `k` best leaves by hybrid search, best first, each at most once.
+
+        With a reranker they have its scores and its order; not `reranked`, those of the search: for a strategy that asks the
+        reranker itself.
+        """
         ...
 
-    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
         """The ranking of `search` as leaf ids and scores, without reading the leaves."""
         ...
 

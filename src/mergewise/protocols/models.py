@@ -109,6 +109,15 @@ class LogitReranker(Protocol):
         ...
 
 
+@runtime_checkable
+class CountsCut(Protocol):
+    """An `Embedder`, `Reranker` or `UtilityPredictor` that reads the beginning of a long text alone, and tells of how many."""
+
+    def count_cut(self, question: str, texts: Sequence[str]) -> int:
+        """How many of the texts are longer than what it reads, with the question where it reads both together."""
+        ...
+
+
 class UtilityPredictor(Protocol):
     """S_phi of AED-RAG (Eq. 6): says how much a text helps to answer a question."""
 

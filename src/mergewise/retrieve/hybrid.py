@@ -61,20 +61,20 @@ class HybridReader(TreeReader):
 
     # -- IndexReader
 
-    def search(self, question: str, k: int) -> list[Hit]:
+    def search(self, question: str, k: int, reranked: bool = True) -> list[Hit]:
         """The `k` best leaves, best first. Without an embedder, full-text search alone ranks them.
 
-        With a reranker, these leaves get the reranker's scores and are sorted by them.
+        With a reranker, these leaves get the reranker's scores and are sorted by them, if they are to be `reranked`.
         """
         text, vector = self._both_searches(question, k, None, "vector")
         ranking = self._fuse(text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
-        return hits if self._reranker is None else _rerank(question, hits, self._reranker)
+        return _rerank(question, hits, self._reranker) if reranked and self._reranker is not None else hits
 
-    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
-        if self._reranker is not None:
+    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
+        if reranked and self._reranker is not None:
             return [(hit.row.id, hit.score) for hit in self.search(question, k)]
         return super().rank(question, k)
 

@@ -1,16 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import exp
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from mergewise.assemble.fragments import Candidate, Fragment
-from mergewise.designs.aed.strategy import _holds
-from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility
+from mergewise.designs.aed.strategy import _passage_stream, _UsefulUnit
+from mergewise.designs.aed.streams import Ensemble, ensemble_of, utility, weights_of
 from mergewise.designs.aed.triplets import TripletSettings
 from mergewise.designs.aed.units import RetrievedUnit
-from mergewise.designs.strategies import assemble, preferred_mode
+from mergewise.designs.strategies import assemble, preferred_mode, resolve
 from mergewise.errors import UsageError
 from mergewise.jsonable import step_json
 from mergewise.models.record import Models
@@ -112,7 +116,8 @@ def test_nothing_found() -> None:
 
 def test_without_the_ensemble_the_most_useful_are_read_in_one_prompt() -> None:
     found = ask("aed(longest=40, m=3, ensemble=false, beta=0.25)")
-    assert ensemble_of(found) is not None and (ensemble_of(found).together, ensemble_of(found).beta) == (3, 0.25)
+    assert ensemble_of(found) is not None and ensemble_of(found).together == 3
+    assert ensemble_of(found).streams[0].beta == 0.25
     assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
     assert ensemble_of(ask()) == Ensemble(ensemble_of(ask()).streams)  # type: ignore[union-attr]
 
@@ -135,9 +140,11 @@ class WorthOfKinds(Worth):
         ]
 
 
-def ask_of_sets(spec: str = "aed(longest=40)", budget: int = 300, count: Any = count_tokens) -> Context:
+def ask_of_sets(
+    spec: str = "aed(longest=40)", budget: int = 300, count: Any = count_tokens, predictor: Any = None
+) -> Context:
     reader = ScriptedReader(SETS, {leaf: 1.0 - leaf / 100 for leaf in FOUND})
-    return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=WorthOfKinds(**WORTH)))
+    return assemble(spec, "Which tower?", reader, budget, Models(count, predictor=predictor or WorthOfKinds(**WORTH)))
 
 
 def test_the_m_most_useful_triplet_sets_are_a_stream_of_their_own() -> None:
@@ -207,8 +214,141 @@ def test_without_the_ensemble_a_passage_or_its_triplets_is_read() -> None:
     assert all(passage.verbatim for passage in alone.passages)
 
 
-def test_a_passage_holds_a_unit_that_is_one_of_its_parts() -> None:
-    parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in (0, 20))
-    unit = RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0))
-    one, both, other = ((Span("d", 21, 25),), (Span("d", 40, 44), Span("d", 0, 5)), (Span("d", 4, 8), Span("e", 0, 5)))
-    assert [_holds(unit, Passage("text", 1.0, spans)) for spans in (one, both, other)] == [True, True, False]
+def test_triplets_alone_are_read_in_one_prompt() -> None:
+    found = ask_of_sets("aed(longest=40, m=3, ensemble=false, together=triplets)", 2000, predictor=Worth(**WORTH))
+    assert ensemble_of(found) is not None and ensemble_of(found).together == 3
+    assert [passage.headings[-1] for passage in found.passages] == ["Delos", "Brook", "Arden"]
+    assert not any(passage.verbatim for passage in found.passages)
+    with pytest.raises(UsageError, match="no triplet view"):
+        ask("aed(ensemble=false, together=triplets)")
+
+
+def test_both_are_read_in_one_prompt_each_set_behind_its_passage() -> None:
+    """By the utility of the passage, whatever that of its set is."""
+
+    class SetsTurned(WorthOfKinds):
+        def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [v if v < 5 else 20 - v for v in super().utilities(question, texts)]
+
+    found = ask_of_sets("aed(longest=40, m=2, ensemble=false, together=both)", 2000, predictor=SetsTurned(**WORTH))
+    ensemble = ensemble_of(found)
+    assert ensemble is not None and ensemble.together == 4
+    assert [(p.headings[-1], p.verbatim) for p in found.passages] == [
+        ("Delos", True), ("Brook", True), ("Delos", False), ("Brook", False)
+    ]  # fmt: skip
+    assert [stream.utilities for stream in ensemble.streams] == [(4.0, 3.0), (4.0, 3.0)]
+    bare = ask("aed(longest=40, m=2, ensemble=false, together=both)")
+    assert len(bare.passages) == 2 and "no triplets in this index" in bare.trace[-1].reason
+
+
+def test_the_search_may_order_them() -> None:
+    worth = Worth(**WORTH)
+    found = ask_of_sets("aed(longest=40, by=search, memory=false, ensemble=false, m=2)", 2000, predictor=worth)
+    assert [passage.headings[-1] for passage in found.passages] == ["Arden", "Brook"] and not worth.texts
+    assert ensemble_of(found).streams[0].utilities == (1.0, 0.98)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ("aed(by=search)", "no score"),
+        ("aed(together=both)", "ensemble=false"),
+        ("aed(together=triplets, ensemble=false, triplets=false)", "ensemble=false"),
+    ],
+)
+def test_parameters_that_contradict_each_other_are_refused(spec: str, told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        ask(spec)
+    assert told in f"{error.value.message} {error.value.hint}"
+
+
+def test_the_paper_s_values_are_one_preset() -> None:
+    paper = resolve("aed(preset=paper)")[1]
+    # section 4.1: of ten passages two, with a visibility of 0.5; all three streams, the best token
+    assert (paper.k, paper.m, paper.beta, paper.temperature) == (10, 2, 0.5, 0.0)
+    assert paper.triplets and paper.memory and paper.ensemble and paper.by == "utility"
+    # what the paper does not say is not done: a background of "N/A" is read and weighed
+    assert paper.na and not resolve("aed")[1].na
+    assert resolve("aed(preset=paper, m=1, k=5)")[1] == replace(paper, m=1, k=5)
+    assert ensemble_of(ask("aed(preset=paper)")).na  # type: ignore[union-attr]
+
+
+def test_what_a_predictor_cuts_is_told() -> None:
+    class Short(Worth):
+        def count_cut(self, question: str, texts: Sequence[str]) -> int:
+            return sum(len(text) > 60 for text in texts)
+
+    (step,) = [step for step in ask(worth=Short(**WORTH)).trace if step.action == "utility"]
+    assert step.reason == "5 passages by worth, which reads no more than the beginning of 5"
+    (step,) = [step for step in ask().trace if step.action == "utility"]
+    assert "beginning" not in step.reason
+
+
+@given(
+    st.lists(st.tuples(st.integers(-40, 40), st.integers(-40, 40)), min_size=5, max_size=5, unique=True),
+    st.integers(1, 6),
+    st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0]),
+    st.integers(1, 5),
+)
+@settings(max_examples=30)
+def test_algorithm_2_up_to_its_weights(worth: list[tuple[int, int]], m: int, beta: float, k: int) -> None:
+    """Lines 1 to 14, literally: the search's first k, their utilities, the top m of each kind, Eq. 11 and 13."""
+    of_town = dict(zip(TOWNS, worth, strict=True))
+
+    class OfKinds(Worth):
+        def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
+            return [of_town[next(town for town in TOWNS if town in text)][" | " in text] / 8 for text in texts]
+
+    found = ask_of_sets(f"aed(longest=40, k={k}, m={m}, beta={beta:g})", 5000, predictor=OfKinds())
+    retrieved = TOWNS[:k]
+    expected = {}
+    for kind, name in enumerate(("passages", "triplets")):
+        scores = [of_town[town][kind] / 8 for town in retrieved]
+        total = 0.0
+        for j in range(1, m + 1):
+            if scores:
+                best = max(scores)
+                scores.remove(best)
+                total += beta ** (j - 1) * best
+        expected[name] = total
+    ensemble = ensemble_of(found)
+    assert ensemble is not None
+    utilities = {stream.name: stream.utility for stream in ensemble.streams}
+    assert utilities == pytest.approx(expected)
+    whole = sum(exp(value) for value in expected.values())
+    assert weights_of(utilities) == pytest.approx({name: exp(value) / whole for name, value in expected.items()})
+
+
+def useful(utility: float, *starts: int) -> _UsefulUnit:
+    """A candidate of fragments of five characters: what leads to it, and its own text, which comes last."""
+    parts = tuple(Fragment("d", "", (), start, start + 5, start, "text.") for start in starts)
+    return _UsefulUnit(RetrievedUnit("passage", "text.", 1.0, range(1), Candidate(parts, 1.0)), utility, utility)
+
+
+def passages_at(*places: tuple[int, int]) -> list[Passage]:
+    return [Passage("text", 1.0, (Span("d", start, end),)) for start, end in places]
+
+
+@pytest.mark.parametrize(
+    ("top", "places", "units"),
+    [
+        # each in a passage of its own, cut and whole
+        (((3, 0), (2, 20)), ((21, 25), (0, 5)), ((3, (2,)), (2, (1,)))),
+        # both in one
+        (((3, 0), (2, 20)), ((0, 25),), ((3, (1,)), (2, (1,)))),
+        # one in several, since what leads to it stands apart
+        (((3, 0, 20),), ((0, 5), (20, 25)), ((3, (1, 2)),)),
+        # what leads to it touches it, so that they are one passage
+        (((3, 0, 5),), ((0, 10),), ((3, (1,)),)),
+        # dropped; what led to it leads to another one, too
+        (((3, 0, 20), (2, 0, 40)), ((0, 5), (40, 45)), ((2, (1, 2)),)),
+        # of another place
+        (((3, 0),), ((5, 9),), ()),
+    ],
+)
+def test_utilities_belong_to_the_candidates_that_stand_in_the_context(
+    top: Any, places: Any, units: tuple[tuple[float, tuple[int, ...]], ...]
+) -> None:
+    found = _passage_stream([useful(*one) for one in top], passages_at(*places), 0.25)
+    assert [(unit.utility, unit.passages) for unit in found.units] == list(units)
+    assert found.utility == utility([worth for worth, _ in units], 0.25)

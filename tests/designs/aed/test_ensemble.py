@@ -12,7 +12,7 @@ import pytest
 from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.citing import ground
 from mergewise.designs.aed.ensemble.prompts import knows_nothing
-from mergewise.designs.aed.streams import Ensemble, Stream, weights_of
+from mergewise.designs.aed.streams import Ensemble, Stream, StreamUnit, weights_of
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import Request
@@ -52,6 +52,11 @@ def kind(prompt: str) -> str:
     return "memory" if " background\n" in prompt else "sources"
 
 
+def stream_of(name: str, *units: tuple[float, *tuple[int, ...]], beta: float = 0.5) -> Stream:
+    """Each unit as its utility and the numbers of its passages."""
+    return Stream(name, tuple(StreamUnit(utility, tuple(numbers)) for utility, *numbers in units), beta)
+
+
 class Utilities:
     """What texts are worth, by what they hold."""
 
@@ -76,17 +81,15 @@ def context(ensemble: Ensemble | None) -> Context:
 
 def of_triplets() -> Context:
     """A context whose second passage is a triplet set: written, with the sentence that its triplet came from."""
-    whole = context(
-        Ensemble((Stream("passages", (1,), (0.5,), 0.5), Stream("triplets", (2,), (1.5,), 1.5)), memory=False)
-    )
+    whole = context(Ensemble((stream_of("passages", (0.5, 1)), stream_of("triplets", (1.5, 2))), memory=False))
     lamps = Passage(WORK, 0.4, (Span("lamps", 0, len(WORK)),), title="Lamps")
     sentence = Span("people", 12, 12 + len(BIRTH))
     triplets = Passage("Ada Brix | born in | Delft", 0.9, (sentence,), False, "People")
     return replace(whole, passages=(lamps, triplets))
 
 
-PASSAGES = Stream("passages", (1,), (1.5,), 1.5)
-OTHERS = Stream("triplets", (2,), (0.5,), 0.5)
+PASSAGES = stream_of("passages", (1.5, 1))
+OTHERS = stream_of("triplets", (0.5, 2))
 
 
 BOTH = Ensemble((PASSAGES, OTHERS))
@@ -162,6 +165,16 @@ def test_a_model_that_knows_nothing_has_no_weight(said: str) -> None:
     assert "no weight" in found.trace[0].reason
 
 
+def test_a_model_that_knows_nothing_is_read_like_any_other_where_that_is_wanted() -> None:
+    causal = speaker(lambda prompt: "N/A" if kind(prompt) == "background" else "Delft")
+    found = answer("aed", request(causal, replace(BOTH, na=True), predictor=Utilities(**{"N/A": 1.0})))
+    assert found.streams is not None and found.streams.utilities["memory"] == 1.0
+    assert found.streams.weights["memory"] == pytest.approx(weights_of({"p": 1.5, "t": 0.5, "m": 1.0})["m"])
+    silent = speaker(lambda prompt: "" if kind(prompt) == "background" else "Delft")
+    found = answer("aed", request(silent, replace(BOTH, na=True)))
+    assert found.streams is not None and found.streams.weights["memory"] == 0
+
+
 def test_backgrounds_that_say_something_are_not_na() -> None:
     for said in ("Nairobi is a city.", "N/A is what one writes where nothing applies"[4:], "The n/a of it", "Ana"):
         assert not knows_nothing(said), said
@@ -192,7 +205,7 @@ def test_without_a_memory_nothing_is_written_beforehand() -> None:
 def test_one_stream_is_ordinary_decoding() -> None:
     """Whatever its utility is."""
     causal = speaker(told)
-    found = answer("aed", request(causal, Ensemble((replace(PASSAGES, utility=-40.0),), memory=False)))
+    found = answer("aed", request(causal, Ensemble((stream_of("passages", (-40.0, 1)),), memory=False)))
     assert found.text == "Delft [1]"
     assert all(token.agreement == pytest.approx(1) for token in found.streams.tokens)  # type: ignore[union-attr]
 
@@ -231,7 +244,7 @@ def test_many_questions_are_the_same_as_one_by_one() -> None:
 
 def test_what_is_the_same_is_written_and_read_once() -> None:
     causal = speaker(told)
-    weights = [Ensemble((replace(PASSAGES, utility=utility), OTHERS)) for utility in (9.0, -9.0)]
+    weights = [Ensemble((stream_of("passages", (utility, 1)), OTHERS)) for utility in (9.0, -9.0)]
     kept: dict[str, Decoded] = {}
     requests = [request(causal, ensemble, backgrounds=kept) for ensemble in weights]
     first, second = answer_all("aed", requests)
@@ -268,7 +281,7 @@ def test_replug_reads_the_best_ten_passages_and_says_so() -> None:
 
 def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
     causal = speaker(told)
-    both = replace(PASSAGES, passages=(2, 1))
+    both = stream_of("passages", (1.5, 2), (1.0, 1))
     full = len(causal.prompt([])) or 0
     answer("aed", request(causal, Ensemble((both,), memory=False)))
     full = len(causal.started[0])
@@ -277,9 +290,34 @@ def test_passages_that_do_not_fit_are_left_out_the_least_useful_first() -> None:
     found = answer("aed", request(causal, Ensemble((both,), memory=False)))
     assert WORK in causal.started[0] and BIRTH not in causal.started[0]
     assert "1 passages of the stream passages do not fit" in found.trace[0].reason
+    assert found.streams is not None and found.streams.utilities == {"passages": 1.5}
     causal.window = 120
     with pytest.raises(UsageError, match="no passage fits"):
         answer("aed", request(causal, Ensemble((both,), memory=False)))
+
+
+def test_a_passage_that_is_not_read_has_no_share_in_the_weights() -> None:
+    """Eq. 11 over what the window holds: of 3 + 0.5 * 3 the passages have 3 left."""
+    causal, both, memory = speaker(told), stream_of("passages", (3.0, 2), (3.0, 1)), 4.0
+    given = request(causal, Ensemble((both,)), predictor=Utilities(remember=memory))
+    whole = answer("aed", given)
+    assert whole.streams is not None and whole.streams.utilities == {"passages": 4.5, "memory": memory}
+    causal.window = max(map(len, causal.started)) + 39  # both no longer fit: the second goes
+    part = answer("aed", given)
+    assert part.streams is not None and part.streams.utilities == {"passages": 3.0, "memory": memory}
+    assert part.streams.weights == pytest.approx(weights_of({"passages": 3.0, "memory": memory}))
+    assert whole.streams.weights["passages"] > 0.6 > 0.3 > part.streams.weights["passages"]
+    assert both.within([1]).units == both.units[1:] and not both.within([3]).units
+
+
+def test_two_candidates_in_one_passage_are_read_or_left_together() -> None:
+    causal = speaker(told)
+    shared = stream_of("passages", (3.0, 1), (2.0, 1), (1.0, 2))
+    found = answer("aed", request(causal, Ensemble((shared,), memory=False)))
+    assert found.streams is not None and found.streams.utilities == {"passages": 3.0 + 0.5 * 2.0 + 0.25}
+    causal.window = len(causal.started[0]) + 39
+    found = answer("aed", request(causal, Ensemble((shared,), memory=False)))
+    assert found.streams is not None and found.streams.utilities == {"passages": 3.0 + 0.5 * 2.0}
 
 
 def test_a_model_that_says_nothing_is_a_model_error() -> None:

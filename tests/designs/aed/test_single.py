@@ -9,7 +9,7 @@ import pytest
 
 from mergewise.designs import MODES
 from mergewise.designs.aed.ensemble.prompts import knows_nothing, says_nothing
-from mergewise.designs.aed.streams import Ensemble, Stream
+from mergewise.designs.aed.streams import Ensemble
 from mergewise.designs.modes import answer, answer_all, mode_for
 from mergewise.errors import ModelError, UsageError
 from mergewise.generate.mode import CHAT, Request
@@ -17,7 +17,17 @@ from mergewise.models.record import Models
 from mergewise.models.scripted_causal import ScriptedCausal
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Message, Reply, Usage
-from tests.designs.aed.test_ensemble import BIRTH, PASSAGES, QUESTION, WORK, Utilities, context, request, speaker
+from tests.designs.aed.test_ensemble import (
+    BIRTH,
+    PASSAGES,
+    QUESTION,
+    WORK,
+    Utilities,
+    context,
+    request,
+    speaker,
+    stream_of,
+)
 
 
 def kind(prompt: str) -> str:
@@ -138,7 +148,7 @@ def test_they_want_a_chat_model() -> None:
 
 # -- one prompt of the most useful (ensemble=false)
 
-OTHERS = Stream("triplets", (2,), (0.5,), 0.5)
+OTHERS = stream_of("triplets", (0.5, 2))
 
 
 def together(causal: ScriptedCausal, n: int, background: float, memory: bool = True) -> str:

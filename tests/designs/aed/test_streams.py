@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mergewise.designs.aed.streams import Ensemble, Stream, ensemble_of
+from mergewise.designs.aed.streams import Ensemble, ensemble_of
 from mergewise.designs.strategies import assemble, merge_context
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.rounds.merge import merge
 from mergewise.types import Context, Passage, Span
 from tests.designs.aed.test_aed import FOUND, STORE, WORTH, Worth
+from tests.designs.aed.test_ensemble import stream_of
 from tests.support import ScriptedReader
 
 
@@ -25,11 +26,11 @@ def context(*passages: Passage, ensemble: Ensemble | None = None) -> Context:
 FIRST = context(
     passage(0, 10), passage(20, 30), passage(0, 5, "(a; b; c)", False),
     ensemble=Ensemble(
-        (Stream("passages", (2, 1), (3.0, 1.0), 3.5), Stream("triplets", (3,), (2.0,), 2.0)),
-        memory=False, temperature=0.5, seed=7, together=3, beta=0.25,
+        (stream_of("passages", (3.0, 2), (1.0, 1), beta=0.25), stream_of("triplets", (2.0, 3), beta=0.25)),
+        memory=False, temperature=0.5, seed=7, together=3,
     ),
 )  # fmt: skip
-SECOND = context(passage(40, 50), ensemble=Ensemble((Stream("passages", (1,), (2.0,), 2.0),)))
+SECOND = context(passage(40, 50), ensemble=Ensemble((stream_of("passages", (2.0, 1)),)))
 
 
 def test_streams_follow_their_passages() -> None:
@@ -40,7 +41,7 @@ def test_streams_follow_their_passages() -> None:
     assert (passages.passages, passages.utilities) == ((1, 2), (3.0, 2.0, 1.0))
     assert passages.utility == 3.0 + 0.25 * 2.0 + 0.25**2 * 1.0
     assert (triplets.name, triplets.passages, triplets.utilities) == ("triplets", (3,), (2.0,))
-    assert replace(found, streams=()) == Ensemble((), False, 0.5, 7, 3, 0.25)
+    assert replace(found, streams=()) == Ensemble((), False, 0.5, 7, 3)
 
 
 def test_what_is_gone_has_no_stream() -> None:
@@ -77,7 +78,7 @@ def test_triplet_sets_go_from_round_to_round() -> None:
     facts = [Passage(f"(tower {i}; built in; {1500 + i})", 0.5, (Span("towns.md", 9, 20),), False) for i in range(12)]
     found = asked("Which tower?")
     assert ensemble_of(found) is not None
-    streams = (*ensemble_of(found).streams, Stream("triplets", tuple(range(2, 14)), (1.0,) * 12, 2.0))
+    streams = (*ensemble_of(found).streams, stream_of("triplets", *((1.0, n) for n in range(2, 14))))
     old = replace(found, passages=(*found.passages, *facts), reading=Ensemble(streams))
     models = Models(count_tokens)
     merged = merge(old, old, models)

@@ -60,7 +60,7 @@ class Recording(ScriptedReader):
 
     asked: list[str]
 
-    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
+    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
         self.asked = [*getattr(self, "asked", []), question]
         return super().rank(question, k)
 

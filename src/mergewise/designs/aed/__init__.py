@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.aed.strategy import AED, assemble
+    from mergewise.designs.aed.strategy import AED, PRESETS, assemble
 
     summary = "the most useful passages, to be read in streams of their own (AED-RAG)"
-    return {"aed": Strategy(assemble, AED(), summary, mode="aed")}
+    return {"aed": Strategy(assemble, AED(), summary, mode="aed", presets=PRESETS)}
 
 
 def _modes() -> dict[str, Mode[Any]]:

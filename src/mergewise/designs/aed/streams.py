@@ -14,20 +14,41 @@ PASSAGES, TRIPLETS, MEMORY = "passages", "triplets", "memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """What one stream of an ensemble reads: `passages` of its context, by their numbers, the most useful first.
+class StreamUnit:
+    """A candidate that a stream reads: S_phi(q, u), and the passages of the context that hold it, by their numbers.
 
-    `utilities` are those of its candidates, best first (Eq. 10 of AED-RAG), and `utility` is that of all of them (Eq. 11).
+    A passage may hold several candidates, and a candidate may stand in several passages.
     """
 
-    name: str
-    passages: tuple[int, ...]
-    utilities: tuple[float, ...]
     utility: float
+    passages: tuple[int, ...]
 
-    def passages_of(self, place: int) -> Sequence[int]:
-        """The passages of a candidate: its own where each has one, else all."""
-        return self.passages[place : place + 1] if len(self.passages) == len(self.utilities) else self.passages
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What one stream of an ensemble reads: its candidates, the most useful first (Eq. 10 of AED-RAG)."""
+
+    name: str
+    units: tuple[StreamUnit, ...]
+    beta: float = 0.5
+
+    @property
+    def passages(self) -> tuple[int, ...]:
+        """The numbers of all its passages, each once, those of the most useful candidate first."""
+        return tuple(dict.fromkeys(number for unit in self.units for number in unit.passages))
+
+    @property
+    def utilities(self) -> tuple[float, ...]:
+        return tuple(unit.utility for unit in self.units)
+
+    @property
+    def utility(self) -> float:
+        """That of all its candidates together, Eq. 11."""
+        return utility(self.utilities, self.beta)
+
+    def within(self, numbers: Collection[int]) -> Stream:
+        """The stream that reads these passages alone: candidates of which nothing is read have no part in its utility."""
+        return replace(self, units=tuple(unit for unit in self.units if any(n in numbers for n in unit.passages)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +56,8 @@ class Ensemble(Reading):
     """How a context wants to be decoded: its streams, whether the model's own background is one more, and how tokens are taken.
 
     `temperature` 0 takes the best token; above it tokens are drawn, by `seed`. With `together` above 0 nothing is decoded apart:
-    so many of the passages and the background, the most useful of them, are read in one prompt. `beta` is that of Eq. 11.
+    so many of the passages and the background, the most useful of them, are read in one prompt. With `na` a background of
+    "N/A" is read like any other; without, it has no weight.
     """
 
     streams: tuple[Stream, ...]
@@ -43,15 +65,15 @@ class Ensemble(Reading):
     temperature: float = 0.0
     seed: int = 0
     together: int = 0
-    beta: float = 0.5
+    na: bool = False
 
     def after_merge(self, merged: Context, parts: Sequence[Context]) -> Ensemble:
-        """The same settings. A stream has the passages that overlap with its own in one of the parts, and the utilities of
-        those, best first. It is gone where no passage is left of it.
+        """The same settings. A stream has the candidates of the parts of which something is left, each in the passages that
+        overlap with its own. It is gone where none is.
         """
         names = dict.fromkeys(stream.name for part in parts for stream in streams_of(part))
-        streams = (_merged_stream(name, merged, parts, self.beta) for name in names)
-        return replace(self, streams=tuple(stream for stream in streams if stream.passages))
+        streams = (_merged_stream(name, merged, parts) for name in names)
+        return replace(self, streams=tuple(stream for stream in streams if stream.units))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +144,8 @@ def weights_of(utilities: Mapping[str, float]) -> dict[str, float]:
 
 def one_stream(context: Context, utilities: Sequence[float]) -> Ensemble:
     """A context that another strategy made, as one stream of all its passages; `utilities` are theirs (Eq. 10 and 11)."""
-    ranked = sorted(range(len(context.passages)), key=lambda i: -utilities[i])
-    best = tuple(utilities[i] for i in ranked)
-    ensemble = Ensemble(())
-    total = utility(best, ensemble.beta)
-    return replace(ensemble, streams=(Stream(PASSAGES, tuple(i + 1 for i in ranked), best, total),))
+    units = (StreamUnit(value, (number,)) for number, value in enumerate(utilities, 1))
+    return Ensemble((Stream(PASSAGES, tuple(sorted(units, key=lambda unit: -unit.utility))),))
 
 
 def ensemble_of(context: Context) -> Ensemble | None:
@@ -142,24 +161,22 @@ def streams_of(context: Context) -> tuple[Stream, ...]:
 # -- contexts that are merged
 
 
-def _merged_stream(name: str, merged: Context, parts: Sequence[Context], beta: float) -> Stream:
-    found = sorted(_remaining(name, merged, parts), key=lambda pair: -pair[0])
-    scores = tuple(score for score, _ in found)
-    numbers = tuple(dict.fromkeys(number for _, own in found for number in own))
-    return Stream(name, numbers, scores, utility(scores, beta))
+def _merged_stream(name: str, merged: Context, parts: Sequence[Context]) -> Stream:
+    beta = next(stream.beta for part in parts for stream in streams_of(part) if stream.name == name)
+    return Stream(name, tuple(sorted(_remaining(name, merged, parts), key=lambda unit: -unit.utility)), beta)
 
 
-def _remaining(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[tuple[float, list[int]]]:
-    """The utility of each candidate of which something is left, and the numbers of the passages that have it."""
+def _remaining(name: str, merged: Context, parts: Sequence[Context]) -> Iterator[StreamUnit]:
+    """Each candidate of which something is left, in the passages that have it."""
     written = {passage.text for part in parts for passage in part.passages if not passage.verbatim}
     for part in parts:
         for stream in streams_of(part):
             if stream.name == name:
-                for place, score in enumerate(stream.utilities):
-                    own = [part.passages[number - 1] for number in stream.passages_of(place)]
-                    numbers = [n for n, one in enumerate(merged.passages, 1) if _shares_text(one, own, written)]
+                for unit in stream.units:
+                    own = [part.passages[number - 1] for number in unit.passages]
+                    numbers = tuple(n for n, one in enumerate(merged.passages, 1) if _shares_text(one, own, written))
                     if numbers:
-                        yield score, numbers
+                        yield StreamUnit(unit.utility, numbers)
 
 
 def _shares_text(passage: Passage, own: Sequence[Passage], written: Collection[str]) -> bool:

@@ -12,8 +12,8 @@ from typing import Literal
 
 from mergewise.assemble.fragments import Candidate, Fragment
 from mergewise.assemble.passages import search_passages
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.triplets import TripletReader, TripletSet
-from mergewise.index.tree.reader import LONGEST
 from mergewise.protocols import IndexReader
 from mergewise.text.keys import heading_path
 from mergewise.types import Span, Step
@@ -44,10 +44,13 @@ class RetrievedUnit:
 
 
 def retrieve(
-    question: str, reader: IndexReader, k: int, longest: int = LONGEST, trace: list[Step] | None = None
+    question: str, reader: IndexReader, k: int, longest: int = PASSAGE_TOKENS, trace: list[Step] | None = None
 ) -> list[RetrievedUnit]:
-    """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits."""
-    runs = search_passages(question, reader, k, longest, trace)
+    """D_ret: the first `k` passages that hold a hit of the search, in the order of their best hits.
+
+    A reranker has no say in it, as in Algorithm 2: it predicts the utilities of what was retrieved.
+    """
+    runs = search_passages(question, reader, k, longest, trace, reranked=False)
     return [
         RetrievedUnit(
             "passage",

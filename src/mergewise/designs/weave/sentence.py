@@ -43,7 +43,8 @@ class Sentences:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: Sentences) -> Context:
-    leaves = dict(reader.rank(question, parameters.k))
+    # sentences whose utility is predicted are those of the search: the reranker is their predictor
+    leaves = dict(reader.rank(question, parameters.k, reranked=parameters.by != "utility"))
     candidates = Candidates(QuestionAspects.of(question, reader.question_vector(question)), leaves)
     candidates.add(reader.sentences(list(leaves)).values())
     trace = [Step("search", f"{len(leaves)} leaves, {len(candidates)} sentences")]

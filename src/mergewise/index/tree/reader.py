@@ -28,8 +28,8 @@ class TreeReader:
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
-    def rank(self, question: str, k: int) -> list[tuple[int, float]]:
-        """Leaf ids and scores by hybrid search, best first."""
+    def rank(self, question: str, k: int, reranked: bool = True) -> list[tuple[int, float]]:
+        """Leaf ids and scores by hybrid search, best first; nothing here reranks them."""
         return list(self._rows.rank_rows(question, k, LEAF.name))
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
@@ -91,10 +91,6 @@ class NameTable:
                     Definition(int(self._docs[row]), int(self._first[row]), int(self._count[row])) for row in rows
                 ]
         return definitions
-
-
-LONGEST = 256
-"""Tokens of a section up to which it is one passage. The papers' passages have a hundred words."""
 
 
 def extent(leaf: Leaf, sections: Mapping[int, Section], longest: int) -> range:

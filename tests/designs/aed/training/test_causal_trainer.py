@@ -25,7 +25,7 @@ pytest.importorskip("onnx", reason="the extra `train` is not installed")
 
 from mergewise.designs.aed.training import trainer  # noqa: E402
 from mergewise.designs.aed.training.bases import load_base  # noqa: E402
-from mergewise.designs.aed.training.scoring import question_utilities, utilities  # noqa: E402
+from mergewise.designs.aed.training.scoring import count_cut, question_utilities, utilities  # noqa: E402
 from mergewise.designs.aed.training.trainer import train  # noqa: E402
 from mergewise.designs.aed.training.utility import train_utility  # noqa: E402
 
@@ -46,6 +46,9 @@ def test_a_trained_predictor_ranks_what_it_has_not_seen(many_labels: LabelStore,
     assert trained["kl"] < 0.5 * untrained["kl"]
     assert report.differences["untrained"]["kl"][2] < 0 < report.differences["untrained"]["first"][1]
     assert [done for done, _, _ in told] == list(range(1, 31)) and "held out" in told[-1][2]
+
+    labelled = [one.candidate for question in many_labels.read(KINDS) for one in question.candidates]
+    assert report.candidates == {"all": len(labelled), "cut_for_reader": 0, "cut_by_predictor": 0}
 
     predictor = load_reranker(f"cross-encoder:{tmp_path}")  # by onnxruntime
     assert predictor is not None and type(predictor).__name__ == "ONNXCrossEncoder" and report.apart < 1e-4
@@ -160,6 +163,19 @@ def test_the_loss_in_torch_is_the_one_on_arrays() -> None:
         gradient = values.detach().softmax(-1).numpy() - teacher(list(cppl))
         np.testing.assert_allclose(values.grad.numpy(), gradient, atol=1e-12)
         assert float(values.grad.sum()) == pytest.approx(0, abs=1e-12)  # none along the level
+
+
+def test_candidates_that_are_not_read_to_their_end_are_counted(many_labels: LabelStore, base: str) -> None:
+    """As the exported predictor counts them, which reads as much."""
+    questions, network = many_labels.read(KINDS)[:4], load_base(base, 0)
+    for tokens in (12, 18, 24, 48):
+        expected = sum(
+            len(network.tokenizer(one.example.text, each.candidate.predictor_text)["input_ids"]) > tokens
+            for one in questions
+            for each in one.candidates
+        )
+        assert count_cut(network, questions, tokens) == expected
+    assert count_cut(network, questions, 12) > count_cut(network, questions, 48) == 0 == count_cut(network, [], 12)
 
 
 def test_utilities_are_those_of_each_pair_alone(base: str) -> None:

@@ -72,7 +72,7 @@ class StreamedQuestion:
             self.weights[stream.name] = 0.0
             return
         self.readings.append(StreamPrompt(stream.name, prompts.answer(self.text, sources, code), tuple(sources)))
-        self.utilities[stream.name] = stream.utility
+        self.utilities[stream.name] = stream.within([source.number for source in sources]).utility
 
     def _read_together(
         self, sources: Sequence[Source], background: str | None, code: str, room: int, measure: Measure
@@ -92,17 +92,20 @@ class StreamedQuestion:
         shown = tuple(source for source in kept if isinstance(source, Source))
         self.readings.append(StreamPrompt(TOGETHER, prompts.answer_from_all(self.text, kept, code), shown))
         self.weights[TOGETHER] = 1.0
-        self.utilities[TOGETHER] = max((u for u in (*worth.values(), utility) if u is not None), default=0.0)
+        read = [worth.get(source.number, source.score) for source in shown]
+        if utility is not None and background in kept:
+            read.append(utility)
+        self.utilities[TOGETHER] = max(read, default=0.0)
 
     def _worth(self) -> Iterator[tuple[int, float]]:
-        """The utility of each passage; those of a candidate of several passages share its own."""
+        """The utility of each passage; of several candidates in one the best one's, which comes last."""
         for stream in self.ensemble.streams:
-            for place, number in enumerate(stream.passages):
-                yield number, stream.utilities[min(place, len(stream.utilities) - 1)]
+            for unit in reversed(stream.units):
+                yield from ((number, unit.utility) for number in unit.passages)
 
     def _utility(self, background: str) -> float | None:
-        """S_phi(q, d_ss), Eq. 12; None where the model knows nothing."""
-        if prompts.knows_nothing(background):
+        """S_phi(q, d_ss), Eq. 12; None where the model knows nothing, unless that is to be read, too."""
+        if prompts.knows_nothing(background) and not (self.ensemble.na and background.strip()):
             self.steps.append(Step("background", "N/A: the model knows nothing, and its stream has no weight"))
             return None
         (utility,) = self.request.models.utilities.utilities(self.text, [background])
@@ -110,7 +113,7 @@ class StreamedQuestion:
         return utility
 
     def _remember(self, background: str, code: str) -> None:
-        """The self-sufficiency passage, with its utility. A stream that says N/A has no weight."""
+        """The self-sufficiency passage, with its utility, or with no weight."""
         utility = self._utility(background)
         if utility is None:
             self.weights[MEMORY] = 0.0

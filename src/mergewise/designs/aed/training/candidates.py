@@ -8,8 +8,10 @@ A passage is what the strategy `aed` takes for one, so that the predictor is tra
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mergewise.designs.aed import units
@@ -17,6 +19,7 @@ from mergewise.designs.aed.ensemble import prompts
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.text.keys import heading_path
+from mergewise.text.sentences import split_sentences
 from mergewise.types import DocumentInfo, Message, Span
 
 if TYPE_CHECKING:
@@ -27,11 +30,15 @@ if TYPE_CHECKING:
 Kind: TypeAlias = Literal["passages", "triplets", "generated"]
 KINDS: tuple[Kind, ...] = ("passages", "triplets", "generated")
 TRIPLETS = "triplet"  # the name of the view
+_LINE, _WORD = re.compile(r".+"), re.compile(r"\S+")
 
 
 @dataclass(frozen=True, slots=True)
 class TrainCandidate:
-    """A candidate u. `score` is that of the search, `span` where it stands; of a triplet set both are its passage's."""
+    """A candidate u. `score` is that of the search, `span` where it stands; of a triplet set both are its passage's.
+
+    `cut`: `text` is only the beginning that fits into the reader's window.
+    """
 
     kind: Kind
     title: str
@@ -39,6 +46,7 @@ class TrainCandidate:
     text: str
     score: float
     span: Span | None = None
+    cut: bool = False
 
     @property
     def predictor_text(self) -> str:
@@ -90,8 +98,27 @@ def triplets_of(question: str, reader: IndexReader, k: int, longest: int) -> lis
 
 
 def generated_candidate(background: str) -> TrainCandidate | None:
-    """d_gen, or None where the model knows nothing."""
-    return None if prompts.knows_nothing(background) else TrainCandidate("generated", "", (), background.strip(), 0.0)
+    """d_gen, also where it says that the model knows nothing; None where it says nothing at all."""
+    return TrainCandidate("generated", "", (), background.strip(), 0.0) if background.strip() else None
+
+
+def beginning_that_fits(candidate: TrainCandidate, fits: Callable[[TrainCandidate], bool]) -> TrainCandidate | None:
+    """The candidate, or the longest beginning of it that fits: whole sentences, or triplets, else whole words.
+
+    CPPL (Eq. 3) is that of a context which the reader has read, so what it cannot read is no part of the candidate. None where
+    not even a word fits.
+    """
+    if fits(candidate):
+        return candidate
+    text = candidate.text
+    lines, words = ([part.end() for part in pattern.finditer(text)] for pattern in (_LINE, _WORD))
+    whole = lines if candidate.kind == "triplets" else [end for _, end in split_sentences(text)]
+    for ends in (whole, words):
+        beginnings = [replace(candidate, text=text[:end], cut=True) for end in ends]
+        fitting = bisect_left(beginnings, True, key=lambda one: not fits(one))
+        if fitting:
+            return beginnings[fitting - 1]
+    return None
 
 
 def asked_of(question: str, candidate: TrainCandidate | None) -> list[Message]:

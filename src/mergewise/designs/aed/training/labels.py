@@ -3,6 +3,13 @@
 A folder has a folder for each kind of candidate, and in it a Parquet file for each question, put in its place by a rename, and a
 manifest of the parameters that they were made with. A kill loses what was being measured: one question's candidates of a
 kind, or one batch of generated passages. Labels of other parameters are not mixed with those that stand: they are refused.
+
+A candidate that is longer than the reader's window is labelled by its beginning, and says so. A question of whose candidates one
+has no room at all is left out: it has no file, and is tried again the next time.
+
+With `solved`, what the reader answers from the best candidate is kept beside the labels: GainRAG's public code learns from those
+questions alone whose best candidate leads the reader to an answer that contains a gold one. AED-RAG's appendix C speaks of
+"solvable instances", too, where it filters by a threshold.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.designs.aed.ensemble import prompts
 from mergewise.designs.aed.training.candidates import (
     KINDS,
@@ -24,6 +32,7 @@ from mergewise.designs.aed.training.candidates import (
     LabelSource,
     TrainCandidate,
     asked_of,
+    beginning_that_fits,
     generated_candidate,
     passages_of,
     triplets_of,
@@ -37,13 +46,18 @@ from mergewise.types import Span
 if TYPE_CHECKING:
     from mergewise.protocols import CausalModel, IndexReader
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "_manifest.json"  # the underline keeps it out of what readers of folders take for data
 SUFFIX = ".parquet"
 TOGETHER = 8  # passages that the model writes in one batch
+SOLVED = "solved"
+ANSWER_TOKENS = 32  # of what the reader answers from the best candidate
 
 OnProgress = Callable[[int, int, str], None]
 """Called with the questions done, all questions, and the one at hand."""
+
+Solves = Callable[[str, Sequence[str]], bool]
+"""Whether an answer is one of the gold answers, or contains one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +65,9 @@ class LabelSettings:
     passages: Annotated[int, Range(1, 100), "passages retrieved for a question"] = 20
     triplets: Annotated[int, Range(0, 100), "triplet sets, those of the first passages; 0 for none"] = 20
     generated: Annotated[bool, "whether a passage that the reader writes itself is a candidate"] = True
-    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = 256
+    longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage"] = PASSAGE_TOKENS
     alpha: Annotated[float, Range(0, 100), "how much of what the question alone makes likely is taken off"] = ALPHA
+    solved: Annotated[bool, "whether it is kept what the reader answers from the best candidate"] = False
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -78,11 +93,24 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class LabelledQuestion:
-    """`alone` is the CPPL of no context: the perplexity of the answer, given nothing but the question."""
+    """`alone` is the CPPL of no context: the perplexity of the answer, given nothing but the question.
+
+    `solved` says whether the reader answers rightly from the best candidate; None where that was not asked.
+    """
 
     example: Example
     candidates: tuple[Label, ...]
     alone: float
+    solved: bool | None = None
+
+
+@dataclass(slots=True)
+class LabelCounts:
+    """What a call of `label` did: questions measured, candidates labelled by their beginning, questions without room."""
+
+    questions: int = 0
+    cut: int = 0
+    left_out: int = 0
 
 
 class LabelStore:
@@ -122,7 +150,11 @@ class LabelStore:
     def read(self, kinds: Sequence[Kind]) -> list[LabelledQuestion]:
         """The questions that have labels of all these kinds, passages first, by their keys, each with its candidates."""
         keys = [{path.stem for path in (self.folder / kind).glob(f"*{SUFFIX}")} for kind in kinds]
-        return [self._question(key, kinds) for key in sorted(set.intersection(*keys))] if keys else []
+        found = sorted(set.intersection(*keys)) if keys else []
+        if found:
+            for kind in kinds:
+                self.manifest(kind)
+        return [self._question(key, kinds) for key in found]
 
     def manifest(self, kind: Kind) -> dict[str, Any]:
         return _read_manifest(self.folder / kind / MANIFEST)
@@ -138,7 +170,31 @@ class LabelStore:
             raise UsageError(f"{self.folder}, {key}: {error}", "delete the file, and label again") from None
         example = Example(told["id"], told["text"], tuple(told["answers"]), told["set"])
         rows = [row for table in tables for row in table.to_pylist()]
-        return LabelledQuestion(example, tuple(map(_label_from, rows)), alone)
+        return LabelledQuestion(example, tuple(map(_label_from, rows)), alone, self._solved(key, kinds))
+
+    def is_solved(self, example: Example, kinds: Sequence[Kind]) -> bool | None:
+        """Whether the reader answers rightly from the best candidate of these kinds; None where that was not asked."""
+        return self._solved(key_of(example), kinds)
+
+    def write_solved(self, example: Example, kinds: Sequence[Kind], said: str, solved: bool) -> None:
+        path = self._solved_path(key_of(example), kinds)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        told = {"question": example.text, "said": said, "solved": solved}
+        write_whole(path, lambda part: part.write_text(json.dumps(told) + "\n", "utf-8"))
+
+    def labelled(self, example: Example, kinds: Sequence[Kind]) -> LabelledQuestion:
+        """One question with its candidates; UsageError where a file is damaged or missing."""
+        return self._question(key_of(example), kinds)
+
+    def _solved(self, key: str, kinds: Sequence[Kind]) -> bool | None:
+        path = self._solved_path(key, kinds)
+        try:
+            return bool(json.loads(path.read_text("utf-8"))["solved"]) if path.exists() else None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path}: {error}", "delete the file, and label again") from None
+
+    def _solved_path(self, key: str, kinds: Sequence[Kind]) -> Path:
+        return self.folder / ".".join((SOLVED, *kinds)) / f"{key}.json"
 
     def _path(self, kind: Kind, example: Example) -> Path:
         return self.folder / kind / f"{key_of(example)}{SUFFIX}"
@@ -155,30 +211,45 @@ def label(
     model: CausalModel[Any],
     settings: LabelSettings,
     progress: OnProgress | None = None,
-) -> int:
-    """Measure what has no label yet, and how many questions were measured. The questions of the sources take turns.
+    solves: Solves | None = None,
+) -> LabelCounts:
+    """Measure what has no label yet. The questions of the sources take turns. `solves` judges answers, where they are wanted.
 
     Raises UsageError for a set without answers, an index without triplets, and labels of other parameters.
     """
-    asked = list(_in_turn(sources))
+    asked, kinds = list(_in_turn(sources)), settings.kinds()
     if not asked:
         raise UsageError("no question has an answer", "labels say how well answers follow: give questions with answers")
-    for kind in settings.kinds():
+    for kind in kinds:
         made_with = {"chat": model.spec, **settings.of(kind)}
         facts = {source.examples[0].set: source.facts.get(kind, {}) for source in sources if source.examples}
         store.begin(kind, made_with, facts)
-    missing = [pair for pair in asked if not all(store.has(kind, pair[0]) for kind in settings.kinds())]
-    done, before = 0, len(asked) - len(missing)
+
+    def is_done(example: Example) -> bool:
+        solved = solves is None or not settings.solved or store.is_solved(example, kinds) is not None
+        return solved and all(store.has(kind, example) for kind in kinds)
+
+    missing = [pair for pair in asked if not is_done(pair[0])]
+    counts, before = LabelCounts(), len(asked) - len(missing)
     for first in range(0, len(missing), TOGETHER):
-        batch = missing[first : first + TOGETHER]
+        batch = [
+            (example, reader) for example, reader in missing[first : first + TOGETHER] if _has_room(model, example)
+        ]
+        counts.left_out += len(missing[first : first + TOGETHER]) - len(batch)
         if settings.generated:
-            _label_generated(store, [example for example, _ in batch], model, settings)
+            counts.cut += _label_generated(store, [example for example, _ in batch], model, settings)
         for example, reader in batch:
-            _label_retrieved(store, example, reader, model, settings)
-            done += 1
+            counts.cut += _label_retrieved(store, example, reader, model, settings)
+            if not all(store.has(kind, example) for kind in kinds):
+                counts.left_out += 1
+                continue
+            if settings.solved and solves is not None:
+                _label_solved(store, example, kinds, model, solves)
+            counts.questions += 1
             if progress is not None:
-                progress(done, len(missing), f"{example.text} ({before} before)" if before else example.text)
-    return done
+                told = f"{example.text} ({before} before)" if before else example.text
+                progress(counts.questions, len(missing), told)
+    return counts
 
 
 def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexReader]]:
@@ -188,45 +259,90 @@ def _in_turn(sources: Sequence[LabelSource]) -> Iterator[tuple[Example, IndexRea
         yield from ((example, source.reader) for example, source in zip(turn, sources, strict=True) if example)
 
 
+def _has_room(model: CausalModel[Any], example: Example) -> bool:
+    """Whether the question alone fits into the reader's window with its answers, and without a context."""
+    answer = max(len(model.encode(answer)) for answer in example.answers)
+    asked = (asked_of(example.text, None), prompts.background(example.text))
+    return all(len(model.prompt(messages)) + max(answer, 1) < model.window for messages in asked)
+
+
 def _label_generated(
     store: LabelStore, examples: Sequence[Example], model: CausalModel[Any], settings: LabelSettings
-) -> None:
-    """The reader's own passages, d_gen = G(rho(q)), written in one batch and measured."""
+) -> int:
+    """The reader's own passages, d_gen = G(rho(q)), written in one batch and measured; how many of them were cut."""
     missing = [example for example in examples if not store.has("generated", example)]
     if not missing:
-        return
+        return 0
     asked = [StreamPrompts((model.prompt(prompts.background(example.text)),), (1.0,)) for example in missing]
+    cut = 0
     for example, said in zip(missing, decode(model, asked, max_tokens=prompts.BACKGROUND_TOKENS), strict=True):
         candidate = generated_candidate(said.text)
-        store.write(
-            "generated", example, labels_of(model, example, [] if candidate is None else [candidate], settings.alpha)
-        )
+        cut += _measure(store, "generated", example, [] if candidate is None else [candidate], model, settings)
+    return cut
 
 
 def _label_retrieved(
     store: LabelStore, example: Example, reader: IndexReader, model: CausalModel[Any], settings: LabelSettings
-) -> None:
-    """D_ret and T_ret, found in the index and measured."""
+) -> int:
+    """D_ret and T_ret, found in the index and measured; how many of them were cut."""
+    cut = 0
     if not store.has("passages", example):
         candidates = passages_of(example.text, reader, settings.passages, settings.longest)
         question = model.prompt(asked_of(example.text, None))
         alone = float(cppl(model, question, [question], example.answers, alpha=0.0)[0])
-        store.write("passages", example, labels_of(model, example, candidates, settings.alpha), alone)
+        cut += _measure(store, "passages", example, candidates, model, settings, alone)
     if settings.triplets and not store.has("triplets", example):
         candidates = triplets_of(example.text, reader, settings.triplets, settings.longest)
-        store.write("triplets", example, labels_of(model, example, candidates, settings.alpha))
+        cut += _measure(store, "triplets", example, candidates, model, settings)
+    return cut
+
+
+def _measure(
+    store: LabelStore,
+    kind: Kind,
+    example: Example,
+    candidates: Sequence[TrainCandidate],
+    model: CausalModel[Any],
+    settings: LabelSettings,
+    alone: float | None = None,
+) -> int:
+    """Write the labels of a kind, and how many of the candidates were cut; no file where one has no room at all."""
+    labelled = labels_of(model, example, candidates, settings.alpha)
+    if labelled is None:
+        return 0
+    store.write(kind, example, labelled, alone)
+    return sum(one.candidate.cut for one in labelled)
 
 
 def labels_of(
     model: CausalModel[Any], example: Example, candidates: Sequence[TrainCandidate], alpha: float
-) -> list[Label]:
-    """The candidates that fit into the model's window, with their CPPL. UsageError where not even the question fits."""
+) -> list[Label] | None:
+    """The candidates, as far as they fit into the model's window, with their CPPL; None where one has no room at all.
+
+    UsageError where not even the question fits.
+    """
     question = model.prompt(asked_of(example.text, None))
-    contexts = [model.prompt(asked_of(example.text, candidate)) for candidate in candidates]
     room = model.window - max(len(model.encode(answer)) for answer in example.answers)
-    fitting = [i for i, context in enumerate(contexts) if len(context) <= room]
-    values = cppl(model, question, [contexts[i] for i in fitting], example.answers, alpha=alpha)
-    return [Label(candidates[i], float(value)) for i, value in zip(fitting, values, strict=True)]
+
+    def fits(candidate: TrainCandidate) -> bool:
+        return len(model.prompt(asked_of(example.text, candidate))) <= room
+
+    fitting = [fitted for one in candidates if (fitted := beginning_that_fits(one, fits)) is not None]
+    if len(fitting) < len(candidates):
+        return None
+    contexts = [model.prompt(asked_of(example.text, candidate)) for candidate in fitting]
+    values = cppl(model, question, contexts, example.answers, alpha=alpha)
+    return [Label(candidate, float(value)) for candidate, value in zip(fitting, values, strict=True)]
+
+
+def _label_solved(
+    store: LabelStore, example: Example, kinds: Sequence[Kind], model: CausalModel[Any], solves: Solves
+) -> None:
+    """Whether the reader answers rightly from the candidate of least CPPL."""
+    best = min(store.labelled(example, kinds).candidates, key=lambda one: one.cppl, default=None)
+    asked = asked_of(example.text, None if best is None else best.candidate)
+    (said,) = decode(model, [StreamPrompts((model.prompt(asked),), (1.0,))], max_tokens=ANSWER_TOKENS)
+    store.write_solved(example, kinds, said.text.strip(), solves(said.text.strip(), example.answers))
 
 
 # -- what stands on the disk
@@ -238,7 +354,8 @@ def _schema() -> Any:
     texts, places = pa.string(), pa.int64()
     asked = {"set": texts, "id": texts, "question": texts, "number": pa.int32(), "kind": texts, "title": texts}
     said = {"headings": pa.list_(texts), "text": texts, "score": pa.float64()}
-    return pa.schema({**asked, **said, "doc": texts, "start": places, "end": places, "cppl": pa.float64()})
+    found = {"doc": texts, "start": places, "end": places, "cut": pa.bool_(), "cppl": pa.float64()}
+    return pa.schema({**asked, **said, **found})
 
 
 def _row(example: Example, number: int, one: Label) -> dict[str, Any]:
@@ -250,7 +367,9 @@ def _row(example: Example, number: int, one: Label) -> dict[str, Any]:
 
 def _label_from(row: Mapping[str, Any]) -> Label:
     span = None if row["doc"] is None else Span(row["doc"], row["start"], row["end"])
-    candidate = TrainCandidate(row["kind"], row["title"], tuple(row["headings"]), row["text"], row["score"], span)
+    candidate = TrainCandidate(
+        row["kind"], row["title"], tuple(row["headings"]), row["text"], row["score"], span, row["cut"]
+    )
     return Label(candidate, row["cppl"])
 
 
@@ -264,9 +383,12 @@ def write_whole(path: Path, write: Callable[[Path], object]) -> None:
 def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         known = json.loads(path.read_text("utf-8"))
-        return {**known, "sets": dict(known["sets"])}
+        manifest = {**known, "sets": dict(known["sets"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is no manifest of labels: {error}", "name another folder for labels") from None
+    if manifest.get("format") != FORMAT:
+        raise UsageError(f"{path.parent} has labels of another version", "name another folder, and label again")
+    return manifest
 
 
 def _demand_same(standing: Mapping[str, Any], own: Mapping[str, Any], folder: Path, of: str = "") -> None:

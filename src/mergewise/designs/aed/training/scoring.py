@@ -29,6 +29,13 @@ def utilities(base: Base, question: str, texts: Sequence[str], tokens: int) -> A
     return torch.cat(parts)[places, 0]
 
 
+def count_cut(base: Base, questions: Sequence[LabelledQuestion], tokens: int) -> int:
+    """How many candidates are longer, with their questions, than what the network reads."""
+    pairs = [(one.example.text, each.candidate.predictor_text) for one in questions for each in one.candidates]
+    encoded = base.tokenizer(*map(list, zip(*pairs, strict=True)), verbose=False)["input_ids"] if pairs else []
+    return sum(len(ids) > tokens for ids in encoded)
+
+
 def _inputs(base: Base, encoded: Mapping[str, Any]) -> list[tuple[str, int]]:
     """What the network is given, with what fills its columns."""
     fills = {"input_ids": base.tokenizer.pad_token_id or 0}

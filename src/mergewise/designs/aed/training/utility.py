@@ -16,21 +16,26 @@ from mergewise.designs.aed.training.candidates import Kind
 from mergewise.designs.aed.training.exporting import export
 from mergewise.designs.aed.training.judging import RankingQuality, interval, judge
 from mergewise.designs.aed.training.labels import LabelStore, write_whole
-from mergewise.designs.aed.training.scoring import question_utilities
+from mergewise.designs.aed.training.scoring import count_cut, question_utilities
 from mergewise.designs.aed.training.trainer import History, OnProgress, Trained, TrainSettings, digest, train
 from mergewise.errors import UsageError
 
 RESULT, CARD, PICTURE, STATE = "training.json", "README.md", "curve.svg", "checkpoint"
 CHECKED = 8  # candidates by which the exported model is compared with the trained one
+_DROPPED = {"differing": "all candidates alike", "solved": "all candidates alike, or none that the reader can use"}
 MEASURES = {"kl": "KL to the teacher", "rho": "rank correlation", "first": "use of the first"}
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingReport:
-    """What `training.json` holds: parameters, how it went, and on held-out questions the means and differences."""
+    """What `training.json` holds: parameters, how it went, and on held-out questions the means and differences.
+
+    `candidates` are all, those whose beginning alone the reader was given, and those whose beginning alone the predictor reads.
+    """
 
     parameters: Mapping[str, Any]
     questions: Mapping[str, int]
+    candidates: Mapping[str, int]
     history: Mapping[str, Any]
     held_out: Mapping[str, Mapping[str, float]]
     differences: Mapping[str, Mapping[str, Sequence[float]]]
@@ -82,9 +87,16 @@ def _export_with_report(
     sample = trained.split.learnt[0]
     texts = [one.candidate.predictor_text for one in sample.candidates[:CHECKED]]
     apart = export(trained.base, out, settings.tokens, sample.example.text, texts)
+    used = [*trained.split.learnt, *held_out]
+    labelled = [one.candidate for question in used for one in question.candidates]
     report = TrainingReport(
         parameters,
         {"learnt": len(trained.split.learnt), "held_out": len(held_out), "dropped": trained.split.dropped},
+        {
+            "all": len(labelled),
+            "cut_for_reader": sum(candidate.cut for candidate in labelled),
+            "cut_by_predictor": count_cut(trained.base, used, settings.tokens),
+        },
         asdict(trained.history),
         {name: one.means() for name, one in found.items()},
         {name: _differences(found["trained"], one) for name, one in found.items() if name != "trained"},
@@ -119,7 +131,7 @@ def _differences(trained: RankingQuality, other: RankingQuality) -> dict[str, li
 
 def card(report: TrainingReport) -> str:
     """The README of the folder."""
-    counts, history = report.questions, History(**report.history)
+    counts, candidates, history = report.questions, report.candidates, History(**report.history)
     made = "\n".join(f"- `{name}`: {json.dumps(value)}" for name, value in report.parameters.items())
     levelled = (
         f" To the bias of the head {report.shift:+.4f} was added, so that 0 is the use of no context."
@@ -138,7 +150,9 @@ It tells how much a text helps a reader to answer a question (AED-RAG, S of Eq. 
 `--reranker cross-encoder:` and this folder: it ranks passages, and the strategy `aed` weighs its streams by it.
 
 Trained on {counts["learnt"]} questions by `mergewise train utility`; {counts["held_out"]} others were held out, and
-{counts["dropped"]} had nothing to teach (all candidates alike).{chosen}{levelled}
+{counts["dropped"]} had nothing to teach ({_DROPPED[report.parameters["questions"]]}).{chosen}{levelled}
+Of {candidates["all"]} candidates the predictor reads no more than the beginning of {candidates["cut_by_predictor"]}
+({report.parameters["tokens"]} tokens with the question); the reader was given that of {candidates["cut_for_reader"]}.
 `model.onnx` and `model.safetensors` differ by {report.apart:.1g} at most.
 
 ![learning curve]({PICTURE})

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from mergewise.index.tree.reader import LONGEST
+from mergewise.defaults import PASSAGE_TOKENS
 from mergewise.ranges import SHARE, Range, check_fields
 from mergewise.store.tables import Packed, Table
 from mergewise.types import DocumentRows, LeafId, RowId, Span
@@ -27,7 +27,7 @@ class TripletSettings:
 
     made: Annotated[Literal["rules", "model"], "who makes the triplets: rules, or the chat model"] = "rules"
     longest: Annotated[int, Range(1, 10_000), "tokens of a section up to which it is one passage, as in `aed`"] = (
-        LONGEST
+        PASSAGE_TOKENS
     )
     most: Annotated[int, Range(1, 1000), "triplets that a passage has at most"] = 32
     coverage: Annotated[float, SHARE, "share of the passages below which the model is asked about the others again"] = (
