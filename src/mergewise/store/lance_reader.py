@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,12 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.concurrency import BackgroundLoop
-from mergewise.errors import CorruptIndex, UsageError
+from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store import documents as d
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
-from mergewise.store.manifest import Manifest, Run, holds
+from mergewise.store.manifest import Manifest, Run, holds, read_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
@@ -211,7 +212,7 @@ class LanceReader:
     async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
         """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read."""
         limit = k + TIED
-        with reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.directory, f"the table {table!r}"):
             while True:
                 hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
                 ranking = _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
@@ -238,7 +239,7 @@ class LanceReader:
     async def _vector_ranking(
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
-        with reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.directory, f"the table {table!r}"):
             hits = await self._select_addresses(table, query, "_distance").to_arrow()
             ids = await self._ids_of(table, hits)
             cosines = 1.0 - hits["_distance"].to_numpy()
@@ -375,8 +376,21 @@ class LanceReader:
         version = self.manifest.tables.get(name)
         if version is None:
             return None
-        with reading(self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND):
+        with self._reading(
+            self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
+        ):
             return run(_opened(self.directory, name, version))
+
+    @contextmanager
+    def _reading(self, directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
+        """As `reading`; but old files that a writer dropped meanwhile are no damage."""
+        try:
+            with reading(directory, what, hint):
+                yield
+        except CorruptIndex as error:
+            if read_manifest(directory) == self.manifest:
+                raise
+            raise StoreError(f"{directory} has changed since it was opened: {error.message}", "ask again") from error
 
     # -- damage
 
