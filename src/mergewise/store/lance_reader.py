@@ -7,6 +7,7 @@ not held there is read from the table.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -20,7 +21,9 @@ import pyarrow.compute as pc
 from mergewise.concurrency import BackgroundLoop
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
+from mergewise.ranges import short_repr
 from mergewise.store import documents as d
+from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.manifest import Manifest, Run, holds, read_manifest
@@ -41,6 +44,8 @@ NPROBES, REFINE = 20, 2
 TIED = 28
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
+# all documents are looked at for a condition: a million take a few of them
+CONDITION_SECONDS = 60.0
 _LOOP = BackgroundLoop("mergewise-store")
 run, start = _LOOP.run, _LOOP.start
 _ID, _ADDRESS = "id", "_rowid"
@@ -160,16 +165,22 @@ class LanceReader:
         table = self._table(d.DOCUMENTS)
         if table is None:
             return frozenset()
+        if where is None:
+            return frozenset(run(scan(table, ["_number"]))["_number"].to_pylist())
+        condition = sql_of(parse_condition(where, d.condition_columns(run(table.schema()))))
         try:
-            return frozenset(run(scan(table, ["_number"], where))["_number"].to_pylist())
+            asked = asyncio.wait_for(scan(table, ["_number"], condition), CONDITION_SECONDS)
+            return frozenset(run(asked)["_number"].to_pylist())
+        except TimeoutError:
+            raise UsageError(
+                f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
+            ) from None
         except Exception as error:
-            if where is None:
-                raise
             # where they cannot be read, this says so: then the condition is not to blame
             self.documents()
-            named = ", ".join(name for name in run(table.schema()).names if not name.startswith("_"))
             raise UsageError(
-                f"the condition {where!r} was not understood: {line(error)}", f"columns: {named}"
+                f"the condition {short_repr(where)} fails for a document: {line(error)}",
+                "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
