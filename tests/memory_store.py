@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from mergewise.errors import StoreError, UsageError
+from mergewise.errors import StoreError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
+from mergewise.store.conditions import parse_condition
 from mergewise.store.documents import content_of, same_documents, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
+from tests.slow_conditions import meets
 
 Row = TypeVar("Row")
 Kept = TypeVar("Kept")
@@ -193,23 +193,14 @@ class MemoryStore:
         return replace(row, tables=tables)
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
-        """The condition is asked of SQLite: its rules are those of the store on disk as far as users' conditions go."""
         if where is None:
             return frozenset(number for number, _, _ in self._documents.values())
-        columns = ["id", "title", *self._kinds]
-        with closing(sqlite3.connect(":memory:")) as database:
-            database.execute(f"create table documents (_number, {', '.join(f'`{name}`' for name in columns)})")
-            for number, _, rows in self._documents.values():
-                values = {"id": rows.document.id, "title": rows.document.title, **rows.document.metadata}
-                marks = ", ".join("?" * (1 + len(columns)))
-                database.execute(f"insert into documents values ({marks})", [number, *map(values.get, columns)])
-            try:
-                rows_ = database.execute(f"select _number from documents where {where}").fetchall()
-            except sqlite3.Error as error:
-                raise UsageError(
-                    f"the condition {where!r} was not understood: {error}", f"columns: {', '.join(columns)}"
-                ) from None
-        return frozenset(number for (number,) in rows_)
+        condition = parse_condition(where, {"id": str, "title": str, **self._kinds})
+        columns = {
+            number: {"id": rows.document.id, "title": rows.document.title, **rows.document.metadata}
+            for number, _, rows in self._documents.values()
+        }
+        return frozenset(number for number, row in columns.items() if meets(condition, row))
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         counts = Counter(self._rows_of(self._first)[NUMBER].to_pylist())

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
+from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
@@ -19,6 +19,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.errors import MergewiseError, StoreError
+from mergewise.store.sweep import sweep
 from tests.attack.support import LONG, SECONDS, command, environment, linux_only, memory_mb, open_files, posix_only
 
 pytestmark = posix_only
@@ -50,6 +51,20 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", folder], check=True)
 
 
+def set_size(disk: Path, megabytes: int) -> None:
+    subprocess.run(["mount", "-o", f"remount,size={megabytes}m", disk], check=True)
+
+
+def fill(disk: Path) -> None:
+    """Leave not a byte free."""
+    with (disk / "filler").open("ab", buffering=0) as file:
+        for size in (65536, 4096, 1):
+            with suppress(OSError):
+                while file.write(bytes(size)):
+                    pass
+    assert shutil.disk_usage(disk).free == 0
+
+
 def assert_survives(index: Path, standing: int) -> None:
     """What was written stays, and every invariant holds."""
     with mw.open(index, create=False) as again:
@@ -60,19 +75,61 @@ def assert_survives(index: Path, standing: int) -> None:
 
 @linux_only
 def test_a_full_disk_loses_nothing(small_disk: Path) -> None:
+    set_size(small_disk, 6 if LONG else 2)
     index = made(small_disk)
-    large = [mw.Document(f"large{i}", f"{i} {'word ' * 40_000}") for i in range(20)]
+    large = [story(i, 0.6 if LONG else 0.2) for i in range(6)]
     with pytest.raises(StoreError) as caught:
         for document in large:
             index.add(document)
     assert "room" in caught.value.hint, caught.value
     assert_survives(small_disk / "index", 20)
-    held = [document.id for document in index.documents() if document.id.startswith("large")]
-    shutil.rmtree(small_disk / "filler", ignore_errors=True)
-    subprocess.run(["mount", "-o", "remount,size=200m", small_disk], check=True)
+    held = [document.id for document in index.documents() if document.id.startswith("story")]
+    set_size(small_disk, 200)
     index.add(*large)
     assert {document.id for document in index.documents()} >= set(held)
-    assert index.check() == [] and len(index) == 40
+    assert index.check() == [] and len(index) == 26
+
+
+def story(number: int, megabytes: float) -> mw.Document:
+    count = int(megabytes * 25_000)
+    body = " ".join(f"Owl {number} of wood {i} ate {i % 97} mice." for i in range(count))
+    return mw.Document(f"story{number}", f"# Story {number}\n\n{body}\n")
+
+
+@linux_only
+def test_many_batches_fit_where_the_index_fits(small_disk: Path) -> None:
+    """Old versions leave a disk that is full, also after a killed writer, and nothing that stands is lost."""
+    set_size(small_disk, 30 if LONG else 2)
+    index = mw.open(small_disk / "index", embedder="none")
+    size = 0.6 if LONG else 0.03
+    for number in range(10):
+        assert index.add(story(number, size)).added == 1
+    assert index.check() == [] and len(index) == 10
+    assert index.context("How many mice did owl 3 of wood 7 eat?", strategy="topk", budget=99).passages
+
+
+@linux_only
+@pytest.mark.parametrize("left_over", ["old versions", "a killed writer", "mapped files"])
+def test_a_disk_without_a_free_byte_can_be_mended_and_emptied(small_disk: Path, left_over: str) -> None:
+    index = made(small_disk, 150 if left_over == "mapped files" else 20)
+    if left_over == "old versions":
+        index.remove(["note1"])
+    elif left_over == "a killed writer":
+        (small_disk / "index/leaf.lance/data" / f"{'0' * 24}{'a' * 26}.lance").write_bytes(bytes(300_000))
+        sweep(index.store.directory, index.store.manifest, all_of_it=True)
+        (small_disk / "index/.manifest.json.1").write_bytes(bytes(300_000))
+    else:
+        index.store.optimize()
+        sweep(index.store.directory, index.store.manifest, all_of_it=True)
+    standing = len(index)
+    fill(small_disk)
+    assert index.remove(["note2", "note7"]) == 2
+    fill(small_disk)
+    assert index.check(repair=True) == []
+    fill(small_disk)
+    with mw.open(small_disk / "index", create=False) as again:
+        assert again.check() == [] and len(again) == standing - 2
+        assert again.ask("How many mice did owl 3 eat?").citations
 
 
 LIMITED = """
@@ -144,7 +201,7 @@ def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     now = time.time
     for jump in (10 * 365 * 86400, -10 * 365 * 86400, 700, -700, 0):
         monkeypatch.setattr(time, "time", lambda jump=jump: now() + jump)
-        monkeypatch.setattr("mergewise.store.mapped.time", lambda jump=jump: now() + jump)
+        monkeypatch.setattr("mergewise.store.sweep.time", lambda jump=jump: now() + jump)
         assert index.add(note(100, jump), note(3, jump)).failed == ()
         assert f"version {jump}" in other.context("owl 100", strategy="topk", budget=200).text
         assert index.check() == []
@@ -175,7 +232,7 @@ def test_a_reader_is_kept_open_over_many_writes(tmp_path: Path, monkeypatch: pyt
             assert len(asking) == 20 + version
             assert held.document("note3") == before and len(held.numbers()) == 20
     assert index.check() == []
-    monkeypatch.setattr("mergewise.store.lance_change.KEPT", timedelta(milliseconds=1))
+    monkeypatch.setattr("mergewise.store.sweep.KEPT", 0.0)
     index.add(*(note(i, writes + 1) for i in range(5000, 5030)))
     index.check(repair=True)
     fresh = mw.open(tmp_path / "fresh", embedder="none")

@@ -179,12 +179,9 @@ def test_what_is_not_an_index_is_told(tmp_path: Path) -> None:
 def test_old_versions_are_dropped_once_no_reader_can_need_them(
     store: LanceStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from datetime import timedelta
-
-    from mergewise.store import lance_change as lance
-
-    monkeypatch.setattr(lance, "KEPT", timedelta(milliseconds=1))
-    monkeypatch.setattr(lance, "FEW_ROWS", 0)
+    monkeypatch.setattr("mergewise.store.sweep.KEPT", 0.0)
+    monkeypatch.setattr("mergewise.store.lance.GROWN_BY", 0)
+    monkeypatch.setattr("mergewise.store.lance_change.FEW_ROWS", 0)
     for i in range(8):
         store.write(rows_of([document(i)], EMBEDDER))
     store.optimize()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -103,6 +103,9 @@ def evaluate(
     _check_answer_options(answers, methods, mode)
     compared = strategy_methods(strategies, mode) if methods is None else methods_of(methods)
     views = needed_views(compared)
+    if to_json is not None:
+        # said now, not after hours
+        _write(to_json, "", "a")
     sizes = _parse_budgets(budgets or (BUDGETS if methods is None else METHOD_BUDGET))
     judge = load_reranker(reranker)
     open_index = partial(
@@ -127,7 +130,7 @@ def evaluate(
                     rows.append(row.as_dict())
                     _say_row(row)
     if to_json is not None:
-        to_json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        _write(to_json, json.dumps(rows, indent=1) + "\n", "w")
 
 
 def _check_answer_options(answers: bool, methods: str | None, mode: str | None) -> None:
@@ -135,6 +138,14 @@ def _check_answer_options(answers: bool, methods: str | None, mode: str | None) 
         raise UsageError(f"--{'mode' if methods is None else 'methods'} goes with --answers", "add --answers")
     if methods is not None and mode is not None:
         raise UsageError("methods have their modes", "leave out --mode, or name --strategies")
+
+
+def _write(path: Path, text: str, mode: Literal["a", "w"]) -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
 
 
 def _answers_beside(to_json: Path | None) -> Path | None:

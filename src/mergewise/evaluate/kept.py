@@ -7,16 +7,19 @@ was cut off by a kill is dropped when the file is opened again, so that at most 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Question
+from mergewise.ranges import short_repr
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class AnswerFile:
         if self._path is not None:
             try:
                 self._open(self._path, dict(run))
-            except (OSError, ValueError, TypeError, KeyError) as error:
+            except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
                 raise UsageError(
                     f"{self._path} does not hold answers that can be gone on with: {error}",
                     "delete it, or name another folder",
@@ -73,6 +76,8 @@ class AnswerFile:
 
     def _open(self, path: Path, run: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise ValueError("it is no plain file")
         data = path.read_bytes() if path.exists() else b""
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
@@ -85,12 +90,31 @@ class AnswerFile:
         if lines[0]["run"] != json.loads(json.dumps(run)):
             raise ValueError("it was made with other settings")
         for line in lines[1:]:
-            self._known.setdefault(line["key"], KeptAnswer(**{name: line[name] for name in KeptAnswer.__slots__}))
+            self._known.setdefault(line["key"], _kept_answer(line))
+
+
+def _kept_answer(line: Mapping[str, Any]) -> KeptAnswer:
+    """Raises ValueError where a value is not of the type that it is written with, or no finite number."""
+    values = {name: line[name] for name in KeptAnswer.__slots__}
+    for name, hint in get_type_hints(KeptAnswer).items():
+        kinds = {get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else (hint,))}
+        if not _is_one_of(values[name], kinds):
+            raise ValueError(f"{name} is {short_repr(values[name])}")
+    if not all(_is_one_of(weight, {float}) for weight in values["weights"].values()):
+        raise ValueError("a weight is no number")
+    return KeptAnswer(**values)
+
+
+def _is_one_of(value: object, kinds: Collection[type]) -> bool:
+    if isinstance(value, float):
+        return float in kinds and math.isfinite(value)
+    # 1.0 may be written as 1, and an object is a dict
+    return type(value) in kinds or (type(value) is int and float in kinds) or (type(value) is dict and Mapping in kinds)
 
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:
     """One line, written in one go, so that a second process that does the same cannot tear it."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
         os.write(handle, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         os.fsync(handle)

@@ -3,7 +3,8 @@
 Kept answers are paid for once. The key is a hash of everything that changes the answer: the model's identity (name, endpoint,
 temperature, seed ...), all messages, the limit of tokens and the schema. Only the hash and the answer are written. SQLite from
 the standard library does the work: a kill loses at most the answer that was being written, and any number of processes may share
-a directory. (`diskcache`, the usual package, stores pickles, which run code when they are read.)
+a directory. (`diskcache`, the usual package, stores pickles, which run code when they are read.) Whoever may write to the
+directory answers for the model: an answer from the disk is judged as one from an endpoint, and no link is followed.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ Inner = TypeVar("Inner", bound=CompletingModel)
 FILE = "replies.sqlite3"
 # seconds for another process that is writing
 _WAIT = 30.0
-_TABLE = "CREATE TABLE IF NOT EXISTS replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
+_COLUMNS = "replies (key BLOB PRIMARY KEY, text TEXT NOT NULL, complete INTEGER NOT NULL)"
+# of an answer, as of one that an endpoint sends
+_LONGEST_BYTES = 64_000_000
 
 
 class _ChatAround(Generic[Inner]):
@@ -54,7 +57,7 @@ class CachedChat(_ChatAround[ChatModel]):
                 f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"
             ) from None
         with self._database() as database:
-            database.execute(_TABLE)
+            database.execute(f"CREATE TABLE IF NOT EXISTS {_COLUMNS}")
 
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
@@ -92,13 +95,16 @@ class CachedChat(_ChatAround[ChatModel]):
     def _find(self, key: bytes) -> Reply | None:
         with self._database() as database:
             row = database.execute("SELECT text, complete FROM replies WHERE key = ?", (key,)).fetchone()
-        return None if row is None else Reply(row[0], Usage(), bool(row[1]))
+        # others may have written it: what is no answer is asked for again
+        if row is None or not isinstance(row[0], str) or not row[0].strip() or row[1] not in (0, 1):
+            return None
+        return Reply(row[0], Usage(), bool(row[1]))
 
     def _keep(self, key: bytes, reply: Reply) -> None:
         if not reply.text.strip():
             return
         with self._database() as database:
-            database.execute("INSERT OR IGNORE INTO replies VALUES (?, ?, ?)", (key, reply.text, reply.complete))
+            database.execute("INSERT OR REPLACE INTO replies VALUES (?, ?, ?)", (key, reply.text, reply.complete))
 
     @contextmanager
     def _database(self) -> Iterator[sqlite3.Connection]:
@@ -107,13 +113,29 @@ class CachedChat(_ChatAround[ChatModel]):
         Each statement commits by itself. The journal is SQLite's default, a rollback journal: processes that turn on the
         write-ahead log of a new file at the same moment find the file locked.
         """
+        self._demand_plain_files()
         try:
             with closing(sqlite3.connect(self.directory / FILE, timeout=_WAIT, isolation_level=None)) as database:
+                database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BYTES)
+                _demand_own_table(database)
                 yield database
         except sqlite3.Error as error:
             raise UsageError(
                 f"{self.directory} does not work as a cache of model calls: {error}", "delete it, or name another one"
             ) from error
+
+    def _demand_plain_files(self) -> None:
+        """A link, a pipe or a device in the place of the file or its journal leads elsewhere."""
+        for path in (self.directory / FILE, self.directory / f"{FILE}-journal"):
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                raise UsageError(f"{path} is no plain file", "delete it, or name another cache")
+
+
+def _demand_own_table(database: sqlite3.Connection) -> None:
+    """A view or a trigger in a file of others would run what they wrote. Raises sqlite3.DatabaseError."""
+    schema = database.execute("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall()
+    if schema not in ([], [("replies", f"CREATE TABLE {_COLUMNS}")]):
+        raise sqlite3.DatabaseError("it holds other tables")
 
 
 class Unstreamed(_ChatAround[CompletingModel]):

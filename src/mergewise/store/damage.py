@@ -59,11 +59,19 @@ def reading(directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]
 
 
 def raising_store_errors(kind: type[Kind]) -> type[Kind]:
-    """A class with a `directory`, of which every public method raises errors of ours alone."""
+    """A class with a `directory`, of which every public method raises errors of ours alone.
+
+    They are raised by `reading`, or by what the class has under the name `_reading`.
+    """
     for name, member in list(vars(kind).items()):
         if isfunction(member) and not name.startswith("_"):
             setattr(kind, name, _raising(member))
     return kind
+
+
+def tells_full_disk(error: BaseException) -> bool:
+    """Whether an error, or the one that it was raised from, says that there is no room on the disk."""
+    return any(sign in f"{error} {error.__cause__}".lower() for sign in ("no space left", "disk quota"))
 
 
 def line(error: BaseException) -> str:
@@ -75,7 +83,7 @@ def line(error: BaseException) -> str:
 def _raising(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with reading(self.directory):
+        with getattr(self, "_reading", reading)(self.directory):
             return method(self, *args, **kwargs)
 
     return call

@@ -151,6 +151,11 @@ def metadata_kinds(schema: pa.Schema) -> dict[str, type]:
     return {field.name: kinds[field.type] for field in named}
 
 
+def condition_columns(schema: pa.Schema) -> dict[str, type]:
+    """The columns that a user's condition may name, with the Python type of each."""
+    return {"id": str, "title": str, **metadata_kinds(schema)}
+
+
 def metadata_field(name: str, kind: type) -> pa.Field:
     return pa.field(name, _METADATA_TYPES[kind])
 

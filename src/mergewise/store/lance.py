@@ -10,28 +10,57 @@ What tables there are, the registry of views says: nothing here names a view.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
 from mergewise.store.audit import audit
-from mergewise.store.damage import ANEW, raising_store_errors
+from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
-from mergewise.store.lance_change import Change
+from mergewise.store.lance_change import LAST_ATTEMPT, Change
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, holds, read_manifest, without, write_manifest
+from mergewise.store.sweep import bytes_within, sweep
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Origin, Problem
 
 log = logging.getLogger("mergewise")
 
 LOCK_SECONDS = 3600.0
+# old versions are looked for where an index has grown by so much since the last time
+GROWN, GROWN_BY = 1.25, 1_000_000
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def _making_room(method: Method) -> Method:
+    """A change that is tried again where the disk is full: without old versions, then without files that only save time."""
+
+    @wraps(method)
+    def call(self: LanceStore, *args: Any, **kwargs: Any) -> Any:
+        try:
+            for attempt, make_room in enumerate((self._drop_leftovers, self._drop_mapped_files), 1):
+                self._attempt = attempt
+                try:
+                    return method(self, *args, **kwargs)
+                # a panic of Rust is no Exception
+                except BaseException as error:
+                    if not tells_full_disk(error):
+                        raise
+                make_room()
+            self._attempt = LAST_ATTEMPT
+            return method(self, *args, **kwargs)
+        finally:
+            self._attempt = 1
+
+    return call  # type: ignore[return-value]
 
 
 @raising_store_errors
@@ -43,6 +72,9 @@ class LanceStore:
         self.registry = registry
         self._reader: LanceReader | None = None
         self._lock = FileLock(directory / ".lock")
+        # bytes that the index held when old versions last went
+        self._swept = 0
+        self._attempt = 1
 
     @classmethod
     def create(cls, directory: Path, manifest: Manifest, registry: Registry) -> LanceStore:
@@ -78,6 +110,7 @@ class LanceStore:
 
     # -- changes
 
+    @_making_room
     def write(
         self,
         rows: Sequence[DocumentRows],
@@ -105,6 +138,7 @@ class LanceStore:
             counts = len(good) - len(replaced), len(replaced), len(rows) - len(fresh)
             return AddReport(*counts, tuple(failed), removed=len(removed))
 
+    @_making_room
     def remove(self, doc_ids: Sequence[str]) -> int:
         with self._writing() as change:
             standing = list(change.reader.digests(doc_ids))
@@ -113,16 +147,13 @@ class LanceStore:
         log.info("removed %d documents from %s", len(standing), self.directory)
         return len(standing)
 
+    @_making_room
     def optimize(self) -> None:
         with self._writing() as change:
             behind = change.needs_indexing()
             if behind:
                 change.build_indexes()
             if change.map_rows(compacted=behind):
-                change.commit()
-            if behind:
-                # only now may old versions go: until the commit the manifest named them
-                change.drop_old_versions()
                 change.commit()
 
     def check(self) -> list[Problem]:
@@ -154,6 +185,7 @@ class LanceStore:
         problems = audit(reader, self.registry, self.manifest.dimension)
         return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
 
+    @_making_room
     def repair(self) -> list[str]:
         """Mend what can be: tables that cannot be read are dropped, to be made again from the documents.
 
@@ -166,20 +198,24 @@ class LanceStore:
                 raise CorruptIndex(damaged[DOCUMENTS], ANEW)
             views = list(dict.fromkeys(change.specs[name].view for name in damaged))
             rebuilt = change.reset(views) if views else []
-            change.drop_other_versions()
-            change.drop_search_indexes(list(change.reader.damaged_search()))
+            # one of them that is damaged stops every later change
+            sweep(self.directory, change.manifest, all_of_it=True)
+            self._swept = 0
+            unsearchable = list(change.reader.damaged_search())
+            change.drop_search_indexes(unsearchable)
             change.drop_orphans()
-            change.build_indexes()
+            # that takes much room, and rows are found without it
+            if unsearchable or self._attempt < LAST_ATTEMPT:
+                change.build_indexes()
             # whatever they hold, they can be written again
             change.manifest = replace(change.manifest, mapped={})
             change.map_rows(compacted=True)
-            change.commit()
-            change.drop_old_versions(unnamed=True)
             change.commit()
             return rebuilt
 
     # -- views that are added to documents that stand
 
+    @_making_room
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         with self._writing() as change:
             if view not in change.manifest.views:
@@ -189,6 +225,7 @@ class LanceStore:
     def missing(self, view: str) -> list[str]:
         return self.reader().numbered_in(self.manifest.views[view].missing)
 
+    @_making_room
     def write_view(self, view: str, rows: Sequence[DocumentRows]) -> None:
         with self._writing() as change:
             state = change.manifest.views[view]
@@ -206,6 +243,7 @@ class LanceStore:
                 change.set_view(view, state.settings, without(state.missing, numbers))
                 change.commit()
 
+    @_making_room
     def finish_view(self, view: str) -> bool:
         with self._writing() as change:
             state = change.manifest.views[view]
@@ -217,13 +255,31 @@ class LanceStore:
             change.commit()
             return True
 
+    # -- room on the disk
+
+    def _drop_leftovers(self) -> None:
+        """All that no state needs, also what a reader may be reading: without room no change is possible."""
+        log.warning("the disk of %s is full: old versions are dropped", self.directory)
+        with self._hold_lock():
+            self._swept = sweep(self.directory, self.manifest, all_of_it=True)
+
+    def _drop_mapped_files(self) -> None:
+        """Rows are then read from the tables, until a change finds room to write the files anew."""
+        log.warning("the disk of %s is full: mapped files are dropped, which makes questions slower", self.directory)
+        with self._hold_lock():
+            unmapped = replace(self.manifest, mapped={})
+            self._swept = sweep(self.directory, unmapped, all_of_it=True)
+            write_manifest(self.directory, unmapped)
+
     # -- the lock
 
     @contextmanager
     def _writing(self) -> Iterator[Change]:
         IN_USE.demand_own_process(self.directory)
         with self._hold_lock():
-            yield Change(self.directory, self.manifest, self.registry)
+            yield Change(self.directory, self.manifest, self.registry, self._attempt)
+            if bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
+                self._swept = sweep(self.directory, self.manifest)
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from mergewise.store import documents as d
+from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
@@ -31,12 +32,10 @@ log = logging.getLogger("mergewise")
 
 # what a search goes through without an index before one is brought up to date
 FEW_ROWS, MANY_FRAGMENTS = 1000, 32
-# old versions stay for readers that are in the middle of a question
-KEPT = timedelta(minutes=10)
 # times the rows that a vector index was trained on, from which it is trained anew
 GROWN = 8
-# manifests are named by how far they are from it
-_LAST_VERSION = 2**64 - 1
+# of a change for which two attempts found no room on the disk
+LAST_ATTEMPT = 3
 # ids whose rows are in memory at once while they are written to mapped files
 MAPPED_IDS = 20_000
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
@@ -47,10 +46,11 @@ TEXT_TOKENIZER = "icu/split"
 class Change:
     """One change, under the writer's lock. Nothing of it is visible before `commit`."""
 
-    def __init__(self, directory: Path, manifest: Manifest, registry: Registry) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, registry: Registry, attempt: int = 1) -> None:
         self.directory = directory
         self.manifest = manifest
         self.registry = registry
+        self._attempt = attempt
         self.specs = specs_of(manifest, registry)
         self.reader = LanceReader(directory, manifest, registry)
         self._tables: dict[str, LanceTable] = {}
@@ -101,16 +101,6 @@ class Change:
         self.commit()
         self.reader = LanceReader(self.directory, self.manifest, self.registry)
         return [row["id"] for row in self.reader.standing_all()] if first in views else []
-
-    def drop_other_versions(self) -> None:
-        """Forget all versions but those that are part of the index: one of them that is damaged stops every later change."""
-        for name, version in self.manifest.tables.items():
-            folder = self.directory / f"{name}.lance" / "_versions"
-            kept = folder / f"{_LAST_VERSION - version:020d}.manifest"
-            if kept.exists():
-                for path in folder.iterdir():
-                    if path != kept:
-                        path.unlink(missing_ok=True)
 
     def drop_search_indexes(self, names: Sequence[str]) -> None:
         """Of these tables. They are made anew with `build_indexes`."""
@@ -256,9 +246,11 @@ class Change:
     def map_rows(self, *, compacted: bool) -> bool:
         """Write the rows that came since the last time to mapped files. Whether there were any.
 
-        Compacting moves rows, so that all addresses are then written anew. Files that cannot be written (a full disk) are
-        done without: rows are then read from the table.
+        Compacting moves rows, so that all addresses are then written anew. Files that cannot be written are done without: rows
+        are then read from the table. At the first attempt a full disk is an error, at the last one nothing is mapped.
         """
+        if self._attempt == LAST_ATTEMPT:
+            return False
         before = dict(self.manifest.mapped)
         mapped = dict(before)
         for name, spec in self.specs.items():
@@ -267,7 +259,10 @@ class Change:
             try:
                 written = self._write_files(name, Mapped.of(before.get(name)), compacted)
             except OSError as error:
+                if self._attempt == 1 and tells_full_disk(error):
+                    raise
                 log.warning("rows of %s are not mapped, which makes questions slower: %s", name, error)
+                self._drop_begun_files(self.reader.manifest.mapped, mapped)
                 if compacted:
                     # its addresses are those of before
                     mapped.pop(name, None)
@@ -276,6 +271,11 @@ class Change:
                 mapped[name] = written.as_dict()
         self.manifest = replace(self.manifest, mapped=mapped)
         return mapped != before
+
+    def _drop_begun_files(self, *mappings: Mapping[str, Mapping[str, Any]]) -> None:
+        """Those that none of these mappings names: the room that they take may be what a commit needs."""
+        named = {file for mapping in mappings for raw in mapping.values() for file in Mapped.of(raw).files}
+        drop_unnamed(self.directory, named, older_than=-1)
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)
@@ -297,17 +297,6 @@ class Change:
     def _with_known_addresses(self, name: str, addresses: IntArray, ids: IntArray) -> tuple[IntArray, IntArray]:
         known, known_ids = self.reader.mapped_rows(name).addresses
         return np.concatenate([known, addresses]), np.concatenate([known_ids, ids])
-
-    def drop_old_versions(self, *, unnamed: bool = False) -> None:
-        """Delete what is old, and files that no version names, which a repair leaves behind: nobody else is writing."""
-        versions = {name: table.version for name, table in self._tables.items()}
-        for table in self._tables.values():
-            if unnamed or _oldest(table) < datetime.now() - KEPT:
-                table.optimize(cleanup_older_than=KEPT, delete_unverified=unnamed)
-        if any(table.version != versions[name] for name, table in self._tables.items()):
-            self.map_rows(compacted=True)
-        named = {file for raw in self.manifest.mapped.values() for file in Mapped.of(raw).files}
-        drop_unnamed(self.directory, named, KEPT.total_seconds())
 
     def drop_orphans(self) -> None:
         if not self.manifest.tables:
@@ -338,12 +327,6 @@ def _scan(
     if condition is not None:
         search = search.where(condition)
     return search.limit(ALL).to_arrow()
-
-
-def _oldest(table: LanceTable) -> datetime:
-    """When the oldest version of the table was made, in local time."""
-    made: list[datetime] = [version["timestamp"].replace(tzinfo=None) for version in table.list_versions()]
-    return min(made)
 
 
 def _is_behind(table: LanceTable, column: str) -> bool:

@@ -7,8 +7,10 @@ not held there is read from the table.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,12 +19,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mergewise.concurrency import BackgroundLoop
-from mergewise.errors import CorruptIndex, UsageError
+from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
+from mergewise.ranges import short_repr
 from mergewise.store import documents as d
+from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
-from mergewise.store.manifest import Manifest, Run, holds
+from mergewise.store.manifest import Manifest, Run, holds, read_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
@@ -40,6 +44,8 @@ NPROBES, REFINE = 20, 2
 TIED = 28
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
+# all documents are looked at for a condition: a million take a few of them
+CONDITION_SECONDS = 60.0
 _LOOP = BackgroundLoop("mergewise-store")
 run, start = _LOOP.run, _LOOP.start
 _ID, _ADDRESS = "id", "_rowid"
@@ -159,16 +165,22 @@ class LanceReader:
         table = self._table(d.DOCUMENTS)
         if table is None:
             return frozenset()
+        if where is None:
+            return frozenset(run(scan(table, ["_number"]))["_number"].to_pylist())
+        condition = sql_of(parse_condition(where, d.condition_columns(run(table.schema()))))
         try:
-            return frozenset(run(scan(table, ["_number"], where))["_number"].to_pylist())
+            asked = asyncio.wait_for(scan(table, ["_number"], condition), CONDITION_SECONDS)
+            return frozenset(run(asked)["_number"].to_pylist())
+        except TimeoutError:
+            raise UsageError(
+                f"the condition {short_repr(where)} takes more than {CONDITION_SECONDS:.0f} seconds", "ask for less"
+            ) from None
         except Exception as error:
-            if where is None:
-                raise
             # where they cannot be read, this says so: then the condition is not to blame
             self.documents()
-            named = ", ".join(name for name in run(table.schema()).names if not name.startswith("_"))
             raise UsageError(
-                f"the condition {where!r} was not understood: {line(error)}", f"columns: {named}"
+                f"the condition {short_repr(where)} fails for a document: {line(error)}",
+                "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
@@ -211,7 +223,7 @@ class LanceReader:
     async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
         """Of rows that tie for the last places LanceDB takes any, now these and now those: so all of them are read."""
         limit = k + TIED
-        with reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.directory, f"the table {table!r}"):
             while True:
                 hits = await self._select_addresses(table, query.limit(limit), "_score").to_arrow()
                 ranking = _best(await self._ids_of(table, hits), hits["_score"].to_pylist())
@@ -238,7 +250,7 @@ class LanceReader:
     async def _vector_ranking(
         self, table: str, column: str, vector: FloatArray, k: int, query: Any, refines: bool
     ) -> Ranking:
-        with reading(self.directory, f"the table {table!r}"):
+        with self._reading(self.directory, f"the table {table!r}"):
             hits = await self._select_addresses(table, query, "_distance").to_arrow()
             ids = await self._ids_of(table, hits)
             cosines = 1.0 - hits["_distance"].to_numpy()
@@ -375,8 +387,21 @@ class LanceReader:
         version = self.manifest.tables.get(name)
         if version is None:
             return None
-        with reading(self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND):
+        with self._reading(
+            self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
+        ):
             return run(_opened(self.directory, name, version))
+
+    @contextmanager
+    def _reading(self, directory: Path, what: str = "", hint: str = MEND) -> Iterator[None]:
+        """As `reading`; but old files that a writer dropped meanwhile are no damage."""
+        try:
+            with reading(directory, what, hint):
+                yield
+        except CorruptIndex as error:
+            if read_manifest(directory) == self.manifest:
+                raise
+            raise StoreError(f"{directory} has changed since it was opened: {error.message}", "ask again") from error
 
     # -- damage
 

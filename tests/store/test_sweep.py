@@ -1,0 +1,176 @@
+"""What no state needs goes, and nothing else: held against LanceDB's own clean-up, and against damaged files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+
+import lancedb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.support import new_store, rows_of
+
+from mergewise.errors import CorruptIndex, StoreError
+from mergewise.store import sweep as sweeping
+from mergewise.store.lance import LanceStore
+from mergewise.store.sweep import bytes_within, sweep
+from mergewise.types import Document
+
+
+def document(number: int, version: int = 0) -> Document:
+    return Document(f"d{number}", " ".join(f"Owl {number} ate {i} mice in {version}." for i in range(40)))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LanceStore:
+    """With rows deleted and replaced, search indexes made anew, and versions of all of that."""
+    store = new_store("lance", tmp_path)
+    assert isinstance(store, LanceStore)
+    store.write(rows_of([document(i) for i in range(6)]))
+    store.remove(["d1"])
+    store.write(rows_of([document(i, 1) for i in range(3, 9)]))
+    store.optimize()
+    store.repair()
+    store.remove(["d2"])
+    return store
+
+
+def files(directory: Path) -> dict[str, int]:
+    return {str(path.relative_to(directory)): path.stat().st_size for path in directory.rglob("*") if path.is_file()}
+
+
+def test_all_that_is_left_over_goes_and_the_index_stays(store: LanceStore) -> None:
+    before = store.reader().document_rows([f"d{i}" for i in range(9)])
+    held = bytes_within(store.directory)
+    left = sweep(store.directory, store.manifest, all_of_it=True)
+    assert left < held / 2
+    # beside it stand the lock, the manifest and LanceDB's notes of the latest versions
+    assert left <= bytes_within(store.directory) < left + 3000
+    fresh = LanceStore(store.directory, store.registry)
+    assert fresh.reader().document_rows([f"d{i}" for i in range(9)]) == before
+    assert fresh.check() == [] and fresh.remove(["d3"]) == 1 and fresh.check() == []
+
+
+def test_lancedb_itself_would_drop_the_same(store: LanceStore, tmp_path: Path) -> None:
+    store.repair()
+    shutil.copytree(store.directory, tmp_path / "copy")
+    sweep(store.directory, store.manifest, all_of_it=True)
+
+    async def clean_up() -> None:
+        database = await lancedb.connect_async(tmp_path / "copy")
+        for name in store.manifest.tables:
+            table = await database.open_table(name)
+            version = await table.version()
+            with pytest.warns(UserWarning, match="removes every version"):
+                await table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+            assert await table.version() == version, "compacted already, so that only the clean-up does something"
+
+    asyncio.run(clean_up())
+    for name in store.manifest.tables:
+        ours, theirs = files(store.directory / f"{name}.lance"), files(tmp_path / "copy" / f"{name}.lance")
+        assert ours == theirs
+
+
+def test_files_of_killed_writers_go_at_once(store: LanceStore) -> None:
+    sweep(store.directory, store.manifest, all_of_it=True)
+    before = files(store.directory)
+    tables = store.directory / "leaf.lance"
+    for name in (
+        "data/x.lance",
+        "data/y.lance#1",
+        "_versions/18446744073709551000.manifest#7",
+        "_transactions/1-a.txn",
+    ):
+        (tables / name).write_bytes(bytes(1000))
+    (tables / "_indices/nobody").mkdir()
+    (tables / "_indices/nobody/part.lance").write_bytes(bytes(1000))
+    (store.directory / "begun.lance/data").mkdir(parents=True)
+    (store.directory / "begun.lance/data/x.lance").write_bytes(bytes(1000))
+    (store.directory / ".manifest.json.123").write_bytes(b"{")
+    sweep(store.directory, store.manifest)
+    assert files(store.directory) == before
+
+
+def test_a_version_that_was_written_and_never_named_goes_and_the_next_writer_goes_on(store: LanceStore) -> None:
+    table = lancedb.connect(store.directory).open_table("leaf")
+    table.delete("id > 3")
+    sweep(store.directory, store.manifest, all_of_it=True)
+    again = LanceStore(store.directory, store.registry)
+    assert again.check() == []
+    assert again.write(rows_of([document(20)])).added == 1
+    assert again.check() == [] and len(again.reader().documents()) == 8
+
+
+def test_what_readers_may_need_stays_the_newest_first(store: LanceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "LEAST", 0)
+    for version in range(12):
+        store.write(rows_of([document(i, version) for i in range(3, 9)]))
+    held = store.reader()
+    expected = held.document_rows(["d5"])
+    store.write(rows_of([document(5, 99)]))
+    live, _ = sweeping._contents(store.directory, store.manifest)
+    assert sweep(store.directory, store.manifest) <= 2 * live
+    assert held.document_rows(["d5"]) == expected, "the state before this one has room"
+    monkeypatch.setattr(sweeping, "KEPT", 0.0)
+    assert sweep(store.directory, store.manifest) == live
+
+
+def test_a_state_that_went_says_so_and_is_no_damage(store: LanceStore) -> None:
+    held = store.reader()
+    store.write(rows_of([document(5, 99)]))
+    store.repair()
+    sweep(store.directory, store.manifest, all_of_it=True)
+    with pytest.raises(StoreError, match="has changed") as caught:
+        held.document_rows(["d5"])
+    assert "again" in caught.value.hint and not isinstance(caught.value, CorruptIndex)
+    assert store.reader().document_rows(["d5"])
+
+
+def test_a_clock_that_was_set_back_hides_nothing(store: LanceStore) -> None:
+    for path in store.directory.rglob("*"):
+        os.utime(path, (5e9, 5e9))
+    live, leftovers = sweeping._contents(store.directory, store.manifest)
+    assert leftovers and sweep(store.directory, store.manifest) <= live + max(live, sweeping.LEAST)
+    store.write(rows_of([document(30)]))
+    assert store.check() == []
+
+
+@pytest.mark.parametrize("damage", ["gone", "short", "nonsense", "renamed"])
+def test_a_table_that_is_damaged_loses_nothing_more(damage: str, store: LanceStore) -> None:
+    folder = store.directory / "leaf.lance"
+    named = sweeping._manifests(folder)[store.manifest.tables["leaf"]]
+    content = named.read_bytes()
+    if damage == "gone":
+        named.unlink()
+    elif damage == "renamed":
+        file = next(file for file in sweeping._files_of_version(content) if file.startswith("data/"))
+        (folder / file).rename(folder / "data/another.lance")
+    else:
+        named.write_bytes(content[:-40] + content[-16:] if damage == "short" else bytes(len(content)))
+    before = files(folder)
+    sweep(store.directory, store.manifest, all_of_it=True)
+    assert files(folder) == before
+
+
+def test_links_are_not_followed(store: LanceStore, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/kept.arrow").write_bytes(b"kept")
+    (store.directory / "mapped/link").symlink_to(tmp_path / "outside")
+    (store.directory / "link.lance").symlink_to(tmp_path / "outside")
+    (store.directory / "leaf.lance/_indices/link").symlink_to(tmp_path / "outside")
+    sweep(store.directory, store.manifest, all_of_it=True)
+    assert (tmp_path / "outside/kept.arrow").read_bytes() == b"kept"
+
+
+@given(st.binary(max_size=80), st.integers(0, 300), st.binary(min_size=1, max_size=4))
+@settings(max_examples=100)
+def test_manifests_of_any_bytes_are_read_or_refused(nonsense: bytes, at: int, put: bytes) -> None:
+    whole = b"\x0a\x00\x00\x00" + b"\x12\x06\x12\x04\x0a\x02ab" + b"\x60\x01" + bytes(8) + bytes(4) + b"LANC"
+    for content in (nonsense, nonsense + whole, whole[:at] + put + whole[at + len(put) :]):
+        with suppress(*sweeping.UNREADABLE):
+            list(sweeping._files_of_version(content))
