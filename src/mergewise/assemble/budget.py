@@ -132,11 +132,7 @@ class Packer(Generic[P]):
                 self._take_beginning(portion)
 
     def context(
-        self,
-        question: str,
-        passages: Arrangement[P],
-        trace: Sequence[Step] = (),
-        others: Sequence[Arrangement[P]] = (),
+        self, question: str, passages: Arrangement[P], trace: Sequence[Step] = (), others: Sequence[Arrangement[P]] = ()
     ) -> Context:
         """What was taken, as the passages that are made of it. The steps of the selection follow `trace`.
 

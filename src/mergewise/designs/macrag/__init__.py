@@ -25,9 +25,14 @@ def _strategies() -> dict[str, Strategy]:
             strategy.MacRAG(),
             "slices, their chunks, the best documents' neighbourhoods",
             views=("slice",),
+            presets=strategy.PRESETS,
         ),
         "longrag": Strategy(
-            longrag.assemble, longrag.LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",)
+            longrag.assemble,
+            longrag.LongRAG(),
+            "the documents of the best chunks (LongRAG)",
+            views=("slice",),
+            presets=longrag.PRESETS,
         ),
     }
 

@@ -15,7 +15,7 @@ from mergewise.designs.mrag import chunks, markers
 
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.mrag import strategy
-    from mergewise.designs.mrag.chunked import Chunked, assemble
+    from mergewise.designs.mrag.chunked import PRESETS, Chunked, assemble
 
     chunked = {
         "fixed": "the best chunks of a fixed size until the budget is full",
@@ -24,10 +24,14 @@ def _strategies() -> dict[str, Strategy]:
     }
     return {
         "mrag": Strategy(
-            strategy.assemble, strategy.MRAG(), "the values of the markers whose keys fit best", views=("marker",)
+            strategy.assemble,
+            strategy.MRAG(),
+            "the values of the markers whose keys fit best",
+            views=("marker",),
+            presets=strategy.PRESETS,
         ),
         **{
-            name: Strategy(partial(assemble, name), Chunked(), summary, views=(name,))
+            name: Strategy(partial(assemble, name), Chunked(), summary, views=(name,), presets=PRESETS)
             for name, summary in chunked.items()
         },
     }

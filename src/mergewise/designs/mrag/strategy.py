@@ -27,7 +27,9 @@ from mergewise.designs.mrag.pieces import ReadingOrder, ValuePiece, passages, pi
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Step
+
 
 @dataclass(frozen=True, slots=True)
 class MRAG:
@@ -55,6 +57,10 @@ class MRAG:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+PRESETS: Presets = {"paper": {"k": 1000, "search": "vectors", "merge": False, "headings": False, "last": "end"}}
+"""`paper`: section 2.2 of M-RAG. It bounds no k: this one lets the budget end the selection."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MRAG) -> Context:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mergewise.designs.macrag.slices.build import build, estimate
 from mergewise.designs.macrag.slices.records import (
+    PRESETS,
     Chunk,
     ChunkBounds,
     Slice,
@@ -25,5 +26,6 @@ VIEW = View(
     problems=problems,
     reader=SliceReader,
     with_chat={"summary": "abstractive"},
+    presets=PRESETS,
     writing=Writing(lambda settings: bool(settings.summary == "abstractive"), build, estimate),
 )

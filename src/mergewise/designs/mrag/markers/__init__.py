@@ -8,6 +8,7 @@ from mergewise.designs.mrag.markers.build import build, estimate
 from mergewise.designs.mrag.markers.reader import MarkerReader
 from mergewise.designs.mrag.markers.records import (
     EXTRACTION,
+    PRESETS,
     Draft,
     Marker,
     MarkerExtraction,
@@ -35,5 +36,6 @@ VIEW = View(
         estimate,
         partial(unfinished_documents, table=EXTRACTION.name),
     ),
+    presets=PRESETS,
     report=MarkerReader.report,
 )

@@ -9,6 +9,7 @@ The prompt says every rule of the paper's tables in words of our own. Where we d
 - the numbers of a marker are checked: small models copy a sentence rightly and name the wrong paragraph, or name one and the same
   for all. A sentence that another paragraph of the window holds brings that number, and when all of a value is found, only
   numbers of paragraphs that hold some of it stay. So coverage is what values say, and not what a model says of them;
+  `numbers=given` leaves them as they are;
 - a document longer than `MarkerSettings.window` tokens is read in overlapping windows, since answers are as long as what is read,
   and most endpoints write a few thousand tokens at most.
 """
@@ -257,7 +258,8 @@ def ground(
     its value held to these."""
     grounder = _grounder(marker.paragraphs, request.source, settings, judge)
     judged = grounder.sentences(marker.value)
-    numbers = _holding_paragraphs(marker, judged, request, settings.most, judge)
+    checked = settings.numbers == "checked"
+    numbers = _holding_paragraphs(marker, judged, request, settings.most, judge) if checked else marker.paragraphs
     if numbers == marker.paragraphs:
         return replace(marker, grounded=grounder.ground(marker.value, judged))
     grounded = _grounder(numbers, request.source, settings, judge).ground(marker.value)
