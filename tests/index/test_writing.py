@@ -262,6 +262,8 @@ def test_numbers_are_those_of_the_paragraphs_that_hold_what_is_said(
     request = WritingRequest(given, tuple(range(6)), tuple(range(6)))
     made = task(SETTINGS).item(record, request)
     assert list(made.paragraphs) == right and made.renumbered is (right != named)
+    kept = task(replace(SETTINGS, numbers="given")).item(record, request)
+    assert list(kept.paragraphs) == named and not kept.renumbered
 
 
 def test_near_duplicates_are_dropped_but_not_where_a_figure_differs() -> None:

@@ -34,7 +34,9 @@ def index(
     views: options.ViewsOption = "leaf",
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300."),
+        typer.Option(
+            "--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300 or slice.preset=paper."
+        ),
     ] = None,
     chat: Annotated[
         str,

@@ -145,7 +145,7 @@ StrategyOption = Annotated[
         "--strategy",
         "-s",
         envvar="MERGEWISE_STRATEGY",
-        help="Strategy, also with parameters, such as 'auto-merge(mode=never)': {strategies}.",
+        help="Strategy, also with parameters, such as 'auto-merge(mode=never)' or 'mrag(preset=paper)': {strategies}.",
         autocompletion=_completion("STRATEGIES"),
     ),
 ]

@@ -154,8 +154,12 @@ paragraph = st.text(st.sampled_from("ab cdé.\n#-| 猫。1[]\"'{}"), min_size=1,
     st.lists(paragraph, min_size=1, max_size=8).map("\n\n".join),
     st.integers(0, 2**32),
     st.sampled_from(["replace", "drop", "keep"]),
+    st.sampled_from(["sentence", "token"]),
+    st.sampled_from(["checked", "given"]),
 )
-def test_spans_are_right_for_any_text_and_any_answer(text: str, seed: int, ungrounded: Any) -> None:
+def test_spans_are_right_for_any_text_and_any_answer(
+    text: str, seed: int, ungrounded: Any, ends: Any, numbering: Any
+) -> None:
     draw = random.Random(seed)
 
     def turn(messages: Sequence[Message]) -> Turn:
@@ -171,7 +175,8 @@ def test_spans_are_right_for_any_text_and_any_answer(text: str, seed: int, ungro
         return Turn(draw.choice([listed, listed[: draw.randrange(len(listed) + 1)], listed.replace(",", ",,")]))
 
     chat = ScriptedChat(turn)
-    own = MarkerSettings(made="model", segment=16, window=64, overlap=1, ungrounded=ungrounded)
+    sizes: dict[str, Any] = {"segment": 16, "window": 64, "overlap": 1}
+    own = MarkerSettings(made="model", ungrounded=ungrounded, ends=ends, numbers=numbering, **sizes)
     from mergewise.designs import VIEWS
     from mergewise.index.pipeline import rows_of as made_rows
     from mergewise.models.tokens import count_tokens

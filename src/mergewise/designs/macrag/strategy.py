@@ -209,7 +209,9 @@ def within_reach(
         trace.append(Step("reach", reason))
     leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
     if parameters.narrow == "chunks" or sum(merged.tokens for merged in final) <= budget:
-        return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+        merged = [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+        # where one does not fit, what fits of it from its beginning
+        return [replace(one, instead=tuple(Candidate((part,), one.score) for part in one.fragments)) for one in merged]
     best = max(merged.rank for merged in read)
     inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
     shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]

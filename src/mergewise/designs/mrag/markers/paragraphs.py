@@ -19,7 +19,7 @@ def paragraphs_of(document: DocumentRows, size: int, *, whole_sentences: bool) -
     Without `whole_sentences` one ends after the last whole word that it holds (M-RAG section 2.1), and what it has of a sentence
     counts as a sentence of it.
     """
-    if whole_sentences:
+    if whole_sentences or not document["leaf"]:
         return segments_of(document, size)
     text = document.document.text
     bounds = fixed_bounds(text, size, count_tokens)

@@ -33,7 +33,7 @@ class MarkerSettings:
     segment: Annotated[int, Range(16, 4096), "tokens of a numbered paragraph"] = 128
     ends: Annotated[
         Literal["sentence", "token"],
-        "where a numbered paragraph ends: after a whole sentence, or after so many tokens, within a sentence too",
+        "where a numbered paragraph ends: after a whole sentence, as rules want it, or after so many tokens, within one too",
     ] = "sentence"
     most: Annotated[int, Range(1, 10), "paragraphs that a marker may name"] = 3
     coverage: Annotated[float, SHARE, "share of the paragraphs below which the model is asked further"] = 0.95
@@ -66,7 +66,7 @@ class MarkerSettings:
 
     def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
         """The numbered paragraphs of a document."""
-        return paragraphs_of(document, self.segment, whole_sentences=self.ends == "sentence")
+        return paragraphs_of(document, self.segment, whole_sentences=self.ends == "sentence" or self.made == "rules")
 
 
 PRESETS: Presets = {
