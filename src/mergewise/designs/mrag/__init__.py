@@ -11,6 +11,7 @@ from functools import partial
 
 from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.designs.mrag import chunks, markers
+from mergewise.types import PromptTemplate
 
 
 def _strategies() -> dict[str, Strategy]:
@@ -37,4 +38,11 @@ def _strategies() -> dict[str, Strategy]:
     }
 
 
-DESIGN = Design({**chunks.VIEWS, "marker": markers.VIEW}, Lazy(_strategies))
+def _prompts() -> dict[str, PromptTemplate]:
+    from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
+    from mergewise.designs.mrag.markers.extract import RULES
+
+    return {one.name: one for one in (RULES, INSTRUCTIONS)}
+
+
+DESIGN = Design({**chunks.VIEWS, "marker": markers.VIEW}, Lazy(_strategies), prompts=Lazy(_prompts))

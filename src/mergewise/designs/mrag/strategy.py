@@ -66,7 +66,8 @@ PRESETS: Presets = {"paper": {"k": 1000, "search": "vectors", "merge": False, "h
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MRAG) -> Context:
     markers: MarkerReader = reader.view("marker")
     hits = markers.search(question, parameters.k, parameters.search)  # (2) of the paper: sigma(e_q, e_K)
-    trace = [Step("search", f"{len(hits)} keys", tuple(span for marker, _ in hits for span in marker.supports[:1]))]
+    found = f"{len(hits)} keys" + (f", written by a prompt of one's own, {own}" if (own := markers.prompt) else "")
+    trace = [Step("search", found, tuple(span for marker, _ in hits for span in marker.supports[:1]))]
     packer: Packer[ValuePiece] = Packer(
         budget,
         models.count_tokens,

@@ -46,6 +46,9 @@ class SliceSettings:
     vectors: Annotated[
         tuple[str, ...], "what is embedded: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
     ] = ("slice",)
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)

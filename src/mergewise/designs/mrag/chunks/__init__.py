@@ -23,6 +23,7 @@ from mergewise.designs.mrag.chunks.records import (
     TextChunk,
     problems,
 )
+from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
 from mergewise.store.tables import Table
 from mergewise.store.views import View, Writing
 
@@ -52,6 +53,7 @@ VIEWS = {
         with_chat={"summary": "abstractive"},
         writing=_PIC_WRITING,
         needs_embedder=True,
+        prompt=INSTRUCTIONS.name,
         presets=PIC_PRESETS,
     ),
 }

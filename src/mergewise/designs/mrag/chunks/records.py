@@ -64,6 +64,9 @@ class PICSettings:
         "are nearest to the same sentence of the summary",
     ] = "mean"
     most: _Most = 2000
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -45,7 +45,7 @@ def build(
 def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models) -> Estimate:
     """What the chat model's markers of these documents cost, if every answer covers what it should."""
     sources = [WritingSource.of_document(document, settings.paragraphs(document)) for document in documents]
-    return estimate_of(sources, task(settings), policy(settings), models)
+    return estimate_of(sources, task(settings, models.prompts), policy(settings), models)
 
 
 def _extraction(
@@ -66,7 +66,7 @@ def _by_model(
     on_share: OnShare | None,
 ) -> list[tuple[list[Draft], MarkerExtraction]]:
     sources = list(map(WritingSource.of_document, documents, segmented))
-    answers = write(sources, task(settings), policy(settings), models, on_share)
+    answers = write(sources, task(settings, models.prompts), policy(settings), models, on_share)
     return list(map(_drafts_of_model, documents, segmented, answers))
 
 

@@ -161,6 +161,11 @@ class MarkerReader:
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
+    @property
+    def prompt(self) -> str:
+        """The hash of the prompt of one's own by which markers are written; empty where it is the one that ships."""
+        return str(self._rows.settings(MARKER.name).get("prompt", ""))
+
     def search(self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid") -> list[tuple[Marker, float]]:
         """The `k` markers whose keys fit best with their scores, best first."""
         ranking = (self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors)(question, k, MARKER.name)

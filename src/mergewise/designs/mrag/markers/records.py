@@ -60,6 +60,9 @@ class MarkerSettings:
         "what becomes of a sentence of a value that its paragraphs do not support: the nearest of their sentences stands "
         "for it, it is left out, or it is kept and marked",
     ] = "replace"
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)
