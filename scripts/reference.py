@@ -25,6 +25,7 @@ from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.models import CAUSALS, CHATS, EMBEDDERS, RERANKERS, SCORERS
 from mergewise.ranges import range_of
 from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.store.views import Presets
 
 ROOT = Path(__file__).parents[1]
 PATH = ROOT / "docs/reference.md"
@@ -148,6 +149,7 @@ def strategies() -> Iterator[str]:
         for name in names:
             yield wrapped(f"`{name}`: {STRATEGIES[name].summary}{_own(name, kind)}.")
         yield settings_table(kind())
+        yield from _presets(STRATEGIES[names[0]].presets)
 
 
 def _by_parameters() -> dict[type, list[str]]:
@@ -185,6 +187,13 @@ def views() -> Iterator[str]:
         yield wrapped(f"Tables: {tables}. Settings: `mergewise.{view.settings.__name__}`.")
         yield described(view.settings)
         yield settings_table(view.settings())
+        yield from _presets(view.presets)
+
+
+def _presets(presets: Presets) -> Iterator[str]:
+    for name, sets in presets.items():
+        listed = ", ".join(f"`{parameter}={_written_value(value)}`" for parameter, value in sets.items())
+        yield wrapped(f"`preset={name}` sets {listed}.")
 
 
 def specs() -> Iterator[str]:
@@ -267,7 +276,10 @@ def settings_table(settings: Any) -> str:
 
 
 def _value(settings: Any, name: str) -> str:
-    value = getattr(settings, name)
+    return _written_value(getattr(settings, name))
+
+
+def _written_value(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 

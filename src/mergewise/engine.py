@@ -35,7 +35,7 @@ from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
 from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
-from mergewise.types import AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem
+from mergewise.types import SHIPPED, AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem, Prompts
 
 if TYPE_CHECKING:
     from mergewise.asking import Budget, IndexState
@@ -66,6 +66,7 @@ def open(
     causal: str | CausalModel[Any] = CAUSAL,
     progress: Progress | None = None,
     cache: str | os.PathLike[str] | None = None,
+    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
     tokens: TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
     create: bool = True,
@@ -78,8 +79,9 @@ def open(
     `reranker` and `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the
     protocols. `causal` is one whose next-token probabilities decode several streams; without one it is the chat model,
     where that shows them (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid
-    for twice. `tokens` counts tokens for budgets, exactly; give the tokenizer of your chat model. With `create=False` a
-    missing index is a `UsageError`.
+    for twice. `prompts` are texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that
+    ship), or a dictionary by name; rows that were written by others are not mixed with them. `tokens` counts tokens for
+    budgets, exactly; give the tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
 
     `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
@@ -92,13 +94,14 @@ def open(
     wanted = _wanted_views(views, settings or {})
     directory = _directory(path)
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
+    own_prompts = _own_prompts(prompts)
     store = LanceStore(directory, VIEWS)
     known = read_manifest(directory)
     _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
     if known is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted), VIEWS)
+        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted, own_prompts), VIEWS)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
@@ -111,6 +114,7 @@ def open(
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
         causal=causal_of(own_chat) if own_causal is None else own_causal,
         stored_tokens=tokens is count_tokens,
+        prompts=own_prompts,
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
@@ -126,6 +130,7 @@ def estimate(
     views: Sequence[str] = DEFAULT_VIEWS,
     settings: Mapping[str, Any] | None = None,
     chat: str | ChatModel = CHAT,
+    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
     limits: Limits | None = None,
 ) -> Estimate:
     """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
@@ -150,7 +155,9 @@ def estimate(
     missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / _WRITTEN
-    models = Models(count_tokens, chat=_with_cache(model, kept if kept.exists() else None))
+    models = Models(
+        count_tokens, chat=_with_cache(model, kept if kept.exists() else None), prompts=_own_prompts(prompts)
+    )
     with reader_within(limits) as read:
         inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, Counter(), [directory], read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
@@ -188,9 +195,22 @@ def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
         )
 
 
-def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None]) -> Manifest:
+def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
+    if given is None:
+        return SHIPPED
+    from mergewise.designs import PROMPTS
+    from mergewise.prompting.own import load_prompts
+
+    return load_prompts(given, PROMPTS)
+
+
+def _settings_of_new_view(name: str, asked: dict[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
+    return VIEWS[name].with_prompt(VIEWS[name].dump() if asked is None else asked, prompts)
+
+
+def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], prompts: Prompts) -> Manifest:
     spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
-    views = {name: ViewState(VIEWS[name].dump() if asked is None else asked) for name, asked in wanted.items()}
+    views = {name: ViewState(_settings_of_new_view(name, asked, prompts)) for name, asked in wanted.items()}
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
 
 
@@ -401,12 +421,13 @@ class Index:
         """
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
-            if standing is not None and asked is not None and standing != asked:
+            fresh = _settings_of_new_view(name, asked, self._models.prompts)
+            if standing is not None and asked is not None and VIEWS[name].dump(VIEWS[name].load(standing)) != fresh:
                 raise UsageError(
                     f"{self.store.directory} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
-                self.store.begin_view(name, VIEWS[name].dump() if asked is None else asked)
+                self.store.begin_view(name, fresh)
             if name not in self.manifest.whole:
                 from mergewise.index import pipeline
 
@@ -414,7 +435,8 @@ class Index:
 
     def _builders(self) -> Models:
         """What views are built with: what the chat model writes is kept beside the index."""
-        return Models(count_tokens, self.embedder, _with_cache(self.chat, self.store.directory / _WRITTEN))
+        chat = _with_cache(self.chat, self.store.directory / _WRITTEN)
+        return Models(count_tokens, self.embedder, chat, prompts=self._models.prompts)
 
     # -- questions
 

@@ -162,6 +162,27 @@ def test_again_asks_the_same_with_the_attempts_number_and_keeps_the_best() -> No
     assert len(one.items) == total - 1 and one.coverages[-1] == max(one.coverages) == (total - 1) / total
 
 
+def test_again_asks_what_is_covered_window_by_window_but_not_as_a_whole() -> None:
+    """Windows share a segment: what they leave out counts for more in the document than in each of them."""
+    text = " ".join(f"The bridge number {n} was built in the year {1900 + n} by Brook." for n in range(40))
+    given = source(text=text, segment=16)
+    settings = MarkerSettings(made="model", segment=16, window=64, overlap=1, policy="again", coverage=0.75, attempts=3)
+    calls: dict[tuple[int, ...], list[str]] = {}
+
+    def turn(messages: Sequence[Message]) -> Turn:
+        numbers = asked(messages)
+        texts = calls.setdefault(tuple(numbers), [])
+        texts.append(messages[-1].text)
+        left_out = numbers[1] if len(texts) == 1 else None
+        return Turn(answer([marker(n, given.of(n)) for n in numbers if n != left_out]))
+
+    (one,) = written(ScriptedChat(turn), given, settings=settings)
+    assert min(map(len, calls)) >= 4, "each window is covered to three quarters"
+    assert one.coverages[0] < 0.75, "and the document is not"
+    assert one.coverages[1:] == (1.0,), "every attempt that is counted asked something"
+    assert all(len(texts) == 2 and texts[1].endswith("This is attempt 2.") for texts in calls.values())
+
+
 def test_again_leaves_a_window_that_is_covered_just_as_far_as_is_asked() -> None:
     def turn(messages: Sequence[Message]) -> str:
         numbers = asked(messages)
@@ -241,6 +262,8 @@ def test_numbers_are_those_of_the_paragraphs_that_hold_what_is_said(
     request = WritingRequest(given, tuple(range(6)), tuple(range(6)))
     made = task(SETTINGS).item(record, request)
     assert list(made.paragraphs) == right and made.renumbered is (right != named)
+    kept = task(replace(SETTINGS, numbers="given")).item(record, request)
+    assert list(kept.paragraphs) == named and not kept.renumbered
 
 
 def test_near_duplicates_are_dropped_but_not_where_a_figure_differs() -> None:

@@ -85,6 +85,9 @@ class Portion(Protocol):
 
 P = TypeVar("P", bound=Portion)
 
+Arrangement: TypeAlias = Callable[[Sequence[P]], list[Passage]]
+"""Portions as passages in reading order."""
+
 
 class Packer(Generic[P]):
     """A selection as it grows: what was taken, what of the budget is left, and why a portion was passed over.
@@ -129,14 +132,18 @@ class Packer(Generic[P]):
                 self._take_beginning(portion)
 
     def context(
-        self, question: str, passages: Callable[[Sequence[P]], list[Passage]], trace: Sequence[Step] = ()
+        self, question: str, passages: Arrangement[P], trace: Sequence[Step] = (), others: Sequence[Arrangement[P]] = ()
     ) -> Context:
-        """What was taken, as the passages that are made of it. The steps of the selection follow `trace`."""
+        """What was taken, as the passages that are made of it. The steps of the selection follow `trace`.
+
+        The `others` have to fit as well: what is taken is then the same, whichever of them is shown.
+        """
         while True:
             shown = passages(self.taken)
             text = render(shown)
-            tokens = self._count([text])[0] if text else 0
-            if tokens <= self._budget:
+            texts = [text, *(render(other(self.taken)) for other in others)]
+            tokens, *more = self._count(texts) if text else [0]
+            if max(tokens, *more, 0) <= self._budget:
                 return Context(question, "", self._budget, text, tokens, tuple(shown), (*trace, *self._steps))
             dropped = self.taken.pop()
             self._steps.append(Step("drop", "over the budget once rendered", dropped.spans, score=dropped.score))

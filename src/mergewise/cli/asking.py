@@ -26,6 +26,7 @@ class QuestionOptions:
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
     cache: options.CacheOption = None
+    prompts: options.PromptsOption = None
     reranker: options.RerankerOption = defaults.RERANKER
     scorer: options.ScorerOption = defaults.SCORER
     tokenizer: options.TokenizerOption = None
@@ -47,6 +48,7 @@ class QuestionOptions:
             reranker=self.reranker,
             causal=causal,
             cache=self.cache,
+            prompts=self.prompts,
             create=False,
         )
 

@@ -32,8 +32,20 @@ HARMLESS = {
 }
 """Models that send nothing and load nothing from elsewhere, by option."""
 _INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
-_FOR_PEOPLE = {"bench", "docs", "html", "labels_dir", "out", "paths", "questions", "to_json", "wanted", "without"}
-"""What is said on the command line alone: files that are written over, what is removed, what is read."""
+_FOR_PEOPLE = {
+    "bench",
+    "docs",
+    "html",
+    "labels_dir",
+    "out",
+    "paths",
+    "prompts",
+    "questions",
+    "to_json",
+    "wanted",
+    "without",
+}
+"""What no folder may say: files that are written over, what is removed, what is read, what chat models are told."""
 TRUST = "trust"
 
 

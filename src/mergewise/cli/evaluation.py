@@ -69,6 +69,7 @@ def evaluate(
     window: options.WindowOption = None,
     max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS,
     cache: options.CacheOption = None,
+    prompts: options.PromptsOption = None,
     embedder: options.EmbedderOption = None,
     reranker: options.RerankerOption = defaults.RERANKER,
     utility: Annotated[
@@ -115,6 +116,7 @@ def evaluate(
         chat=load_chat(chat, window) or defaults.CHAT,
         causal=causal,
         cache=cache,
+        prompts=prompts,
     )
     rows = []
     with TemporaryDirectory(prefix="mergewise-eval-") as temporary:

@@ -1,4 +1,4 @@
-"""Commands that make, show and mend an index: `index`, `info`, `remove`, `check`."""
+"""Commands that make, show and mend an index: `index`, `info`, `remove`, `check`; and `prompts`, by which models write."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from mergewise.types import AddReport, Duplicate
 if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.index.contents import IndexContents
+    from mergewise.store.manifest import Manifest
     from mergewise.store.views import Estimate
 
 NAMED = 10
@@ -34,7 +35,9 @@ def index(
     views: options.ViewsOption = "leaf",
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300."),
+        typer.Option(
+            "--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300 or slice.preset=paper."
+        ),
     ] = None,
     chat: Annotated[
         str,
@@ -43,6 +46,7 @@ def index(
             help="Chat model that writes rows of the views {written_views}: openai:MODEL; or extractive, without a model.",
         ),
     ] = defaults.CHAT,
+    prompts: options.PromptsOption = None,
     sync: Annotated[
         bool, typer.Option("--sync", help="Remove documents whose files are gone from these folders.")
     ] = False,
@@ -83,7 +87,7 @@ def index(
         )
     if chat != defaults.CHAT and (dry_run or price_in or price_out):
         settings = view_settings(names, assignments or (), chat)
-        cost = estimate(index_dir, *paths, views=names, settings=settings, chat=chat, limits=limits)
+        cost = estimate(index_dir, *paths, views=names, settings=settings, chat=chat, prompts=prompts, limits=limits)
         say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
         if dry_run and not sync:
             return
@@ -96,7 +100,7 @@ def index(
     settings = view_settings(names, assignments or (), chat)
     with progress("Indexing", characters) as advance:
         opened = mergewise.open(
-            index_dir, views=names, settings=settings, embedder=embedder, chat=chat, progress=advance
+            index_dir, views=names, settings=settings, embedder=embedder, chat=chat, progress=advance, prompts=prompts
         )
 
     def update() -> AddReport:
@@ -192,18 +196,27 @@ def info(
     listed = rows if documents else None
     if as_json:
         manifest = opened.manifest
-        say_json(info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, contents.as_dict()))
+        said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, contents.as_dict())
+        say_json({**said, "prompts": _own_prompts(manifest)})
         return
     say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
     say_contents(contents)
     for name, count in views.items():
         say(f"  {name}: {count} rows")
+    for name, digest in _own_prompts(opened.manifest).items():
+        say(f"  the view {name!r} is written by a prompt of one's own, {digest}")
     for name in opened.manifest.views:
         if lacking := opened.store.missing(name):
             say(f"  the view {name!r} is being added: {len(lacking)} documents lack it")
     for document in listed or ():
         heading = one_line(f"{document.id}  {document.title}")
         say(f"{heading}  ({document.characters} characters, {document.leaves} leaves)")
+
+
+def _own_prompts(manifest: Manifest) -> dict[str, str]:
+    """The hashes of the prompts of one's own by which rows are written, by view."""
+    written = ((name, state.settings.get("prompt", "")) for name, state in manifest.views.items())
+    return {name: digest for name, digest in written if digest}
 
 
 def say_view_report(index: Index, name: str, as_json: bool) -> None:
@@ -296,3 +309,21 @@ def check(
         if not repair:
             say_error("the index is damaged", "`mergewise check --repair` mends what can be mended")
         raise typer.Exit(1)
+
+
+def prompts(
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write them into this folder; files that stand are left."),
+    ] = None,
+) -> None:
+    """List the prompts that chat models are told, or write them into a folder, to be changed and named by --prompts."""
+    from mergewise.designs import PROMPTS
+    from mergewise.prompting.own import write_prompts
+
+    if out is not None:
+        fresh = write_prompts(out, PROMPTS)
+        say(f"{len(fresh)} prompts written to {out}, {len(PROMPTS) - len(fresh)} left as they were")
+        return
+    for name, template in PROMPTS.items():
+        say(f"{name}: {template.summary}")

@@ -145,7 +145,7 @@ StrategyOption = Annotated[
         "--strategy",
         "-s",
         envvar="MERGEWISE_STRATEGY",
-        help="Strategy, also with parameters, such as 'auto-merge(mode=never)': {strategies}.",
+        help="Strategy, also with parameters, such as 'auto-merge(mode=never)' or 'mrag(preset=paper)': {strategies}.",
         autocompletion=_completion("STRATEGIES"),
     ),
 ]
@@ -239,6 +239,15 @@ MaxTokensOption = Annotated[
 ]
 CacheOption = Annotated[
     Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Directory that keeps the chat model's replies.")
+]
+PromptsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--prompts",
+        metavar="DIR",
+        envvar="MERGEWISE_PROMPTS",
+        help="Folder of prompts of your own; `mergewise prompts` writes those that ship.",
+    ),
 ]
 PriceInOption = Annotated[
     float, typer.Option(envvar="MERGEWISE_PRICE_IN", help="Price of a million input tokens, to show the cost.", min=0)

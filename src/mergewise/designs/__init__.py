@@ -1,7 +1,7 @@
-"""The designs, a wing for each, and what they bring together: `VIEWS`, `STRATEGIES` and `MODES`, by name.
+"""The designs, a wing for each, and what they bring together: `VIEWS`, `STRATEGIES`, `MODES` and `PROMPTS`, by name.
 
 A wing says what it brings in one value, `DESIGN`. It imports the rooms that all share, and no other wing. Other packages bring
-designs by entry points of the group `mergewise.designs`. Importing this imports no wing: a wing comes when one of the three is
+designs by entry points of the group `mergewise.designs`. Importing this imports no wing: a wing comes when one of them is
 first looked into.
 """
 
@@ -20,8 +20,9 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from mergewise.generate.mode import Mode
     from mergewise.store.views import View
+    from mergewise.types import PromptTemplate
 
-__all__ = ["DESIGNS", "MODES", "STRATEGIES", "VIEWS", "Design", "Strategy"]
+__all__ = ["DESIGNS", "MODES", "PROMPTS", "STRATEGIES", "VIEWS", "Design", "Strategy"]
 
 log = logging.getLogger("mergewise")
 
@@ -92,7 +93,14 @@ def _modes() -> dict[str, Mode[Any]]:
     return dict(sorted(_together(("the house", modes.MODES), *brought).items()))
 
 
+def _prompts() -> dict[str, PromptTemplate]:
+    from mergewise.generate import prompts
+
+    return _together(("the house", prompts.TEMPLATES), *((origin, one.prompts) for origin, one in _designs().items()))
+
+
 VIEWS: Lazy[View] = Lazy(_views)
 """By the names that `--views` takes. A view is built from the document and the rows of those before it."""
 STRATEGIES: Lazy[Strategy] = Lazy(_strategies)
 MODES: Lazy[Mode[Any]] = Lazy(_modes)
+PROMPTS: Lazy[PromptTemplate] = Lazy(_prompts)

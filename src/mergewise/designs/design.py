@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mergewise.models.record import Models
     from mergewise.protocols import IndexReader
     from mergewise.store.views import Presets, View
-    from mergewise.types import Context
+    from mergewise.types import Context, PromptTemplate
 
 Part = TypeVar("Part")
 
@@ -65,7 +65,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Views of an index, strategies over them, and modes that answer from their contexts, each by its name.
+    """Views of an index, strategies over them, modes that answer from their contexts, and prompts, each by its name.
 
     A package brings designs of its own by an entry point of the group `mergewise.designs`, whose object is a `Design`.
     """
@@ -73,3 +73,4 @@ class Design:
     views: Mapping[str, View] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
     modes: Mapping[str, Mode[Any]] = field(default_factory=dict)
+    prompts: Mapping[str, PromptTemplate] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from mergewise.concurrency import run
 from mergewise.designs import MODES
 from mergewise.errors import UsageError
 from mergewise.generate.mode import Mode, Request
-from mergewise.generate.prompts import NOT_FOUND
+from mergewise.generate.prompts import REFUSAL
 from mergewise.models.record import Models
 from mergewise.types import Answer
 
@@ -66,5 +66,5 @@ def _lacks_passages(mode: Mode[Any], request: Request) -> bool:
 
 
 def _nothing(name: str, request: Request) -> Answer:
-    context = request.context
-    return Answer(context.question, NOT_FOUND, (), context, context.usage, found=False, sure=False, mode=name)
+    context, refusal = request.context, request.models.prompts.fill(REFUSAL)
+    return Answer(context.question, refusal, (), context, context.usage, found=False, sure=False, mode=name)

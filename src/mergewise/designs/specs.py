@@ -49,7 +49,8 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
-            raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}")
+            named = f"; presets: {', '.join(presets)}" if presets else ""
+            raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
 

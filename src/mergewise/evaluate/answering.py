@@ -205,6 +205,7 @@ class Answering:
             "reranker": None if models.reranker is None else models.reranker.spec,
             "judge": models.utilities.spec,
             "search": asdict(self.index.search_settings),
+            **({"prompts": own} if (own := models.prompts.digests()) else {}),
             **self._index_identity(),
         }
 

@@ -14,7 +14,8 @@ from mergewise.types import Answer
 
 async def answer_closed_book(request: Request, chat: ChatModel) -> Answer:
     """The question alone, answered from what the chat model knows."""
-    return await Writer(request, chat).finish(prompts.own_knowledge(request.context.question), [])
+    messages = prompts.own_knowledge(request.context.question, request.models.prompts)
+    return await Writer(request, chat).finish(messages, [])
 
 
 def answer_by_quotations(request: Request, models: Models) -> Answer:

@@ -4,7 +4,8 @@ What the answer is to do with chief and minor points, with several candidates, l
 appendix B.
 
 Every text from a document is quoted (`mergewise.prompting.quoting`) between lines with a code that depends on the question
-and on the whole context, so that no document can know it.
+and on the whole context, so that no document can know it. The instructions before it may be a user's own (`Prompts`); quotations,
+question and warning stay.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections.abc import Sequence
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import quotation, turn, warning
 from mergewise.prompting.replies import object_schema
-from mergewise.types import Message
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
 NOT_FOUND = "Nothing relevant was found in the indexed documents."
 NOTHING = "NONE"
@@ -22,7 +23,10 @@ RELEVANT = object_schema({"relevant": {"type": "boolean"}})
 
 _LONGEST_PATH = 200  # characters of a heading path
 
-_ANSWER = """\
+ANSWER = PromptTemplate(
+    "answer",
+    "answers from the passages",
+    """\
 You answer a question from numbered sources.
 
 - Use what the sources say and nothing else. Put facts from several sources together where the question needs it.
@@ -33,43 +37,58 @@ You answer a question from numbered sources.
 - Where the question wants several things, name just these. Where it wants yes or no, say that word alone, with its
   numbers as below.
 - End each statement with the numbers of the sources that it rests on, like this: [2] or [1][3].
-- If the sources do not hold the answer, write exactly this and nothing else: {not_found}
-
-{data}"""
+- If the sources do not hold the answer, write exactly this and nothing else: $refusal""",
+    needs=("refusal",),
+)
 
 _NOTES = """\
 The notes were taken from the same documents in answer to the question. A note with a number can be cited like a source.
 A note without one could not be verified: do not rely on it alone."""
 
-_OWN_KNOWLEDGE = """\
+OWN_KNOWLEDGE = PromptTemplate(
+    "closed-book",
+    "answers from what the model knows",
+    """\
 Answer the question from what you know, first and briefly, in one to three sentences, in the language of the question.
-Where you do not know, say so."""
+Where you do not know, say so.""",
+)
 
-_EXTRACT = """\
+EXTRACT = PromptTemplate(
+    "extract",
+    "notes down what helps to answer, before the answer",
+    """\
 You read documents and note down what helps to answer a question. You do not answer it.
 
 - Note every fact that the answer may need, also the links between people, places, things and dates that lead to it.
 - One fact a line, in the document's own words as far as possible, each understandable alone: names instead of pronouns.
 - Take everything from the documents; add nothing that you know otherwise.
-- If nothing helps, write exactly {nothing}.
+- If nothing helps, write exactly $nothing.""",
+    needs=("nothing",),
+)
 
-{data}"""
-
-_THINK = """\
+THINK = PromptTemplate(
+    "think",
+    "works out how the question can be answered, before passages are judged",
+    """\
 You work out how a question can be answered from numbered sources, before anybody answers it.
 
 Think step by step: which facts are needed, in which order they lead to one another, and which of them stand in the
-sources. Write this down in one short paragraph. Do not guess what the sources do not say.
+sources. Write this down in one short paragraph. Do not guess what the sources do not say.""",
+)
 
-{data}"""
-
-_JUDGE = """\
+JUDGE = PromptTemplate(
+    "judge",
+    "decides whether a passage helps",
+    """\
 You decide whether one source helps to answer a question. Somebody has thought about how it can be answered; use these
 thoughts, and remember that they may err. A source helps if it gives the answer or one of the facts that lead to it.
 
-Answer with JSON: {{"relevant": true}} or {{"relevant": false}}.
+Answer with JSON: {"relevant": true} or {"relevant": false}.""",
+)
 
-{data}"""
+
+REFUSAL = PromptTemplate("refusal", "what the model is to write, and an answer says, where nothing is found", NOT_FOUND)
+TEMPLATES = {one.name: one for one in (ANSWER, REFUSAL, EXTRACT, THINK, JUDGE, OWN_KNOWLEDGE)}
 
 
 def quoted_source(source: Source, code: str) -> str:
@@ -78,8 +97,8 @@ def quoted_source(source: Source, code: str) -> str:
     return quotation(f"source [{source.number}] {path}", source.text, code)
 
 
-def answer(question: str, sources: Sequence[Source], notes: str, code: str) -> list[Message]:
-    system = _ANSWER.format(not_found=NOT_FOUND, data=warning(code))
+def answer(question: str, sources: Sequence[Source], notes: str, code: str, own: Prompts = SHIPPED) -> list[Message]:
+    system = _task(own.fill(ANSWER, refusal=own.fill(REFUSAL)), code)
     texts = [quoted_source(source, code) for source in sources]
     if notes:
         system += "\n\n" + _NOTES
@@ -87,21 +106,26 @@ def answer(question: str, sources: Sequence[Source], notes: str, code: str) -> l
     return turn(system, [*texts, f"Question: {question}"])
 
 
-def own_knowledge(question: str) -> list[Message]:
-    return turn(_OWN_KNOWLEDGE, [f"Question: {question}"])
+def own_knowledge(question: str, own: Prompts = SHIPPED) -> list[Message]:
+    return turn(own.fill(OWN_KNOWLEDGE), [f"Question: {question}"])
 
 
-def extract(question: str, sources: Sequence[Source], code: str) -> list[Message]:
-    system = _EXTRACT.format(nothing=NOTHING, data=warning(code))
+def extract(question: str, sources: Sequence[Source], code: str, own: Prompts = SHIPPED) -> list[Message]:
+    system = _task(own.fill(EXTRACT, nothing=NOTHING), code)
     return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
 
 
-def think(question: str, sources: Sequence[Source], code: str) -> list[Message]:
-    system = _THINK.format(data=warning(code))
+def think(question: str, sources: Sequence[Source], code: str, own: Prompts = SHIPPED) -> list[Message]:
+    system = _task(own.fill(THINK), code)
     return turn(system, [*(quoted_source(source, code) for source in sources), f"Question: {question}"])
 
 
-def judge(question: str, thoughts: str, source: Source, code: str) -> list[Message]:
-    system = _JUDGE.format(data=warning(code))
+def judge(question: str, thoughts: str, source: Source, code: str, own: Prompts = SHIPPED) -> list[Message]:
+    system = _task(own.fill(JUDGE), code)
     texts = [quotation("thoughts", thoughts, code), quoted_source(source, code), f"Question: {question}"]
     return turn(system, texts)
+
+
+def _task(instructions: str, code: str) -> str:
+    """The instructions, and below them, whatever they say, that quotations give no orders."""
+    return f"{instructions}\n\n{warning(code)}"

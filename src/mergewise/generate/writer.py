@@ -15,6 +15,7 @@ from mergewise.generate.notes import Notes
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
 from mergewise.protocols import ChatModel
+from mergewise.text.alignment import words
 from mergewise.types import Answer, Message, Reply, Step, Usage
 
 # The share of the window that is kept free, since tokens are seldom counted by the tokenizer of the model itself.
@@ -30,6 +31,7 @@ class Writer:
         self.question = request.context.question
         self.document = cache(request.document)
         self.count = request.models.count_tokens
+        self.prompts = request.models.prompts
         self.code = code_for([self.question, self.context.text])
         self.window = int(self.chat.window * (1 - _MARGIN))
         # what is written takes a quarter of a small window at most
@@ -58,10 +60,11 @@ class Writer:
                 f"{self.chat.spec} answered with nothing",
                 "a model that thinks first may need more tokens: raise --max-tokens",
             )
-        answered = not cited.refuses
+        refusal = self.prompts.fill(prompts.REFUSAL)
+        answered = not cited.refuses and words(text) != words(refusal)
         return Answer(
             question=self.question,
-            text=text if answered else prompts.NOT_FOUND,
+            text=text if answered else refusal,
             citations=cited.citations if answered else (),
             context=self.context,
             usage=reduce(add, self._usages),
@@ -71,8 +74,13 @@ class Writer:
             unsupported=cited.unsupported if answered else None,
             unverified=cited.unverified if answered else (),
             unsupported_extract=notes.unsupported,
-            trace=tuple(steps),
+            trace=(*steps, *self._own_prompts()),
         )
+
+    def _own_prompts(self) -> list[Step]:
+        """The step that names prompts of the user's own."""
+        own = [f"{name} {digest}" for name, digest in self.prompts.digests().items() if name in prompts.TEMPLATES]
+        return [Step("prompts", f"of one's own: {', '.join(own)}")] if own else []
 
     async def _last(self, messages: Sequence[Message], numbers: Collection[int]) -> Reply:
         """The last reply, shown in pieces where `show` was given; a mark is shown once it is known to name a source."""

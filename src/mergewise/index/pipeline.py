@@ -50,6 +50,7 @@ def _with_view(
     models: Models,
     on_share: OnShare | None = None,
 ) -> list[DocumentRows]:
+    view.check_prompt(settings, models.prompts)
     own = view.load(settings)
     if on_share is not None and view.writing is not None and view.writing.asks(own):
         built = view.writing.build(rows, own, models, on_share)

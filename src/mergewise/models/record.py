@@ -19,6 +19,7 @@ from mergewise.protocols import (
     TokenCounter,
     UtilityPredictor,
 )
+from mergewise.types import SHIPPED, Prompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,7 @@ class Models:
     """A model is None where the user named none. `stored_tokens`: whether `count_tokens` made the counts in the index.
 
     `predictor` judges the utility of texts for one question; where it is None, strategies go by the scores of the search.
+    `prompts` are what chat models are told.
     """
 
     count_tokens: TokenCounter
@@ -36,6 +38,7 @@ class Models:
     causal: CausalModel[Any] | None = None
     predictor: UtilityPredictor | None = None
     stored_tokens: bool = False
+    prompts: Prompts = SHIPPED
 
     def for_question(self) -> Models:
         """The same for the length of one question: no text is scored twice, and there is a predictor."""

@@ -10,7 +10,7 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import RowReader, StoreReader
 from mergewise.store.tables import Table
-from mergewise.types import DocumentRows, Rows, Usage
+from mergewise.types import DocumentRows, Prompts, Rows, Usage
 
 ViewRows: TypeAlias = Mapping[str, Rows]
 """The rows of one document in one view, by table."""
@@ -86,7 +86,8 @@ class View:
     can ask of the view: an object of its own kind, made for each question. `batch` documents are built and written in one
     step where a view is added to an index that stands. `with_chat` are settings that the command line changes where a chat
     model is named. An index without an embedder is refused a view that `needs_embedder`, before anything is written.
-    `writing` is what is known of the calls of a view that asks it for every document. `presets` are settings that
+    `writing` is what is known of the calls of a view that asks it for every document, and `prompt` the name of the prompt that
+    they begin with; its settings then have a field `prompt` for the hash of a user's own. `presets` are settings that
     `VIEW.preset=NAME` sets at once. `report(reader)` tells how rows came to be.
     """
 
@@ -100,12 +101,30 @@ class View:
     with_chat: Mapping[str, Any] = field(default_factory=dict)
     needs_embedder: bool = False
     writing: Writing | None = None
+    prompt: str = ""
     presets: Presets = field(default_factory=dict)
     report: Callable[[Any], ViewReport] | None = None
 
     def asks_chat(self, settings: Mapping[str, Any]) -> bool:
         """Whether a chat model writes the rows, under `settings` as they are kept in the manifest."""
         return self.writing is not None and self.writing.asks(self.load(settings))
+
+    def with_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> dict[str, Any]:
+        """The settings, as they are kept, with the hash of the prompt by which rows would be written now."""
+        written = {"prompt": prompts.digest(self.prompt)} if self.prompt and self.asks_chat(settings) else {}
+        return {**settings, **written}
+
+    def check_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> None:
+        """Raises UsageError where rows stand by another prompt than that by which they would be written now."""
+        standing, now = settings.get("prompt", ""), self.with_prompt(settings, prompts).get("prompt", "")
+        if standing != now:
+            stand, come = (
+                f"a prompt of one's own, {one}" if one else "the prompt that ships" for one in (standing, now)
+            )
+            raise UsageError(
+                f"rows of the view {self.name!r} are written by {stand}, and would now be by {come}",
+                f"name the same prompts (--prompts DIR, with {self.prompt}.txt), or index into another directory",
+            )
 
     def tables_of(self, settings: Mapping[str, Any]) -> Sequence[Table]:
         """`settings` as they are kept in the manifest."""

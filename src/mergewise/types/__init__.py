@@ -29,6 +29,9 @@ from mergewise.types.documents import RowId as RowId
 from mergewise.types.documents import Section as Section
 from mergewise.types.documents import Sentence as Sentence
 from mergewise.types.documents import Span as Span
+from mergewise.types.prompts import SHIPPED as SHIPPED
+from mergewise.types.prompts import Prompts as Prompts
+from mergewise.types.prompts import PromptTemplate as PromptTemplate
 from mergewise.types.stored import AddReport as AddReport
 from mergewise.types.stored import DocumentChange as DocumentChange
 from mergewise.types.stored import DocumentInfo as DocumentInfo

@@ -182,7 +182,9 @@ def test_sentences_of_a_better_document_come_first_where_not_all_fit() -> None:
     assert ranked[0].score - ranked[2].score == pytest.approx(1 - 0.2 / 0.8)
 
 
-@pytest.mark.parametrize("spec", ["macrag", "macrag(h=0)", "macrag(alpha=1)", "macrag(documents=sum)"])
+@pytest.mark.parametrize(
+    "spec", ["macrag", "macrag(h=0)", "macrag(alpha=1)", "macrag(documents=sum)", "macrag(preset=paper)"]
+)
 @pytest.mark.parametrize("budget", [1, 12, 60, 200, 900, 9000])
 def test_contexts_hold_the_budget_and_exact_spans(spec: str, budget: int) -> None:
     context = ask(spec, budget)
@@ -211,6 +213,25 @@ def test_a_budget_for_all_of_it_gets_c_final() -> None:
 def _heading(text: str, number: int) -> range:
     start = text.index(f"## Part {number}")
     return range(start, start + len(f"## Part {number}"))
+
+
+def test_merged_chunks_are_given_in_the_order_of_their_documents_where_that_is_asked() -> None:
+    """A budget for less than the first one holds text of it alone, from its beginning."""
+    context = ask("macrag(narrow=chunks, k2=2)", 100)
+    final = [step for step in context.trace if step.action == "merge"]
+    (best, *_), held = final[0].inputs, [span for passage in context.passages for span in passage.spans]
+    assert len(final) == 2 and {span.doc_id for span in held} == {best.doc_id}
+    assert min(held).start - best.start <= len("## Part 0\n\n"), "the merged chunk begins there"
+    spread = ask("macrag(k2=2)", 100)
+    assert context.text != spread.text
+
+
+def test_slices_are_searched_by_vectors_alone_where_that_is_asked() -> None:
+    for spec in ("macrag(search=vectors)", "longrag(search=vectors)"):
+        found = next(step for step in ask(spec).trace if step.action == "search")
+        ranked = reader().view("slice").search(QUESTION, 100, "vectors")
+        assert found.inputs == tuple(span for hit in ranked for span in hit.spans)
+        assert found.inputs != tuple(span for hit in reader().view("slice").search(QUESTION, 100) for span in hit.spans)
 
 
 def test_the_best_evidence_comes_at_a_small_budget() -> None:

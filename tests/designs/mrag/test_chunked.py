@@ -69,10 +69,14 @@ def found(name: str, k: int = 50, by: Any = "hybrid") -> list[TextChunk]:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("last", ["cut", "end"])
 @pytest.mark.parametrize("order", ["document", "score"])
-@pytest.mark.parametrize("budget", [1, 5, 12, 30, 60, 128, 384, 640, 9000])
-def test_contexts_hold_the_budget_and_are_verbatim(name: str, last: str, order: str, budget: int) -> None:
-    context = ask(f"{name}(last={last}, order={order})", budget)
+@pytest.mark.parametrize("headings", ["on", "off"])
+@pytest.mark.parametrize("budget", [1, 12, 60, 128, 384, 9000])
+def test_contexts_hold_the_budget_and_are_verbatim(
+    name: str, last: str, order: str, headings: str, budget: int
+) -> None:
+    context = ask(f"{name}(last={last}, order={order}, headings={headings})", budget)
     shown(context)
+    assert headings == "on" or not any(passage.title or passage.headings for passage in context.passages)
     assert context.tokens == (count_tokens([context.text])[0] if context.text else 0) <= budget
     assert bool(context.passages) or budget < 60
 

@@ -154,8 +154,12 @@ paragraph = st.text(st.sampled_from("ab cdé.\n#-| 猫。1[]\"'{}"), min_size=1,
     st.lists(paragraph, min_size=1, max_size=8).map("\n\n".join),
     st.integers(0, 2**32),
     st.sampled_from(["replace", "drop", "keep"]),
+    st.sampled_from(["sentence", "token"]),
+    st.sampled_from(["checked", "given"]),
 )
-def test_spans_are_right_for_any_text_and_any_answer(text: str, seed: int, ungrounded: Any) -> None:
+def test_spans_are_right_for_any_text_and_any_answer(
+    text: str, seed: int, ungrounded: Any, ends: Any, numbering: Any
+) -> None:
     draw = random.Random(seed)
 
     def turn(messages: Sequence[Message]) -> Turn:
@@ -171,7 +175,8 @@ def test_spans_are_right_for_any_text_and_any_answer(text: str, seed: int, ungro
         return Turn(draw.choice([listed, listed[: draw.randrange(len(listed) + 1)], listed.replace(",", ",,")]))
 
     chat = ScriptedChat(turn)
-    own = MarkerSettings(made="model", segment=16, window=64, overlap=1, ungrounded=ungrounded)
+    sizes: dict[str, Any] = {"segment": 16, "window": 64, "overlap": 1}
+    own = MarkerSettings(made="model", ungrounded=ungrounded, ends=ends, numbers=numbering, **sizes)
     from mergewise.designs import VIEWS
     from mergewise.index.pipeline import rows_of as made_rows
     from mergewise.models.tokens import count_tokens
@@ -284,7 +289,8 @@ def test_the_report_counts_what_came(tmp_path: Path) -> None:
     assert 0 < report.unsupported_share < 0.2 and report.unsupported_left == 0
     said = report.as_dict()
     names = "documents coverage fallback_share attempts rejected unsupported_share key_tokens value_tokens".split()
-    assert list(said)[: len(names)] == names and said["rejected"] == 4
+    assert list(said)[: len(names)] == names and "rejects" not in said
+    assert said["rejected"]["count"] == sum(said["rejected"]["reasons"].values()) == 4
     assert said["coverage"].keys() == {"mean", "variance", "least"}
     assert re.search(r"\d", str(said["key_tokens"])) and said["value_tokens"] > said["key_tokens"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise.assemble.render import WRITTEN
@@ -120,7 +120,7 @@ def check(context: Context) -> None:
     st.integers(1, 500),
     st.sampled_from(["position", "similarity"]),
     st.booleans(),
-    st.sampled_from(["cut", "skip", "stop"]),
+    st.sampled_from(["cut", "skip", "stop", "end"]),
     st.sampled_from([QUESTION, "Who built Norrby Mill?", "wheels of the mill and towers", "zzz"]),
 )
 def test_the_budget_holds_and_spans_are_right(budget: int, order: str, merge: bool, last: str, question: str) -> None:
@@ -140,8 +140,8 @@ def test_the_value_of_the_best_key_is_given(search: str) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "lance"])
 def test_both_stores_give_the_same(kind: str, tmp_path: Path) -> None:
-    settings = {"leaf": SMALL, "marker": SETTINGS}
-    store = new_store(kind, tmp_path, embedder=EMBEDDER, settings=settings)
+    chosen = {"leaf": SMALL, "marker": SETTINGS}
+    store = new_store(kind, tmp_path, embedder=EMBEDDER, settings=chosen)
     store.write([mill_rows(), *rows_of(DOCUMENTS, EMBEDDER, marker=SETTINGS)])
     store.optimize()
     for question in (QUESTION, "Who built Norrby Mill and when?"):
@@ -158,6 +158,48 @@ def test_order() -> None:
     documents = list(dict.fromkeys(doc for doc, _ in places))
     assert places == sorted(places, key=lambda place: (documents.index(place[0]), place[1]))
     assert len(documents) > 1
+
+
+WORDS = st.sampled_from("mill wheel stone river tower bridge mason flood built sold north spring".split())
+SENTENCES = st.lists(WORDS, min_size=3, max_size=12).map(lambda words: f"{' '.join(words).capitalize()}.")
+SECTIONS = st.tuples(WORDS, st.lists(SENTENCES, min_size=1, max_size=5)).map(
+    lambda section: f"## {section[0].capitalize()}\n\n{' '.join(section[1])}"
+)
+CORPORA = st.lists(st.lists(SECTIONS, min_size=1, max_size=4).map("\n\n".join), min_size=1, max_size=3)
+
+
+def held_values(context: Context) -> set[tuple[str, tuple[ValueSentence, ...]]]:
+    """The markers that were taken, each with the sentences that it gives."""
+    return {(f"{note.marker.doc_id} {note.marker.id}", note.sentences) for note in notes(context)}
+
+
+@settings(max_examples=60)
+@given(
+    CORPORA,
+    st.lists(WORDS, min_size=1, max_size=4).map(" ".join),
+    st.integers(1, 200),
+    st.sampled_from(["cut", "skip", "stop", "end"]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_both_orders_hold_the_same_values(
+    corpus: list[str], question: str, budget: int, last: str, merge: bool, headings: bool
+) -> None:
+    documents = [Document(f"d{number}", text, f"Title {number}") for number, text in enumerate(corpus)]
+    store = store_of([mill_rows(), *rows_of(documents, EMBEDDER, marker=SETTINGS)])
+    spec = f"mrag(last={last}, merge={merge}, headings={headings}, order="
+    by_place, by_key = (ask(f"{spec}{order})", budget, store, question) for order in ("position", "similarity"))
+    assert held_values(by_place) == held_values(by_key)
+    assert by_place.budget >= by_place.tokens and by_key.budget >= by_key.tokens
+
+
+def test_values_alone_stand_strictly_by_their_keys_and_share_no_heading() -> None:
+    headed, alone = ask("mrag(order=similarity)", 300), ask("mrag(order=similarity, headings=off)", 300)
+    assert [passage.title for passage in alone.passages] == [""] * len(alone.passages)
+    assert len(alone.passages) == len(notes(alone)) > len(notes(headed)), "what headings cost is there for values"
+    scores = [passage.score for passage in alone.passages]
+    assert scores == sorted(scores, reverse=True)
+    check(alone)
 
 
 def test_where() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.designs.aed import triplets
 from mergewise.designs.design import Design, Lazy, Strategy
+from mergewise.types import PromptTemplate
 
 if TYPE_CHECKING:
     from mergewise.generate.mode import Mode
@@ -27,4 +28,10 @@ def _modes() -> dict[str, Mode[Any]]:
     return MODES
 
 
-DESIGN = Design({"triplet": triplets.VIEW}, Lazy(_strategies), Lazy(_modes))
+def _prompts() -> dict[str, PromptTemplate]:
+    from mergewise.designs.aed.triplets.extract import RULES
+
+    return {one.name: one for one in (RULES,)}
+
+
+DESIGN = Design({"triplet": triplets.VIEW}, Lazy(_strategies), Lazy(_modes), Lazy(_prompts))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.designs.macrag import slices
+from mergewise.types import PromptTemplate
 
 if TYPE_CHECKING:
     from mergewise.generate.mode import Mode
@@ -25,9 +26,14 @@ def _strategies() -> dict[str, Strategy]:
             strategy.MacRAG(),
             "slices, their chunks, the best documents' neighbourhoods",
             views=("slice",),
+            presets=strategy.PRESETS,
         ),
         "longrag": Strategy(
-            longrag.assemble, longrag.LongRAG(), "the documents of the best chunks (LongRAG)", views=("slice",)
+            longrag.assemble,
+            longrag.LongRAG(),
+            "the documents of the best chunks (LongRAG)",
+            views=("slice",),
+            presets=longrag.PRESETS,
         ),
     }
 
@@ -38,4 +44,10 @@ def _modes() -> dict[str, Mode[Any]]:
     return MODES
 
 
-DESIGN = Design({"slice": slices.VIEW}, Lazy(_strategies), Lazy(_modes))
+def _prompts() -> dict[str, PromptTemplate]:
+    from mergewise.designs.macrag.slices.summaries import INSTRUCTIONS
+
+    return {one.name: one for one in (INSTRUCTIONS,)}
+
+
+DESIGN = Design({"slice": slices.VIEW}, Lazy(_strategies), Lazy(_modes), Lazy(_prompts))

@@ -49,7 +49,7 @@ async def answer(
     writer = Writer(request, chat)
     base = base_sources(writer.context, writer.document)
     notes, kept = await both(_extract(writer, base, extracts), _filter(writer, base, filters))
-    room = writer.room(prompts.answer(writer.question, [], notes.text, writer.code))
+    room = writer.room(prompts.answer(writer.question, [], notes.text, writer.code, writer.prompts))
     if reads == "long":
         sources = long_sources(writer.context, writer.document, room, writer.measure)
     else:
@@ -60,7 +60,7 @@ async def answer(
             "lower --budget, or give the model's true --window",
         )
     steps = [*notes.steps, *kept.steps, *_left_out(kept.sources if reads == "base" else (), sources)]
-    messages = prompts.answer(writer.question, sources, notes.text, writer.code)
+    messages = prompts.answer(writer.question, sources, notes.text, writer.code, writer.prompts)
     return await writer.finish(messages, sources, notes, steps)
 
 
@@ -68,13 +68,15 @@ async def _extract(writer: Writer, base: Sequence[Source], extracts: Text | None
     """I_g: what the documents, or the passages, say about the question."""
     if extracts is None:
         return Notes()
-    room = writer.room(prompts.extract(writer.question, [], writer.code))
+    room = writer.room(prompts.extract(writer.question, [], writer.code, writer.prompts))
     if extracts == "long":
         sources = each_long_source(writer.context, writer.document, room, writer.measure)
     else:
         sources = [source for source, cost in zip(base, writer.measure(base), strict=True) if cost <= room]
     groups = batches(sources, room, writer.measure)
-    replies = await together(*(writer.ask(prompts.extract(writer.question, group, writer.code)) for group in groups))
+    replies = await together(
+        *(writer.ask(prompts.extract(writer.question, group, writer.code, writer.prompts)) for group in groups)
+    )
     return take_notes(replies, sources, len(base) + 1, writer.window // 2, writer.count)
 
 
@@ -90,8 +92,10 @@ async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Fil
     """I_d: the passages that help. One call thinks, and each passage is judged by these thoughts."""
     if not filters:
         return _FilteredSources(tuple(base))
-    room = writer.room(prompts.think(writer.question, [], writer.code))
-    thoughts = await writer.ask(prompts.think(writer.question, fit(base, room, writer.measure), writer.code))
+    room = writer.room(prompts.think(writer.question, [], writer.code, writer.prompts))
+    thoughts = await writer.ask(
+        prompts.think(writer.question, fit(base, room, writer.measure), writer.code, writer.prompts)
+    )
     verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
     kept = tuple(source for source, helps in zip(base, verdicts, strict=True) if helps)
     if not kept:
@@ -102,7 +106,7 @@ async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Fil
 
 async def _judge(writer: Writer, thoughts: str, source: Source) -> bool:
     """Whether the passage helps. A passage that does not fit into the window is kept, and no model is asked."""
-    messages = prompts.judge(writer.question, thoughts, source, writer.code)
+    messages = prompts.judge(writer.question, thoughts, source, writer.code, writer.prompts)
     if writer.room(messages) < 0:
         return True
     return verdict(await writer.ask(messages, prompts.RELEVANT))

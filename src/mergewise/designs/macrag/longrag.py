@@ -20,6 +20,7 @@ from mergewise.designs.macrag.slices import Chunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.store.views import Presets
 from mergewise.types import Context, LeafSentences, Section, Step
 
 
@@ -30,14 +31,21 @@ class LongRAG:
     unit: Annotated[
         Literal["document", "chunk"], "what is given: the documents of these chunks where they fit, or the chunks"
     ] = "document"
+    search: Annotated[
+        Literal["hybrid", "vectors"], "how slices are searched: by full text and vectors, or by vectors alone"
+    ] = "hybrid"
     order: Order = "document"
 
     def __post_init__(self) -> None:
         check_fields(self)
 
 
+PRESETS: Presets = {"paper": {"search": "vectors"}}
+"""`paper`: the search of MacRAG's section 4, which LongRAG is given too."""
+
+
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: LongRAG) -> Context:
-    hits = slice_view(reader).search(question, parameters.k1)
+    hits = slice_view(reader).search(question, parameters.k1, parameters.search)
     trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     top = rerank(question, parents(hits), reader, models, trace)[: parameters.k2]
     chunks = slice_view(reader).chunks([chunk.id for chunk in top])

@@ -30,6 +30,7 @@ from mergewise.designs.macrag.slices import ChunkBounds
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import MOST_ROWS, Range, check_fields
+from mergewise.store.views import Presets
 from mergewise.text.spans import Part, union
 from mergewise.types import Context, Span, Step, Usage
 
@@ -50,11 +51,22 @@ class MacRAG:
     views: Annotated[
         Literal["slice", "all"], "`all` ranks by the vectors of chunks and summaries too, where the index has them"
     ] = "slice"
+    search: Annotated[
+        Literal["hybrid", "vectors"], "how slices are searched: by full text and vectors, or by vectors alone"
+    ] = "hybrid"
+    narrow: Annotated[
+        Literal["sentences", "chunks"],
+        "what a budget gets that does not hold all that was merged: the best sentences of it, or the first merged chunks",
+    ] = "sentences"
     reach: Annotated[float, Range(1, 1000), "how many times the budget is read of what was merged; 1 or more"] = 4.0
     order: Order = "document"
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+PRESETS: Presets = {"paper": {"search": "vectors", "narrow": "chunks", "reach": 1000.0}}
+"""`paper`: sections 3.2 and 4.1 of MacRAG, where C_final is given as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +86,8 @@ class MergedChunks:
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MacRAG) -> Context:
-    # (2.1), by r(q, l) = Rel(q, l), the hybrid of BM25 and cosine
-    hits = slice_view(reader).search(question, parameters.k1)
+    # (2.1), by r(q, l) = Rel(q, l): the hybrid of BM25 and cosine, or cosine alone
+    hits = slice_view(reader).search(question, parameters.k1, parameters.search)
     trace = [Step("search", f"{len(hits)} slices", tuple(span for hit in hits for span in hit.spans))]
     scored = _more_views(parents(hits), reader, question, parameters)
     ranked = rerank(question, scored, reader, models, trace)
@@ -190,14 +202,16 @@ def within_reach(
     parameters: MacRAG,
     trace: list[Step],
 ) -> list[Candidate]:
-    """C_final as candidates: whole if all of it fits, else its sentences, best first."""
+    """C_final as candidates: whole if all of it fits or `narrow` says so, else its sentences, best first."""
     read = _first_chunks(final, parameters.reach * budget)
     if len(read) < len(final):
         reason = f"{len(read)} of {len(final)} merged chunks are {parameters.reach:g} times the budget"
         trace.append(Step("reach", reason))
     leaves = reader.sentences(sorted({leaf for merged in read for leaf in merged.leaves}))
-    if sum(merged.tokens for merged in final) <= budget:
-        return [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+    if parameters.narrow == "chunks" or sum(merged.tokens for merged in final) <= budget:
+        merged = [whole([leaves[i] for i in m.leaves if i in leaves], m.parts, m.score) for m in read]
+        # where one does not fit, what fits of it from its beginning
+        return [replace(one, instead=tuple(Candidate((part,), one.score) for part in one.fragments)) for one in merged]
     best = max(merged.rank for merged in read)
     inside = [(merged, sentences_in(leaves, merged.leaves, merged.parts)) for merged in read]
     shares = [merged.rank / best if best > 0 else 1.0 for merged, sentences in inside for _ in sentences]

@@ -10,7 +10,7 @@ from mergewise.designs.design import Design, Lazy, Strategy
 
 
 def _strategies() -> dict[str, Strategy]:
-    from mergewise.designs.mergerag.strategy import MergeRAG, assemble, merge_context
+    from mergewise.designs.mergerag.strategy import PRESETS, MergeRAG, assemble, merge_context
 
     return {
         "mergerag-sym": Strategy(
@@ -18,12 +18,14 @@ def _strategies() -> dict[str, Strategy]:
             MergeRAG(),
             "the weakest chunks are fused with each other until the budget holds them",
             merge_context,
+            presets=PRESETS,
         ),
         "mergerag-asym": Strategy(
             assemble,
             MergeRAG(pairs="asymmetric"),
             "the weakest chunk is fused onto the chunk that predicts it best, until the budget holds them",
             merge_context,
+            presets=PRESETS,
         ),
     }
 

@@ -56,6 +56,7 @@ from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import FloatArray, IndexReader, NLLScorer
 from mergewise.ranges import AT_ONCE, SHARE, Range, check_fields
+from mergewise.store.views import Presets
 from mergewise.types import Cause, Context, Span, Step, Usage
 
 REFILL = 40  # sentences that are tried, at most
@@ -97,6 +98,10 @@ class MergeRAG:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+PRESETS: Presets = {"paper": {"fusion": "copy", "scores": "chunk", "guard": False, "refill": False}}
+"""`paper`: sections 3 and 4.1 of MergeRAG, whose chat model fuses every pair."""
 
 
 def assemble(question: str, reader: IndexReader, budget: int, models: Models, parameters: MergeRAG) -> Context:

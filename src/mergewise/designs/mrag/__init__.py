@@ -11,11 +11,12 @@ from functools import partial
 
 from mergewise.designs.design import Design, Lazy, Strategy
 from mergewise.designs.mrag import chunks, markers
+from mergewise.types import PromptTemplate
 
 
 def _strategies() -> dict[str, Strategy]:
     from mergewise.designs.mrag import strategy
-    from mergewise.designs.mrag.chunked import Chunked, assemble
+    from mergewise.designs.mrag.chunked import PRESETS, Chunked, assemble
 
     chunked = {
         "fixed": "the best chunks of a fixed size until the budget is full",
@@ -24,13 +25,24 @@ def _strategies() -> dict[str, Strategy]:
     }
     return {
         "mrag": Strategy(
-            strategy.assemble, strategy.MRAG(), "the values of the markers whose keys fit best", views=("marker",)
+            strategy.assemble,
+            strategy.MRAG(),
+            "the values of the markers whose keys fit best",
+            views=("marker",),
+            presets=strategy.PRESETS,
         ),
         **{
-            name: Strategy(partial(assemble, name), Chunked(), summary, views=(name,))
+            name: Strategy(partial(assemble, name), Chunked(), summary, views=(name,), presets=PRESETS)
             for name, summary in chunked.items()
         },
     }
 
 
-DESIGN = Design({**chunks.VIEWS, "marker": markers.VIEW}, Lazy(_strategies))
+def _prompts() -> dict[str, PromptTemplate]:
+    from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
+    from mergewise.designs.mrag.markers.extract import RULES
+
+    return {one.name: one for one in (RULES, INSTRUCTIONS)}
+
+
+DESIGN = Design({**chunks.VIEWS, "marker": markers.VIEW}, Lazy(_strategies), prompts=Lazy(_prompts))

@@ -3,8 +3,9 @@
 The three differ in nothing but where documents were cut (`chunks`): one retriever, one order, one budget, as in the paper.
 Where we differ from it, and why:
 - the retriever is that of every strategy here, hybrid search; `search=vectors` compares vectors alone, as the paper does;
-- heading lines count against the budget, and the budget is never exceeded. A chunk that does not fit is passed over, as in
-  `topk`; `last=end` ends the selection there, as in the paper, with the first sentences of the chunk that would exceed it.
+- heading lines count against the budget (`headings=off` shows none);
+- the budget is never exceeded. A chunk that does not fit is passed over, as in `topk`; `last=end` ends the selection there, as in
+  the paper, with the first sentences of the chunk that would exceed it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from mergewise.designs.mrag.chunks import ChunkReader, TextChunk
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.ranges import ROWS, check_fields
+from mergewise.store.views import Presets
 from mergewise.text.markup import readable, says_something
 from mergewise.types import Context, Step
 
@@ -32,6 +34,7 @@ class Chunked:
     search: Annotated[
         Literal["hybrid", "vectors"], "full text and vectors, as the index was opened, or vectors alone"
     ] = "hybrid"
+    headings: Annotated[bool, "whether chunks stand below their title and headings"] = True
     last: Annotated[
         Literal["cut", "end"],
         "what becomes of a chunk that does not fit: `cut` goes on to chunks that fit, and gives the rest of the budget to the "
@@ -40,6 +43,10 @@ class Chunked:
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+
+PRESETS: Presets = {"paper": {"k": 1000, "order": "score", "search": "vectors", "headings": False, "last": "end"}}
+"""`paper`: the baselines of M-RAG's section 3.1, which are chosen as its values are."""
 
 
 def assemble(
@@ -55,11 +62,13 @@ def assemble(
         rescored = [(chunk, float(score)) for (chunk, _), score in zip(found, scores, strict=True)]
         found = sorted(rescored, key=lambda pair: (-pair[1], pair[0].id))
         trace.append(Step("rerank", f"{len(found)} chunks by {models.reranker.spec}"))
-    candidates = [
-        Candidate((Fragment(c.doc_id, c.title, c.headings, c.start, c.end, c.body, c.text),), score)
-        for c, score in found
-    ]
+    candidates = [Candidate((_fragment(chunk, headed=parameters.headings),), score) for chunk, score in found]
     return pack(question, candidates, budget, models, parameters.order, trace, last=parameters.last)
+
+
+def _fragment(chunk: TextChunk, *, headed: bool) -> Fragment:
+    title, headings, body = (chunk.title, chunk.headings, chunk.body) if headed else ("", (), chunk.start)
+    return Fragment(chunk.doc_id, title, headings, chunk.start, chunk.end, body, chunk.text)
 
 
 def _count_line(found: Sequence[tuple[TextChunk, float]]) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import ClassVar
+from typing import ClassVar, Literal, TypeAlias
 
 from mergewise.assemble.fragments import Candidate, Fragment, HeadingParts, SectionKey, split_runs, uncovered_parts
 from mergewise.assemble.render import passages_of
 from mergewise.designs.mrag.markers import Marker, ValueSentence
 from mergewise.text.terms import content_terms
-from mergewise.types import GAP, Passage, Span, Step
+from mergewise.types import GAP, Passage, RowId, Span, Step
+
+ReadingOrder: TypeAlias = Literal["position", "similarity"]
+PieceHeading: TypeAlias = tuple[SectionKey, bool, RowId | None]
 
 SAME = 0.8  # share of its content words that a written sentence repeats of another one from the same place
 
@@ -20,13 +24,14 @@ SAME = 0.8  # share of its content words that a written sentence repeats of anot
 class ValuePiece:
     """A marker with the sentences of its value that are given. `fragments` are these sentences where they are verbatim.
 
-    It is a `budget.Portion`.
+    One that stands `alone` shares its heading line with no other. It is a `budget.Portion`.
     """
 
     marker: Marker
     score: float
     sentences: tuple[ValueSentence, ...]
     fragments: tuple[Fragment, ...] = ()
+    alone: bool = False
 
     instead: ClassVar[tuple[ValuePiece, ...]] = ()
 
@@ -35,9 +40,9 @@ class ValuePiece:
         return (self.marker.doc_id,)
 
     @property
-    def heading(self) -> tuple[SectionKey, bool]:
+    def heading(self) -> PieceHeading:
         """What shares a heading line with others."""
-        return (self.marker.doc_id, self.marker.headings), self.marker.written
+        return (self.marker.doc_id, self.marker.headings), self.marker.written, self.marker.id if self.alone else None
 
     @property
     def headings(self) -> dict[Hashable, HeadingParts]:
@@ -72,7 +77,7 @@ class ValuePiece:
 
     def beginnings(self, taken: Sequence[ValuePiece]) -> Iterator[ValuePiece]:
         for count in range(len(self.sentences) - 1, 0, -1):
-            beginning = _of(self.marker, self.score, self.sentences[:count]).beyond(taken)
+            beginning = _of(self.marker, self.score, self.sentences[:count], self.alone).beyond(taken)
             if beginning is not None:
                 yield beginning
 
@@ -80,12 +85,14 @@ class ValuePiece:
         return Step("cut", "first sentences", beginning.spans, score=self.score)
 
 
-def piece_of(marker: Marker, score: float) -> ValuePiece:
-    return _of(marker, score, marker.sentences)
+def piece_of(marker: Marker, score: float, *, headed: bool = True) -> ValuePiece:
+    """The value of a marker; unless `headed`, without title and headings, and alone."""
+    shown = marker if headed else replace(marker, title="", headings=())
+    return _of(shown, score, marker.sentences, alone=not headed)
 
 
-def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...]) -> ValuePiece:
-    return ValuePiece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)))
+def _of(marker: Marker, score: float, sentences: tuple[ValueSentence, ...], alone: bool) -> ValuePiece:
+    return ValuePiece(marker, score, sentences, () if marker.written else tuple(_fragments(marker, sentences)), alone)
 
 
 def value_text(marker: Marker, sentences: Sequence[ValueSentence]) -> str:
@@ -138,12 +145,16 @@ def _repeats(marker: Marker, sentence: ValueSentence, other: ValuePiece) -> bool
 # -- passages
 
 
-def passages(pieces: Sequence[ValuePiece], order: str) -> list[Passage]:
-    """The pieces in reading order. "position": documents by their best marker, and each in its own order, so that what stands
-    under one heading is one passage. "similarity": the best marker first."""
+def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]:
+    """The pieces in reading order. What stands under one heading is one passage.
+
+    "position": documents by their best marker, and each in its own order. "similarity": the heading with the best marker first.
+    """
     if order == "similarity":
-        ranked = sorted(pieces, key=lambda piece: -piece.score)
-        return [passage for piece in ranked for passage in _passages([piece])]
+        by_heading: defaultdict[PieceHeading, list[ValuePiece]] = defaultdict(list)
+        for piece in sorted(pieces, key=lambda piece: -piece.score):
+            by_heading[piece.heading].append(piece)
+        return [passage for group in by_heading.values() for passage in _passages(group)]
     best: dict[str, float] = {}
     for piece in pieces:
         best[piece.marker.doc_id] = max(piece.score, best.get(piece.marker.doc_id, piece.score))
@@ -153,8 +164,10 @@ def passages(pieces: Sequence[ValuePiece], order: str) -> list[Passage]:
 
 
 def _parts(piece: ValuePiece) -> list[ValuePiece]:
-    """A verbatim piece for each of its stretches, which may stand far apart."""
-    return [replace(piece, fragments=(fragment,)) for fragment in piece.fragments] or [piece]
+    """A verbatim piece for each of its stretches, which may stand far apart; the whole where it stands alone."""
+    return (
+        [piece] if piece.alone else [replace(piece, fragments=(fragment,)) for fragment in piece.fragments] or [piece]
+    )
 
 
 def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:

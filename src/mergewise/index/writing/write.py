@@ -220,7 +220,10 @@ class _WritingRun(Generic[Item]):
         return items
 
     async def _best_answers(self, plan: _Plan, growing: Written[Item]) -> list[Item]:
-        """Policy "again", the paper's: windows of which too little is covered are asked once more, and the best answer counts."""
+        """Policy "again", the paper's: windows of which too little is covered are asked once more, and the best answer counts.
+
+        Windows may each be covered as far as is asked, and the document not: then all that lack something are due.
+        """
         numbers = [call.request.asked for call in plan.calls]
         best: list[list[Item]] = [[] for _ in numbers]
         items: list[Item] = []
@@ -235,7 +238,10 @@ class _WritingRun(Generic[Item]):
             items = self._without_repeats(best, growing)
             if not numbers or self._is_enough(items, plan.source, growing):
                 break
-            due = [i for i in due if self._share(best[i], numbers[i]) < self.policy.coverage]
+            covered = self._covered_segments(items)
+            lacking = [i for i, asked in enumerate(numbers) if not covered.issuperset(asked)]
+            below = [i for i in lacking if self._share(best[i], numbers[i]) < self.policy.coverage]
+            due = below or lacking
         growing.rejects["duplicate"] += sum(map(len, best)) - len(items)
         return items
 

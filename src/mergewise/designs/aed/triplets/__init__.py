@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from mergewise.designs.aed.triplets.build import build, estimate
+from mergewise.designs.aed.triplets.extract import RULES
 from mergewise.designs.aed.triplets.reader import TripletReader
 from mergewise.designs.aed.triplets.records import (
     EXTRACTION,
@@ -34,5 +35,6 @@ VIEW = View(
         estimate,
         partial(unfinished_documents, table=EXTRACTION.name),
     ),
+    prompt=RULES.name,
     report=TripletReader.report,
 )

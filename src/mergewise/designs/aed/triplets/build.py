@@ -29,14 +29,16 @@ def build(
     """The triplets of each document, and how they came to be."""
     answers: Sequence[Written[PassageTriplet] | None] = [None] * len(documents)
     if settings.made == "model":
-        answers = write([_source(one, settings) for one in documents], task(), policy(settings), models, on_share)
+        answers = write(
+            [_source(one, settings) for one in documents], task(models.prompts), policy(settings), models, on_share
+        )
     return [_rows(document, written, settings) for document, written in zip(documents, answers, strict=True)]
 
 
 def estimate(documents: Sequence[DocumentRows], settings: TripletSettings, models: Models) -> Estimate:
     """What the chat model's triplets of these documents cost, if every passage has as many as most have."""
     sources = [_source(document, settings) for document in documents]
-    return estimate_of(sources, task(), policy(settings), models)
+    return estimate_of(sources, task(models.prompts), policy(settings), models)
 
 
 def passages_of(document: DocumentRows, longest: int) -> list[list[Leaf]]:

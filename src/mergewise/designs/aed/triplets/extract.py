@@ -28,10 +28,7 @@ from mergewise.prompting.records import Fields
 from mergewise.prompting.replies import object_schema
 from mergewise.text.alignment import words
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import Message
-
-PROMPT_VERSION = 1
-"""Part of the prompt, and so of the cache's key: with a new version the model is asked again."""
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
 HELD = 0.75  # share of a part's words that a sentence, or a title, has where it holds the part
 LONGEST = 300  # characters of a head or tail
@@ -57,14 +54,14 @@ class PassageTriplet:
     passage: int
 
 
-def task() -> WritingTask[PassageTriplet]:
+def task(prompts: Prompts = SHIPPED) -> WritingTask[PassageTriplet]:
     # a passage is compared with each of its triplets
     passage = lru_cache(256)(read_passage)
     return WritingTask(
         name="triplets",
         schema=SCHEMA,
         fields=FIELDS,
-        prompt=prompt,
+        prompt=lambda request: prompt(request, prompts),
         item=lambda record, request: triplet_of(record, request, passage),
         paragraphs=lambda item: (item.passage,),
         repeats=lambda one, other: same_words(one.triplet) == same_words(other.triplet),
@@ -83,7 +80,11 @@ def same_words(triplet: Triplet) -> tuple[str, ...]:
 
 # -- the prompt
 
-_RULES = """You take the facts out of a text (instructions, version {version}).
+RULES = PromptTemplate(
+    "triplets",
+    "takes the facts out of passages, for the view triplet",
+    """\
+You take the facts out of a text (instructions, version 1).
 Write each fact as a triplet of three short texts: what it is about ("head"), how the two are related ("relation"), and what is
 said of it ("tail"). A triplet is read alone, by somebody who does not have the text.
 
@@ -97,13 +98,14 @@ said of it ("tail"). A triplet is read alone, by somebody who does not have the 
 - A paragraph without any fact gives no triplet.
 
 Answer with JSON alone, in this form, with every double quote inside a text written as \\":
-{{"triplets": [{{"paragraph": 0, "head": "...", "relation": "...", "tail": "..."}}, ...]}}"""
+{"triplets": [{"paragraph": 0, "head": "...", "relation": "...", "tail": "..."}, ...]}""",
+)
 
 
-def prompt(request: WritingRequest) -> list[Message]:
+def prompt(request: WritingRequest, prompts: Prompts = SHIPPED) -> list[Message]:
     """What is asked about these passages of a document. The rules come first and are the same in every call."""
     wish = f"Write the triplets of {paragraph_names(request.asked)} of this text."
-    return request_messages(request, _RULES.format(version=PROMPT_VERSION), wish, "Triplets", "text")
+    return request_messages(request, prompts.fill(RULES), wish, "Triplets", "text")
 
 
 # -- an answer

@@ -40,6 +40,9 @@ class TripletSettings:
         "tokens of a document that the model is shown at once, where its own window holds them",
     ] = 1024
     overlap: Annotated[int, Range(0, 10_000), "tokens that neighbouring windows share"] = 0
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)

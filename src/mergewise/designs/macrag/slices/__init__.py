@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mergewise.designs.macrag.slices.build import build, estimate
 from mergewise.designs.macrag.slices.records import (
+    PRESETS,
     Chunk,
     ChunkBounds,
     Slice,
@@ -13,6 +14,7 @@ from mergewise.designs.macrag.slices.records import (
     problems,
     tables,
 )
+from mergewise.designs.macrag.slices.summaries import INSTRUCTIONS
 from mergewise.store.views import View, Writing
 
 __all__ = ["VIEW", "Chunk", "ChunkBounds", "Slice", "SliceHit", "SliceReader", "SliceSettings"]
@@ -25,5 +27,7 @@ VIEW = View(
     problems=problems,
     reader=SliceReader,
     with_chat={"summary": "abstractive"},
+    prompt=INSTRUCTIONS.name,
+    presets=PRESETS,
     writing=Writing(lambda settings: bool(settings.summary == "abstractive"), build, estimate),
 )

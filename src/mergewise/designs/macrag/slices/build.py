@@ -58,7 +58,10 @@ def build(
 def estimate(documents: Sequence[DocumentRows], settings: SliceSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
     texts = ([chunk.text for chunk in _chunks(document, settings)] for document in documents)
-    return sum((estimate_of(own, chat_of(models), models.count_tokens).of_documents(1) for own in texts), Estimate())
+    return sum(
+        (estimate_of(own, chat_of(models), models.count_tokens, models.prompts).of_documents(1) for own in texts),
+        Estimate(),
+    )
 
 
 # -- chunks (section 3.1.1)

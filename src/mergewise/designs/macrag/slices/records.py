@@ -12,6 +12,7 @@ from mergewise.index.tree.tables import KEY
 from mergewise.protocols import RowReader
 from mergewise.ranges import Range, check_fields, short_repr
 from mergewise.store.tables import Table
+from mergewise.store.views import Presets
 from mergewise.types import DocumentRows, LeafId, RowId, Span
 
 Unit: TypeAlias = Literal["tokens", "characters"]
@@ -45,6 +46,9 @@ class SliceSettings:
     vectors: Annotated[
         tuple[str, ...], "what is embedded: `slice`, and for `macrag(views=all)` also `chunk` and `summary`"
     ] = ("slice",)
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -53,6 +57,10 @@ class SliceSettings:
                 raise UsageError(f"a {name} of {size} cannot overlap by {overlap}", "overlap by less than the size")
         if "slice" not in self.vectors or not set(self.vectors) <= set(VECTORS):
             raise UsageError(f"vectors cannot be {short_repr(self.vectors)}", "slice, and also chunk and summary")
+
+
+PRESETS: Presets = {"paper": {"summary": "abstractive"}}
+"""`paper`: section 3.1.2 of MacRAG; the sizes are its own already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +173,9 @@ class SliceReader:
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
 
-    def search(self, question: str, k: int) -> list[SliceHit]:
-        """The `k` best slices by hybrid search, best first."""
-        ranking = self._rows.rank_rows(question, k, "slice")
+    def search(self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid") -> list[SliceHit]:
+        """The `k` best slices, best first, by full text and vectors, or by vectors alone."""
+        ranking = (self._rows.rank_rows if by == "hybrid" else self._rows.rank_by_vectors)(question, k, "slice")
         slices = self._rows.rows("slice", SliceParts, [row for row, _ in ranking])
         return [
             SliceHit(row, slices[row].doc_id, slices[row].chunk, slices[row].parts, score)

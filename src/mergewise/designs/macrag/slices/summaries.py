@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import ceil
 
 from mergewise.index.writing.calls import Calls, chat_of, cost, write_each
@@ -10,45 +11,44 @@ from mergewise.models.record import Models
 from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
-from mergewise.types import Message
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
 MAX_TOKENS = 320
 SHARE = 0.6  # of a chunk's length, which is asked for
-PROMPT_VERSION = 2
-"""Part of the prompt, and so of the cache's key: with a new version the model is asked again."""
-
-INSTRUCTIONS = f"""You compress passages for a search index (instructions, version {PROMPT_VERSION}).
+INSTRUCTIONS = PromptTemplate(
+    "summaries",
+    "summarises a chunk for the view slice",
+    """\
+You compress passages for a search index (instructions, version 2).
 Write a summary of the passage in about three fifths of its length. Keep every name, date, number and relation that a
 question could be about, say them in full sentences without pronouns that point outside the summary, and add nothing
-that the passage does not say. Answer with the summary alone.
+that the passage does not say. Answer with the summary alone.""",
+)
 
-"""
 
-
-def prompt(text: str, again: str = "") -> list[Message]:
+def prompt(text: str, again: str = "", prompts: Prompts = SHIPPED) -> list[Message]:
     """What is asked for one text. `again` says what was wrong with the answer before."""
     code = code_for([text])
-    return turn(
-        INSTRUCTIONS + warning(code, "text"), [quotation("passage", text.strip(), code), *([again] if again else [])]
-    )
+    task = f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}"
+    return turn(task, [quotation("passage", text.strip(), code), *([again] if again else [])])
 
 
-def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> Estimate:
+def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter, prompts: Prompts = SHIPPED) -> Estimate:
     """What summaries of these texts cost where every answer is used."""
     sizes = count_tokens(texts)
-    prompts = [(prompt(text), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)]
-    return cost(prompts, MAX_TOKENS, chat, count_tokens)
+    asked = [(prompt(text, prompts=prompts), ceil(SHARE * size)) for text, size in zip(texts, sizes, strict=True)]
+    return cost(asked, MAX_TOKENS, chat, count_tokens)
 
 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """s_i = Compress(c_i) for each text; None where the model gave nothing twice."""
-    expected = estimate(texts, chat_of(models), models.count_tokens).usage
-    return write_each(texts, models, MAX_TOKENS, _summary, expected, on_share)
+    expected = estimate(texts, chat_of(models), models.count_tokens, models.prompts).usage
+    return write_each(texts, models, MAX_TOKENS, partial(_summary, models.prompts), expected, on_share)
 
 
-async def _summary(text: str, calls: Calls) -> str | None:
+async def _summary(prompts: Prompts, text: str, calls: Calls) -> str | None:
     for again in ("", "The last answer was empty or cut off: give a shorter summary."):
-        reply = await calls.ask(prompt(text, again))
+        reply = await calls.ask(prompt(text, again, prompts))
         if reply is not None and reply.text.strip() and reply.complete:
             return reply.text.strip()
     return None

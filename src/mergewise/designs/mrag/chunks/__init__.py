@@ -13,7 +13,9 @@ from mergewise.designs.mrag.chunks import fixed, pic, semantic
 from mergewise.designs.mrag.chunks.records import (
     FIXED,
     PIC,
+    PIC_PRESETS,
     SEMANTIC,
+    SEMANTIC_PRESETS,
     ChunkReader,
     FixedSettings,
     PICSettings,
@@ -21,6 +23,7 @@ from mergewise.designs.mrag.chunks.records import (
     TextChunk,
     problems,
 )
+from mergewise.designs.mrag.chunks.summaries import INSTRUCTIONS
 from mergewise.store.tables import Table
 from mergewise.store.views import View, Writing
 
@@ -40,7 +43,9 @@ def _view(table: Table, **beside: Any) -> View:
 _PIC_WRITING = Writing(lambda settings: bool(settings.summary == "abstractive"), pic.build, pic.estimate)
 VIEWS = {
     "fixed": _view(FIXED, settings=FixedSettings, build=fixed.build),
-    "semantic": _view(SEMANTIC, settings=SemanticSettings, build=semantic.build, needs_embedder=True),
+    "semantic": _view(
+        SEMANTIC, settings=SemanticSettings, build=semantic.build, needs_embedder=True, presets=SEMANTIC_PRESETS
+    ),
     "pic": _view(
         PIC,
         settings=PICSettings,
@@ -48,5 +53,7 @@ VIEWS = {
         with_chat={"summary": "abstractive"},
         writing=_PIC_WRITING,
         needs_embedder=True,
+        prompt=INSTRUCTIONS.name,
+        presets=PIC_PRESETS,
     ),
 }

@@ -64,7 +64,10 @@ def build(
 def estimate(documents: Sequence[DocumentRows], settings: PICSettings, models: Models) -> Estimate:
     """What the chat model's summaries of these documents cost."""
     texts = ([rows.document.text] for rows in documents)
-    return sum((estimate_of(own, chat_of(models), models.count_tokens).of_documents(1) for own in texts), Estimate())
+    return sum(
+        (estimate_of(own, chat_of(models), models.count_tokens, models.prompts).of_documents(1) for own in texts),
+        Estimate(),
+    )
 
 
 def _labels(

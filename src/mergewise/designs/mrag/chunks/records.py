@@ -13,7 +13,7 @@ from mergewise.models.record import Models, embed_groups
 from mergewise.protocols import RowReader, TokenCounter
 from mergewise.ranges import Range, check_fields
 from mergewise.store.tables import Table
-from mergewise.store.views import ViewRows
+from mergewise.store.views import Presets, ViewRows
 from mergewise.text.keys import search_key, short_name
 from mergewise.text.sections import shared_path
 from mergewise.text.spans import Part
@@ -45,6 +45,11 @@ class SemanticSettings:
         check_fields(self)
 
 
+SEMANTIC_PRESETS: Presets = {"paper": {"most": 1_000_000}}
+PIC_PRESETS: Presets = {"paper": {"summary": "abstractive", "most": 1_000_000}}
+"""`paper`: Kamradt's rule divides no chunk; PIC's summaries are a chat model's."""
+
+
 @dataclass(frozen=True, slots=True)
 class PICSettings:
     """As in Wang et al. 2025, whose summaries a chat model writes."""
@@ -59,6 +64,9 @@ class PICSettings:
         "are nearest to the same sentence of the summary",
     ] = "mean"
     most: _Most = 2000
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -15,33 +15,33 @@ from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.protocols import ChatModel, TokenCounter
 from mergewise.store.views import Estimate, OnShare
 from mergewise.text.sentences import split_long
-from mergewise.types import Message, Usage
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate, Usage
 
 MAX_TOKENS = 200  # of a summary: an embedder should see all of it
 EXPECTED = 120  # six sentences
 MOST_ROUNDS = 6  # of summaries of summaries
 PROMPT_TOKENS = 200
 LEAST_READ = 256  # tokens of a text that a window has to hold
-PROMPT_VERSION = 1
-"""Part of the prompt, and so of the cache's key: with a new version the model is asked again."""
-
-INSTRUCTIONS = f"""You say what documents are about (instructions, version {PROMPT_VERSION}).
+INSTRUCTIONS = PromptTemplate(
+    "document-summaries",
+    "summarises a document for the view pic",
+    """\
+You say what documents are about (instructions, version 1).
 Summarise the text in at most six full sentences, one for each of its main points, in its own language and its own words. Name
-the people, things and events that it deals with. Answer with these sentences alone.
+the people, things and events that it deals with. Answer with these sentences alone.""",
+)
 
-"""
 
-
-def prompt(text: str) -> list[Message]:
+def prompt(text: str, prompts: Prompts = SHIPPED) -> list[Message]:
     """What is asked for one text."""
     code = code_for([text])
-    return turn(INSTRUCTIONS + warning(code, "text"), [quotation("text", text.strip(), code)])
+    return turn(f"{prompts.fill(INSTRUCTIONS)}\n\n{warning(code, 'text')}", [quotation("text", text.strip(), code)])
 
 
-def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) -> Estimate:
+def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter, prompts: Prompts = SHIPPED) -> Estimate:
     """What summaries of these texts cost. One of several parts is foreseen as one more call, which reads theirs."""
     parts = [_parts(text, chat, count_tokens) for text in texts]
-    first = cost([(prompt(part), EXPECTED) for own in parts for part in own], MAX_TOKENS, chat, count_tokens)
+    first = cost([(prompt(part, prompts), EXPECTED) for own in parts for part in own], MAX_TOKENS, chat, count_tokens)
     joined = [len(own) for own in parts if len(own) > 1] if first.usage.calls else []
     read = sum(PROMPT_TOKENS + EXPECTED * count for count in joined)
     return first + Estimate(0, Usage(len(joined), read, EXPECTED * len(joined)))
@@ -50,8 +50,8 @@ def estimate(texts: Sequence[str], chat: ChatModel, count_tokens: TokenCounter) 
 def summaries(texts: Sequence[str], models: Models, on_share: OnShare | None = None) -> list[str | None]:
     """A summary of each text; None where the model gave nothing."""
     chat = chat_of(models)
-    expected = estimate(texts, chat, models.count_tokens).usage
-    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat, models.count_tokens), expected, on_share)
+    expected = estimate(texts, chat, models.count_tokens, models.prompts).usage
+    return write_each(texts, models, MAX_TOKENS, partial(_summary, chat, models), expected, on_share)
 
 
 def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
@@ -60,10 +60,10 @@ def _parts(text: str, chat: ChatModel, count_tokens: TokenCounter) -> list[str]:
     return [text[a:b] for a, b in split_long(text, 0, len(text), room, lambda piece: count_tokens([piece])[0])]
 
 
-async def _summary(chat: ChatModel, count_tokens: TokenCounter, text: str, calls: Calls) -> str | None:
+async def _summary(chat: ChatModel, models: Models, text: str, calls: Calls) -> str | None:
     for _ in range(MOST_ROUNDS):
-        parts = _parts(text, chat, count_tokens)
-        replies = await asyncio.gather(*(calls.ask(prompt(part)) for part in parts))
+        parts = _parts(text, chat, models.count_tokens)
+        replies = await asyncio.gather(*(calls.ask(prompt(part, models.prompts)) for part in parts))
         # one that was cut off says enough here
         answers = [answer for reply in replies if reply is not None and (answer := reply.text.strip())]
         if len(parts) == 1 or not answers:

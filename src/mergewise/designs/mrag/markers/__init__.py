@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from mergewise.designs.mrag.markers.build import build, estimate
+from mergewise.designs.mrag.markers.extract import RULES
 from mergewise.designs.mrag.markers.reader import MarkerReader
 from mergewise.designs.mrag.markers.records import (
     EXTRACTION,
+    PRESETS,
     Draft,
     Marker,
     MarkerExtraction,
@@ -35,5 +37,7 @@ VIEW = View(
         estimate,
         partial(unfinished_documents, table=EXTRACTION.name),
     ),
+    prompt=RULES.name,
+    presets=PRESETS,
     report=MarkerReader.report,
 )

@@ -14,7 +14,7 @@ from mergewise.designs.mrag.markers.extract import RawMarker, policy, task
 from mergewise.designs.mrag.markers.grounding import GroundedValue
 from mergewise.designs.mrag.markers.records import COPY, Draft, Marker, MarkerExtraction, MarkerSettings, ValueSentence
 from mergewise.designs.mrag.markers.rules import drafts as drafts_by_rules
-from mergewise.index.writing.segments import TextSegment, segments_of
+from mergewise.index.writing.segments import TextSegment
 from mergewise.index.writing.task import WritingSource, Written
 from mergewise.index.writing.write import estimate as estimate_of
 from mergewise.index.writing.write import write
@@ -29,7 +29,7 @@ def build(
     documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models, on_share: OnShare | None = None
 ) -> list[ViewRows]:
     """The markers of each document, and how they came to be. The embedder is asked once for the keys of all of them."""
-    segmented = [segments_of(document, settings.segment) for document in documents]
+    segmented = [settings.paragraphs(document) for document in documents]
     if settings.made == "model":
         made = _by_model(documents, segmented, settings, models, on_share)
     else:
@@ -44,8 +44,8 @@ def build(
 
 def estimate(documents: Sequence[DocumentRows], settings: MarkerSettings, models: Models) -> Estimate:
     """What the chat model's markers of these documents cost, if every answer covers what it should."""
-    sources = [WritingSource.of_document(document, segments_of(document, settings.segment)) for document in documents]
-    return estimate_of(sources, task(settings), policy(settings), models)
+    sources = [WritingSource.of_document(document, settings.paragraphs(document)) for document in documents]
+    return estimate_of(sources, task(settings, models.prompts), policy(settings), models)
 
 
 def _extraction(
@@ -66,7 +66,7 @@ def _by_model(
     on_share: OnShare | None,
 ) -> list[tuple[list[Draft], MarkerExtraction]]:
     sources = list(map(WritingSource.of_document, documents, segmented))
-    answers = write(sources, task(settings), policy(settings), models, on_share)
+    answers = write(sources, task(settings, models.prompts), policy(settings), models, on_share)
     return list(map(_drafts_of_model, documents, segmented, answers))
 
 

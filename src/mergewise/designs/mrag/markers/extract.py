@@ -9,6 +9,7 @@ The prompt says every rule of the paper's tables in words of our own. Where we d
 - the numbers of a marker are checked: small models copy a sentence rightly and name the wrong paragraph, or name one and the same
   for all. A sentence that another paragraph of the window holds brings that number, and when all of a value is found, only
   numbers of paragraphs that hold some of it stay. So coverage is what values say, and not what a model says of them;
+  `numbers=given` leaves them as they are;
 - a document longer than `MarkerSettings.window` tokens is read in overlapping windows, since answers are as long as what is read,
   and most endpoints write a few thousand tokens at most.
 """
@@ -44,10 +45,7 @@ from mergewise.text.alignment import words
 from mergewise.text.keys import heading_path
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.sources import Extract, ReadSource
-from mergewise.types import Message
-
-PROMPT_VERSION = 1
-"""Part of the prompt, and so of the cache's key: with a new version the model is asked again."""
+from mergewise.types import SHIPPED, Message, Prompts, PromptTemplate
 
 SAME = 0.9  # share of words that two values have in common, from which on one repeats the other
 _LONGEST_KEY = 2_000  # characters
@@ -76,7 +74,7 @@ class RawMarker:
     grounded: GroundedValue | None = field(default=None, compare=False)
 
 
-def task(settings: MarkerSettings) -> WritingTask[RawMarker]:
+def task(settings: MarkerSettings, prompts: Prompts = SHIPPED) -> WritingTask[RawMarker]:
     """Raises UsageError where the examples cannot be read."""
     examples = _examples(settings.examples)
     judge = Judge(_read_segment)
@@ -89,7 +87,7 @@ def task(settings: MarkerSettings) -> WritingTask[RawMarker]:
         name="markers",
         schema=schema(settings.most),
         fields=FIELDS,
-        prompt=lambda request: prompt(request, settings, examples),
+        prompt=lambda request: prompt(request, settings, examples, prompts),
         item=lambda record, request: ground(marker_of(record, request, settings.most), request, settings, judge),
         paragraphs=lambda marker: marker.paragraphs,
         repeats=repeats,
@@ -111,7 +109,11 @@ def schema(most: int) -> dict[str, object]:
 
 # -- the prompt
 
-_RULES = """You prepare documents for a search engine (instructions, version {version}).
+RULES = PromptTemplate(
+    "markers",
+    "writes the markers of M-RAG: of `$most` paragraphs each, `$least` or more, after the `$examples`",
+    """\
+You prepare documents for a search engine (instructions, version 1).
 Your work is a list of markers. A marker takes the place of a chunk of text: its key is what a question is compared with, its
 value is what is read when the key is found. Whoever reads a value does not see the document.
 
@@ -126,8 +128,8 @@ Each marker has three parts. Write them in this order:
 2. "key": one question, made after the value, that this value answers. It may be long. It names the people, things, places and
    dates that the value is about, so that it is understood by itself, and it is as close as possible to what somebody would
    ask who needs this value. One question, never a list, never a heading.
-3. "paragraphs": the numbers of the paragraphs that the value is taken from. One or two are best, {most} is the most. A list of
-   {over} numbers makes a marker worthless: write several markers instead. [4] is good, [4, 5] is good, [{too_many}] is not.
+3. "paragraphs": the numbers of the paragraphs that the value is taken from. One or two are best, $most is the most. A list of
+   $over numbers makes a marker worthless: write several markers instead. [4] is good, [4, 5] is good, [$too_many] is not.
 
 How many:
 - Many small markers, not a few large ones. Ten paragraphs need ten markers or more.
@@ -136,24 +138,31 @@ How many:
   another side of it. One and the same paragraph may serve for a person, an event and a place.
 
 Answer with JSON alone, in this form, with every double quote inside a text written as \\":
-{{"markers": [{{"value": "...", "key": "...?", "paragraphs": [0]}}, ...]}}
-{examples}"""
+{"markers": [{"value": "...", "key": "...?", "paragraphs": [0]}, ...]}
+$examples""",
+    needs=("most", "examples"),
+    may=("over", "too_many", "least"),
+)
 
 
 def prompt(
-    request: WritingRequest, settings: MarkerSettings, examples: Sequence[Mapping[str, Any]] = ()
+    request: WritingRequest,
+    settings: MarkerSettings,
+    examples: Sequence[Mapping[str, Any]] = (),
+    prompts: Prompts = SHIPPED,
 ) -> list[Message]:
     """What is asked about these segments of a document. The rules come first and are the same in every call: endpoints that keep
     what they have read of a prompt read them once."""
     source = request.source
-    rules = _RULES.format(
-        version=PROMPT_VERSION,
+    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
+    rules = prompts.fill(
+        RULES,
         most=settings.most,
         over=settings.most + 1,
         too_many=", ".join(str(4 + i) for i in range(settings.most + 1)),
+        least=least,
         examples=_examples_text(examples),
     )
-    least = max(1, ceil(source.tokens(request.asked) / settings.segment))
     wish = f"Write at least {least} markers for {paragraph_names(request.asked)} of this document."
     return request_messages(request, rules, wish, "Markers", "document")
 
@@ -257,7 +266,8 @@ def ground(
     its value held to these."""
     grounder = _grounder(marker.paragraphs, request.source, settings, judge)
     judged = grounder.sentences(marker.value)
-    numbers = _holding_paragraphs(marker, judged, request, settings.most, judge)
+    checked = settings.numbers == "checked"
+    numbers = _holding_paragraphs(marker, judged, request, settings.most, judge) if checked else marker.paragraphs
     if numbers == marker.paragraphs:
         return replace(marker, grounded=grounder.ground(marker.value, judged))
     grounded = _grounder(numbers, request.source, settings, judge).ground(marker.value)

@@ -61,13 +61,12 @@ class MarkerReport:
             "coverage": {"mean": self.coverage_mean, "variance": self.coverage_variance, "least": self.coverage_least},
             "fallback_share": self.fallback_share,
             "attempts": self.attempts,
-            "rejected": sum(self.rejects.values()),
+            "rejected": {"count": sum(self.rejects.values()), "reasons": dict(self.rejects)},
             "unsupported_share": self.unsupported_share,
             "key_tokens": self.keys.mean,
             "value_tokens": self.values.mean,
             "markers": dict(self.made),
             "fallback_documents": self.fallback_documents,
-            "rejects": dict(self.rejects),
             "unsupported_left": self.unsupported_left,
             "replaced": self.replaced,
             "renumbered": self.renumbered,
@@ -161,6 +160,11 @@ class MarkerReader:
 
     def __init__(self, rows: RowReader) -> None:
         self._rows = rows
+
+    @property
+    def prompt(self) -> str:
+        """The hash of the prompt of one's own by which markers are written; empty where it is the one that ships."""
+        return str(self._rows.settings(MARKER.name).get("prompt", ""))
 
     def search(self, question: str, k: int, by: Literal["hybrid", "vectors"] = "hybrid") -> list[tuple[Marker, float]]:
         """The `k` markers whose keys fit best with their scores, best first."""

@@ -10,9 +10,11 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from mergewise.designs.mrag.markers.grounding import Ungrounded
-from mergewise.index.writing.segments import TextSegment, segments_of
+from mergewise.designs.mrag.markers.paragraphs import paragraphs_of
+from mergewise.index.writing.segments import TextSegment
 from mergewise.ranges import SHARE, Range, check_fields
 from mergewise.store.tables import Packed, Table
+from mergewise.store.views import Presets
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows, RowId, Span
 
@@ -29,6 +31,10 @@ class MarkerSettings:
 
     made: Annotated[Literal["rules", "model"], "who makes the markers: rules, or the chat model"] = "rules"
     segment: Annotated[int, Range(16, 4096), "tokens of a numbered paragraph"] = 128
+    ends: Annotated[
+        Literal["sentence", "token"],
+        "where a numbered paragraph ends: after a whole sentence, as rules want it, or after so many tokens, within one too",
+    ] = "sentence"
     most: Annotated[int, Range(1, 10), "paragraphs that a marker may name"] = 3
     coverage: Annotated[float, SHARE, "share of the paragraphs below which the model is asked further"] = 0.95
     attempts: Annotated[int, Range(1, 10), "times in all that the model is asked about a paragraph"] = 3
@@ -45,14 +51,39 @@ class MarkerSettings:
         "tokens of a document that the model is shown at once, where its own window holds them",
     ] = 2048
     overlap: Annotated[int, Range(0, 100), "paragraphs that neighbouring windows share"] = 2
+    numbers: Annotated[
+        Literal["checked", "given"],
+        "the paragraphs that a marker names: held to what its value says, or as the model gave them",
+    ] = "checked"
     ungrounded: Annotated[
         Ungrounded,
         "what becomes of a sentence of a value that its paragraphs do not support: the nearest of their sentences stands "
         "for it, it is left out, or it is kept and marked",
     ] = "replace"
+    prompt: Annotated[
+        str, "hash of the prompt of one's own by which its rows are written; none: the one that ships"
+    ] = ""
 
     def __post_init__(self) -> None:
         check_fields(self)
+
+    def paragraphs(self, document: DocumentRows) -> list[TextSegment]:
+        """The numbered paragraphs of a document."""
+        return paragraphs_of(document, self.segment, whole_sentences=self.ends == "sentence" or self.made == "rules")
+
+
+PRESETS: Presets = {
+    "paper": {
+        "made": "model",
+        "ends": "token",
+        "policy": "again",
+        "window": 1_000_000,
+        "overlap": 0,
+        "numbers": "given",
+        "ungrounded": "keep",
+    }
+}
+"""`paper`: section 2.1 of M-RAG. The whole document stands in a prompt, as far as the model's own window holds it."""
 
 
 class ValueSentence(NamedTuple):
@@ -190,7 +221,7 @@ def problems(rows: DocumentRows, settings: MarkerSettings, dimension: int) -> It
     """What is wrong with one document's markers."""
     markers: Sequence[Marker] = rows["marker"]
     extractions: Sequence[MarkerExtraction] = rows["marking"]
-    segments = segments_of(rows, settings.segment)
+    segments = settings.paragraphs(rows)
     if len(extractions) != 1 or extractions[0].segments != len(segments):
         yield "it is not known how the markers came to be"
     covered = {number for marker in markers for number in marker.paragraphs}

@@ -1,0 +1,51 @@
+"""The numbered paragraphs of a document that markers are made of: whole sentences, or as many tokens as the paper's have."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from mergewise.designs.mrag.chunks.fixed import fixed_bounds
+from mergewise.index.writing.segments import TextSegment, segments_of
+from mergewise.models.tokens import count_tokens
+from mergewise.text.sentences import strip_span
+from mergewise.text.spans import Part
+from mergewise.types import DocumentRows, Sentence
+
+
+def paragraphs_of(document: DocumentRows, size: int, *, whole_sentences: bool) -> list[TextSegment]:
+    """The paragraphs of a document, of `size` tokens each, by the counter that ships with the package.
+
+    Without `whole_sentences` one ends after the last whole word that it holds (M-RAG section 2.1), and what it has of a sentence
+    counts as a sentence of it.
+    """
+    if whole_sentences or not document["leaf"]:
+        return segments_of(document, size)
+    text = document.document.text
+    bounds = fixed_bounds(text, size, count_tokens)
+    sizes = count_tokens([text[start:end] for start, end in bounds])
+    starts = [leaf.start for leaf in document["leaf"]]
+    return [
+        TextSegment(
+            number,
+            start,
+            end,
+            tokens,
+            document["leaf"][bisect_right(starts, start) - 1].headings,
+            tuple(_sentences_within(document, (start, end))),
+        )
+        for number, ((start, end), tokens) in enumerate(zip(bounds, sizes, strict=True))
+    ]
+
+
+def _sentences_within(document: DocumentRows, bounds: Part) -> Iterator[Sentence]:
+    """What stands of each sentence between the bounds."""
+    for sentence in _touched(document, bounds):
+        start, end = strip_span(document.document.text, max(sentence.start, bounds[0]), min(sentence.end, bounds[1]))
+        if start < end:
+            yield Sentence(start, end, count_tokens([document.document.text[start:end]])[0])
+
+
+def _touched(document: DocumentRows, bounds: Part) -> Sequence[Sentence]:
+    leaves = [leaf for leaf in document["leaf"] if leaf.start < bounds[1] and bounds[0] < leaf.end]
+    return [s for leaf in leaves for s in leaf.sentences if s.start < bounds[1] and bounds[0] < s.end]

@@ -1,0 +1,85 @@
+"""Prompts of a user's own: a folder of text files, one a prompt, named as the template that it stands for.
+
+    prompts/answer.txt       prompts/markers.txt       prompts/refusal.txt
+
+Each is checked when it is read: an unknown placeholder, or one that is missing, would only be seen in a model's answers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+
+from mergewise.errors import UsageError
+from mergewise.types import Prompts, PromptTemplate
+
+SUFFIX = ".txt"
+LONGEST = 100_000
+"""Characters of a prompt."""
+
+
+def load_prompts(given: str | os.PathLike[str] | Mapping[str, str], known: Mapping[str, PromptTemplate]) -> Prompts:
+    """The prompts in a folder, or texts by name. One that says what ships is none of one's own.
+
+    Raises UsageError, which names file and line, for a name that no template has, for what is no text, and for placeholders that
+    the template does not know or cannot do without.
+    """
+    texts = {(name, name): text for name, text in given.items()} if isinstance(given, Mapping) else _read(Path(given))
+    own: dict[str, str] = {}
+    for (name, where), text in texts.items():
+        if name not in known:
+            raise UsageError(f"{where}: there is no prompt {name!r}", f"one of: {', '.join(known)}")
+        if not isinstance(text, str) or not text.strip() or len(text) > LONGEST:
+            raise UsageError(f"{where} is no prompt", f"give a text of up to {LONGEST:,} characters")
+        _check(text, known[name], where)
+        if text.rstrip() != known[name].text:
+            own[name] = text.rstrip()
+    return Prompts(own)
+
+
+def _read(folder: Path) -> dict[tuple[str, str], str]:
+    """The texts of a folder, by name and file."""
+    hint = "give a folder of prompts; `mergewise prompts --out DIR` makes one"
+    try:
+        files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+    except OSError as error:
+        raise UsageError(f"{folder} holds no prompts: {error.strerror}", hint) from None
+    if not files:
+        raise UsageError(f"{folder} holds no prompts", hint)
+    texts = {}
+    for path in files:
+        try:
+            with path.open(encoding="utf-8") as file:
+                texts[path.stem, str(path)] = file.read(LONGEST + 1)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", hint) from None
+    return texts
+
+
+def _check(text: str, template: PromptTemplate, where: str) -> None:
+    allowed = (*template.needs, *template.may)
+    listed = ", ".join(f"${name}" for name in allowed) or "none"
+    hint = f"placeholders of this prompt: {listed}; $$ is a dollar sign"
+    found = set()
+    for match in Template.pattern.finditer(text):
+        name = match["named"] or match["braced"]
+        if match["escaped"] is None and name not in allowed:
+            line = text.count("\n", 0, match.start()) + 1
+            raise UsageError(f"{where}, line {line}: unknown placeholder {match[0]!r}", hint)
+        found.add(name)
+    if missing := [name for name in template.needs if name not in found]:
+        raise UsageError(f"{where} lacks ${missing[0]}", hint)
+
+
+def write_prompts(folder: Path, known: Mapping[str, PromptTemplate]) -> list[Path]:
+    """Write the prompts that ship into a folder, as a start; files that stand are left. Gives the files that are new."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh = [path for name in known if not (path := folder / f"{name}{SUFFIX}").exists()]
+        for path in fresh:
+            path.write_text(f"{known[path.stem].text}\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror}", "name another folder") from None
+    return fresh

@@ -1,0 +1,104 @@
+"""Presets: what they set stands in the guide, row by row, and what stands there is what they set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import mergewise as mw
+from mergewise.cli.options import help_text
+from mergewise.cli.questions import ask
+from mergewise.designs import STRATEGIES, VIEWS
+from mergewise.designs.specs import view_settings, with_parameters
+from mergewise.designs.strategies import resolve
+from mergewise.errors import UsageError
+
+GUIDE = (Path(__file__).parents[1] / "docs/guide.md").read_text(encoding="utf-8")
+SECTION = GUIDE.partition("\n## As the papers have it\n")[2].partition("\n## ")[0]
+
+
+class Row(NamedTuple):
+    """A line of the table: of a strategy, or of a view."""
+
+    of: str
+    parameter: str
+    paper: str
+    ours: str
+
+
+def rows() -> Iterator[Row]:
+    for line in re.findall(r"^\| ((?:view )?`.*) \|$", SECTION, re.MULTILINE):
+        of, *cells, why = line.split(" | ")
+        assert why.strip(), line
+        parameter, paper, ours = (cell.strip("`") for cell in cells)
+        is_view = of.startswith("view ")
+        for name in re.findall(r"`([^`]+)`", of):
+            known_view = is_view or name not in STRATEGIES
+            yield Row(f"{name} (view)" if known_view else name, parameter, paper, ours)
+
+
+class Preset(NamedTuple):
+    defaults: Any
+    sets: Mapping[str, object]
+
+
+def presets() -> dict[str, Preset]:
+    strategies = {name: Preset(s.parameters, s.presets["paper"]) for name, s in STRATEGIES.items() if s.presets}
+    views = {f"{name} (view)": Preset(v.settings(), v.presets["paper"]) for name, v in VIEWS.items() if v.presets}
+    return {**strategies, **views}
+
+
+def written(value: object) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+@pytest.mark.parametrize("name", presets())
+def test_the_guide_has_a_row_for_all_that_a_preset_sets(name: str) -> None:
+    preset = presets()[name]
+    told = {row.parameter: (row.paper, row.ours) for row in rows() if row.of == name}
+    assert told == {
+        parameter: (written(value), written(getattr(preset.defaults, parameter)))
+        for parameter, value in preset.sets.items()
+    }
+
+
+def test_every_row_of_the_guide_is_of_a_preset() -> None:
+    assert {row.of for row in rows()} <= presets().keys()
+
+
+@pytest.mark.parametrize("name", presets())
+def test_a_preset_sets_what_differs_and_nothing_else(name: str) -> None:
+    defaults, sets = presets()[name]
+    own = STRATEGIES[name].presets if name in STRATEGIES else VIEWS[name.removesuffix(" (view)")].presets
+    chosen = with_parameters(defaults, {"preset": "paper"}, name, own)
+    changed = {f.name for f in fields(defaults) if getattr(chosen, f.name) != getattr(defaults, f.name)}
+    assert changed == set(sets), "a value that is the default already stands in no preset"
+
+
+def test_a_preset_is_named_in_a_spec_and_in_a_setting() -> None:
+    _, chosen = resolve("mrag(preset=paper, order=similarity, k=7)")
+    assert (chosen.search, chosen.order, chosen.k, chosen.merge) == ("vectors", "similarity", 7, False)
+    settings = view_settings(["leaf"], ["marker.preset=paper", "marker.made=rules"], mw.defaults.CHAT)
+    assert settings == {
+        "marker": mw.MarkerSettings(
+            ends="token", policy="again", window=1_000_000, overlap=0, numbers="given", ungrounded="keep"
+        )
+    }
+
+
+def test_who_asks_for_an_unknown_parameter_is_told_of_the_presets() -> None:
+    with pytest.raises(UsageError) as error:
+        resolve("mrag(presets=paper)")
+    assert error.value.hint.endswith("; presets: paper")
+
+
+def test_help_and_reference_name_the_presets() -> None:
+    assert "preset=paper" in help_text(ask.__annotations__["strategy"].__metadata__[0].help)
+    page = (Path(__file__).parents[1] / "docs/reference.md").read_text(encoding="utf-8")
+    for name in ("mrag", "marker"):
+        assert re.search(rf"^### `{name}`\n(?:(?!^### ).*\n)*?.*`preset=paper` sets", page, re.MULTILINE), name
