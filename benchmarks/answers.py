@@ -1,19 +1,22 @@
-"""Answers without a model: weights of `generate.extractive`, and how often they are right, wrong or withheld.
+"""Answers without a model: weights of `generate.extractive` and `generate.confidence`, and how often they are right and sure.
 
 python -m benchmarks.answers fit       the weights, from first halves, with and without vectors
-python -m benchmarks.answers errors    right, wrong and withheld answers by threshold, on --half
+python -m benchmarks.answers errors    right and wrong answers by how sure they are, on --half
 python -m benchmarks.answers show      each question of the manuals with its answer, to be judged by eye
 
 An answer counts as right where what it quotes holds a gold answer from the gold's place, or nine tenths of a gold's spans.
-Questions that the manuals do not answer say how often an answer is invented.
+Questions that the manuals do not answer say how often an answer is invented. Questions of several hops (2wiki) are there so that
+a sentence over which an answer is found is not taken for the answer.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -27,12 +30,16 @@ from mergewise.evaluate.metrics import normalise
 from mergewise.evaluate.run import chosen_questions
 from mergewise.evaluate.tasks import load_task
 from mergewise.generate import extractive
-from mergewise.text.question import answer_type
+from mergewise.generate.confidence import FOUND, SURE, Signals
+from mergewise.generate.quotable_texts import QuotableTexts
 from mergewise.text.terms import content_terms
 from mergewise.types import Answer, Span
 
-SETS = ("manuals", "squad", "covidqa")
-THRESHOLDS = (0.03, 0.06, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5)
+SETS = ("manuals", "squad", "covidqa", "2wiki")
+RANKED = SETS[:3]  # whose sentences the ranking is fitted on
+RIDGE = 1e-2
+
+Rows: TypeAlias = tuple[Array, Array, float]
 
 
 def asked_of(name: str, cache: Path, embedder: str, half: str, limit: int) -> tuple[Index, list[Asked]]:
@@ -55,7 +62,7 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
     for one in asked:
         text = one.question.text
         for evidence in index.context(text).evidence or ():
-            known = extractive.features(evidence, content_terms(text), answer_type(text))
+            known = extractive.features(evidence, content_terms(text))
             features.append([known[name] for name in names])
             answers.append(any(_held([evidence.span], gold) >= 0.5 for gold in one.golds))
     return np.array(features), np.array(answers, float)
@@ -64,36 +71,73 @@ def rows_of(index: Index, asked: Sequence[Asked], names: Sequence[str]) -> tuple
 def fit(cache: Path, limit: int) -> None:
     for embedder, standing in (("minilm", extractive.WITH_VECTORS), ("none", extractive.WITHOUT_VECTORS)):
         names = [name for name in standing if name != "bias"]
-        rows = []
-        for name in SETS:
-            index, asked = asked_of(name, cache, embedder, "first", limit)
-            rows.append((*rows_of(index, asked, names), len(asked)))
-        weights = logistic(rows)
-        print(embedder, {name: round(float(weight), 2) for name, weight in zip(("bias", *names), weights, strict=True)})
+        sets = [asked_of(name, cache, embedder, "first", limit) for name in SETS]
+        rows = [(*rows_of(index, asked, names), len(asked)) for index, asked in sets[: len(RANKED)]]
+        _say(f"{embedder}, ranking", names, logistic(rows))
+        found, sure = fit_confidence([list(judged(index, asked)) for index, asked in sets])
+        _say(f"{embedder}, found", _names(FOUND, embedder != "none"), found)
+        _say(f"{embedder}, sure", _names(SURE, embedder != "none"), sure)
 
 
-# -- errors
+def _say(what: str, names: Sequence[str], weights: Array) -> None:
+    print(
+        what,
+        {name: round(float(weight), 2) for name, weight in zip(("bias", *names), weights, strict=True)},
+        flush=True,
+    )
+
+
+# -- levels
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
+    """An answer with its signals; whether its quotations hold the gold, and whether the first one alone does."""
+
     asked: Asked
     answer: Answer
-    probability: float
+    signals: Signals
     right: bool
+    first_right: bool
+
+    @property
+    def level(self) -> str:
+        return "sure" if self.answer.sure else "likely" if self.answer.found else "nothing"
 
 
 def judged(index: Index, asked: Sequence[Asked]) -> Iterator[Judged]:
-    """Every question answered as if there were no threshold."""
-    standing = extractive.LEAST, extractive.LEAST_WITHOUT_VECTORS
-    extractive.LEAST = extractive.LEAST_WITHOUT_VECTORS = 0.0
-    try:
-        for one in asked:
-            answer = index.ask(one.question.text, mode="extractive")
-            quotes = extractive.quotes_of(answer.context)
-            yield Judged(one, answer, quotes[0].probability if quotes else 0.0, is_right(answer, one))
-    finally:
-        extractive.LEAST, extractive.LEAST_WITHOUT_VECTORS = standing
+    for one in asked:
+        answer = index.ask(one.question.text, mode="extractive")
+        quoted = extractive.quotations_of(answer.context, QuotableTexts(index.document, answer.context))
+        if quoted is None:
+            continue
+        first = replace(answer, citations=quoted.quotations[0].citations)
+        yield Judged(one, answer, quoted.signals, is_right(answer, one), is_right(first, one))
+
+
+def fit_confidence(sets: Sequence[Sequence[Judged]]) -> tuple[Array, Array]:
+    """The weights of `confidence.FOUND` and `confidence.SURE`, each with the bias in front.
+
+    Found are right answers, not found those to questions without an answer; others teach nothing there. Sure are right first
+    quotations. Every set counts the same, and the unanswerable questions twice as much as a set's answers.
+    """
+    vectors = sets[0][0].signals.cosine is not None
+    answered = [_rows([one for one in judged if one.right], _names(FOUND, vectors), 1.0) for judged in sets]
+    absent = [one for judged in sets for one in judged if not one.asked.answerable]
+    twice = _rows(absent, _names(FOUND, vectors), 0.0, weight=2)
+    sure = [_rows(judged, _names(SURE, vectors)) for judged in sets]
+    return logistic([*answered, twice], RIDGE), logistic(sure, RIDGE)
+
+
+def _names(weights: Mapping[str, float], vectors: bool) -> list[str]:
+    return [name for name in weights if name != "bias" and (vectors or name not in ("cosine", "nearest"))]
+
+
+def _rows(judged: Sequence[Judged], names: Sequence[str], label: float | None = None, weight: int = 1) -> Rows:
+    """Signals, labels (whether the first quotation is right, if none is given), and how many questions count as one."""
+    x = np.array([[getattr(one.signals, name) for name in names] for one in judged], float)
+    y = np.array([one.first_right if label is None else label for one in judged], float)
+    return x, y, len(judged) / weight
 
 
 def is_right(answer: Answer, asked: Asked) -> bool:
@@ -120,27 +164,36 @@ def _held(spans: Sequence[Span], gold: Sequence[tuple[Span, str]]) -> float:
 
 
 def errors(cache: Path, half: str, limit: int, embedder: str) -> None:
+    """Shares of the answerable questions, and numbers of the others, by how sure the answer is."""
+    print("| | right, sure | wrong, sure | right, likely | wrong, likely | nothing (would be right) | ", end="")
+    print("first right of sure | first right | right | characters | unanswerable: sure / likely / nothing |")
     for name in SETS:
-        index, asked = asked_of(name, cache, embedder, half, limit)
-        results = list(judged(index, asked))
+        results = list(judged(*asked_of(name, cache, embedder, half, limit)))
         answerable = [result for result in results if result.asked.answerable]
-        absent = [result for result in results if not result.asked.answerable]
-        print(f"{name}: {len(answerable)} answerable, {len(absent)} not; from each probability on")
-        for least in THRESHOLDS:
-            given = [result for result in answerable if result.probability >= least]
-            right = sum(result.right for result in given) / len(answerable)
-            wrong = len(given) / len(answerable) - right
-            invented = sum(result.probability >= least for result in absent) / max(1, len(absent))
-            print(
-                f"  {least:.2f}: right {right:.3f}, wrong {wrong:.3f}, withheld {1 - right - wrong:.3f}; invented {invented:.3f}"
-            )
+        absent = Counter(result.level for result in results if not result.asked.answerable)
+        counts = Counter((result.level, result.right) for result in answerable)
+        share = {key: count / len(answerable) for key, count in counts.items()}
+        cells = [f"{share.get((level, right), 0):.3f}" for level in ("sure", "likely") for right in (True, False)]
+        nothing = share.get(("nothing", True), 0)
+        cells.append(f"{nothing + share.get(('nothing', False), 0):.3f} ({nothing:.3f})")
+        sure = [result.first_right for result in answerable if result.level == "sure"]
+        cells.append(f"{np.mean(sure):.2f}" if sure else "-")
+        cells += [
+            f"{np.mean([getattr(result, which) for result in answerable]):.3f}" for which in ("first_right", "right")
+        ]
+        lengths = [sum(len(citation.text) for citation in result.answer.citations) for result in answerable]
+        cells.append(f"{np.mean(lengths):.0f}")
+        cells.append(" / ".join(str(absent[level]) for level in ("sure", "likely", "nothing")))
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
 
 
 def show(cache: Path, half: str) -> None:
-    index, asked = asked_of("manuals", cache, "minilm", half, 0)
-    for result in judged(index, asked):
+    for result in judged(*asked_of("manuals", cache, "minilm", half, 0)):
         verdict = "right" if result.right else "WRONG" if result.asked.answerable else "absent"
-        print(f"--- {result.asked.question.id} {verdict} {result.probability:.2f}  {result.asked.question.text}")
+        found, sure = result.signals.found(), result.signals.sure()
+        print(
+            f"--- {result.asked.question.id} {verdict} found {found:.2f} sure {sure:.2f}  {result.asked.question.text}"
+        )
         print(result.answer.text)
         if not result.right and result.asked.answerable:
             print("gold:", " … ".join(text for _, text in result.asked.golds[0]))

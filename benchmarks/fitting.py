@@ -10,7 +10,7 @@ import numpy.typing as npt
 Array = npt.NDArray[np.float64]
 
 
-def logistic(sets: Sequence[tuple[Array, Array, int]], ridge: float = 1e-3) -> Array:
+def logistic(sets: Sequence[tuple[Array, Array, float]], ridge: float = 1e-3) -> Array:
     """Weights of features, and of a bias in front, by Newton's method.
 
     A set has features (rows, features), labels (rows,), and its number of questions: every set counts the same.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mergewise.cli.main import configuration
-from mergewise.cli.output import citation_line, console, say, usage_line
+from mergewise.cli.output import citation_lines, console, say, usage_line
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_trace
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
@@ -37,9 +37,9 @@ def test_the_usage_line_names_what_the_sources_do_not_support() -> None:
 
 def test_a_citation_line_has_the_line_or_the_page() -> None:
     citation = Citation(2, "Cats.", Span("a.pdf", 5, 10), "Animals", ("Cats",))
-    assert citation_line(citation) == "[2] Animals › Cats  (a.pdf)"
-    assert citation_line(replace(citation, page=3)) == "[2] Animals › Cats  (a.pdf p. 3)"
-    assert citation_line(replace(citation, line=7)) == "[2] Animals › Cats  (a.pdf:7)"
+    assert citation_lines([citation])[0] == "[2] Animals › Cats  (a.pdf)"
+    assert citation_lines([replace(citation, page=3)])[0] == "[2] Animals › Cats  (a.pdf p. 3)"
+    assert citation_lines([replace(citation, line=7)])[0] == "[2] Animals › Cats  (a.pdf:7)"
 
 
 def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:

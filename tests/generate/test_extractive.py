@@ -10,7 +10,8 @@ from tests.support import HashEmbedder, ScriptedReader, memory_store
 from mergewise.designs.strategies import assemble
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.generate import extractive
-from mergewise.generate.extractive import CLOSEST, NOT_FOUND, QUOTE, SENTENCES, answer, probability, quotes_of
+from mergewise.generate.confidence import Signals
+from mergewise.generate.extractive import LIKELY, NEAREST, SENTENCES, answer, probability
 from mergewise.generate.mode import Request
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
@@ -57,18 +58,20 @@ def test_the_best_sentence_is_quoted_and_cited(strategy: str) -> None:
         assert 1 <= len(found.citations) <= SENTENCES
 
 
-def test_each_quotation_has_a_line_of_its_own() -> None:
+def test_each_quotation_has_a_paragraph_of_its_own_where_one_has_several_lines() -> None:
     found = ask("What is the default timeout, and how often is a request tried again?")
-    lines = [line for line in found.text.splitlines() if line != CLOSEST]
-    assert [line.startswith("“") for line in lines] == [True, True, False]  # code keeps its lines
-    assert lines[0].endswith("[1]") and lines[2].endswith("[2]")
+    first, second = found.text.removeprefix(f"{LIKELY}\n\n").split("\n\n")
+    assert first == "“The default timeout is five seconds. It applies to every request.” [1]"
+    assert second.splitlines()[-1] == "    client(retries=0)” [2]", "code keeps its lines"
 
 
 def test_what_a_sentence_announces_is_quoted_with_it() -> None:
     found = ask("How do I turn retries off?")
     assert any("To turn retries off:" in c.text and "client(retries=0)" in c.text for c in found.citations)
     assert found.citations[0].page == 2
-    assert "\nclient(retries=0)" in found.text and "```" not in found.text  # code keeps its lines, without its fences
+    assert (
+        "\n    client(retries=0)" in found.text and "```" not in found.text
+    )  # code keeps its lines, without its fences
 
 
 def test_a_row_is_quoted_with_its_header() -> None:
@@ -87,10 +90,11 @@ def test_markup_is_not_shown_in_quotations_but_stands_in_citations() -> None:
     assert found.citations[0].text == text
 
 
-def test_nothing_relevant_is_said_plainly() -> None:
+def test_what_is_probably_not_in_the_documents_still_shows_the_nearest_places() -> None:
     for embedder in (None, HashEmbedder()):
-        found = ask("Who painted the ceiling of the chapel?", embedder)
-        assert (found.found, found.sure, found.text, found.citations) == (False, False, NOT_FOUND, ())
+        found = ask("Who painted the ceiling of the Sistine Chapel?", embedder)
+        assert (found.found, found.sure) == (False, False)
+        assert found.text.startswith(f"{NEAREST}\n\n“") and found.citations
 
 
 def test_an_empty_context_finds_nothing() -> None:
@@ -115,26 +119,26 @@ TIMEOUT = (TEXT.index("The default"), TEXT.index(" It applies"))
 APPLIES = (TEXT.index("It applies"), TEXT.index("\n\n## Retries"))
 
 
-def test_what_is_not_sure_is_offered_as_the_closest_place_with_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     given = [evidence(TIMEOUT, 0.05, 0.2), evidence(APPLIES, 0.0001, 0)]
-    p = quotes_of(with_evidence(*given).context)[0].probability
-    monkeypatch.setattr(extractive, "LEAST", p - 0.01)
-    monkeypatch.setattr(extractive, "SURE", p + 0.01)
-    found = with_evidence(*given)
-    assert found.found and not found.sure and found.text.startswith(CLOSEST)
-    assert [c.text for c in found.citations] == ["The default timeout is five seconds. It applies to every request."]
-    monkeypatch.setattr(extractive, "SURE", p)
-    assert with_evidence(*given).sure, "below it is not sure, and this is not below"
-    monkeypatch.setattr(extractive, "SURE", p - 0.01)
-    assert with_evidence(*given).sure and CLOSEST not in with_evidence(*given).text
-    monkeypatch.setattr(extractive, "LEAST", p + 0.01)
-    assert not with_evidence(*given).found
+    found, sure = 0.4, 0.6
+    monkeypatch.setattr(Signals, "found", lambda self: found)
+    monkeypatch.setattr(Signals, "sure", lambda self: sure)
+    assert (with_evidence(*given).found, with_evidence(*given).sure) == (True, True)
+    assert with_evidence(*given).text.startswith("“")
+    sure = 0.59
+    likely = with_evidence(*given)
+    assert (likely.found, likely.sure) == (True, False) and likely.text.startswith(f"{LIKELY}\n\n“")
+    found, sure = 0.39, 0.9
+    nothing = with_evidence(*given)
+    assert (nothing.found, nothing.sure) == (False, False) and nothing.text.startswith(f"{NEAREST}\n\n“")
+    assert likely.citations == nothing.citations
 
 
-def test_a_sure_sentence_is_quoted_alone() -> None:
+def test_a_sure_sentence_grows_by_the_sentences_beside_it() -> None:
     found = with_evidence(evidence(TIMEOUT, 0.999, 1.0, 0.9), evidence(APPLIES, 0.0001, 0))
-    assert [c.text for c in found.citations] == ["The default timeout is five seconds."]
-    assert len(found.citations[0].text) < QUOTE
+    assert found.sure
+    assert [c.text for c in found.citations] == ["The default timeout is five seconds. It applies to every request."]
 
 
 def test_evidence_outside_of_the_context_is_not_quoted() -> None:
@@ -148,7 +152,7 @@ def test_a_more_relevant_sentence_answers_more_probably(
     relevance: float, cosine: float, terms: float, more: float
 ) -> None:
     def p(relevance: float, terms: float) -> float:
-        known = extractive.features(evidence(TIMEOUT, relevance, terms, cosine), frozenset({"default"}), None)
+        known = extractive.features(evidence(TIMEOUT, relevance, terms, cosine), frozenset({"default"}))
         return probability(known)
 
     assert 0 <= p(relevance, terms) <= p(max(relevance, more), max(terms, more)) <= 1

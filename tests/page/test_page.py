@@ -17,7 +17,8 @@ from mergewise.errors import UsageError
 from mergewise.page import LIMIT, answer_page, comparison_page, context_page
 from mergewise.page.detail import details
 from mergewise.page.markup import tag, text
-from mergewise.page.places import Overlaps, Places, code_in, short_id, unwrapped_prose
+from mergewise.page.places import Overlaps, Places, short_id, unwrapped_prose
+from mergewise.text.light import code_in
 from mergewise.types import Answer, Citation, Context, Document, Passage, Span, Step
 from mergewise.types import Page as DocumentPage
 from tests.page.support import CATS, KIBBLE, Page, answered, at, context, hop, hopping, lookup, passage
@@ -100,7 +101,7 @@ def test_directions_of_writing_end_where_a_document_ends() -> None:
 def test_an_answer_leads_to_its_passages() -> None:
     page = Page(answer_page(answered(), document=lookup, count_tokens=words))
     assert page.one("h1").text == "When was kibble invented?"
-    assert page.one("p", "said").text == "“Kibble was invented in 1860.” 2"
+    assert page.one("div", "said").text == "“Kibble was invented in 1860.” 2"
     cited = page.one("span", "cited") if len(page.all("span", "cited")) == 1 else page.all("span", "cited")[-1]
     assert cited.attributes["id"] == "c1" and cited.text == "Kibble was invented in 1860."
     marks = page.all("a", "cite")

@@ -11,12 +11,12 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mergewise.cli.places import place
+from mergewise.cli.places import joined_places
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line, printable
 from mergewise.types import Answer, Citation
@@ -140,7 +140,11 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     return "; ".join(parts)
 
 
-def citation_line(citation: Citation) -> str:
-    """Number, heading path and place of the cited sentence."""
-    line = f"[{citation.number}] {heading_path(citation.title, citation.headings)}  ({place(citation)})"
-    return " ".join(line.split("\n"))
+def citation_lines(citations: Sequence[Citation]) -> list[str]:
+    """A line for each number and heading path, by number: `[1] Animals › Cats  (cats.md:7, 12)`."""
+    groups: dict[tuple[int, str], list[Citation]] = {}
+    for citation in sorted(citations, key=lambda citation: citation.number):
+        path = heading_path(citation.title, citation.headings)
+        groups.setdefault((citation.number, path), []).append(citation)
+    lines = (f"[{number}] {path}  ({joined_places(group)})" for (number, path), group in groups.items())
+    return [" ".join(line.split("\n")) for line in lines]

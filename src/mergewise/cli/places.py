@@ -23,6 +23,16 @@ def place(citation: Citation) -> str:
     return doc_id if citation.line is None else f"{doc_id}:{citation.line}"
 
 
+def joined_places(citations: Sequence[Citation]) -> str:
+    """The places of several citations, each once, and the documents of neighbours once: `cats.md:7, 12; report.pdf p. 3`."""
+    named = []
+    for doc_id, group in groupby(citations, key=lambda citation: citation.span.doc_id):
+        places = list(dict.fromkeys(map(place, group)))
+        more = "".join(f", {spelled.removeprefix(one_line(doc_id)).lstrip(': ')}" for spelled in places[1:])
+        named.append(places[0] + more)
+    return "; ".join(named)
+
+
 def one_line(name: str) -> str:
     """A name without ends of lines, so that it cannot look like two lines."""
     return " ".join(name.splitlines())
@@ -48,12 +58,7 @@ class Locations:
 
     def of(self, spans: Sequence[Span]) -> str:
         """The places of several spans, each document once: `cats.md:7, 12; report.pdf p. 3`."""
-        named = []
-        for doc_id, group in groupby(spans, key=lambda span: span.doc_id):
-            places = list(dict.fromkeys(place(self.citation(span)) for span in group))
-            more = "".join(f", {spelled.removeprefix(one_line(doc_id)).lstrip(': ')}" for spelled in places[1:])
-            named.append(places[0] + more)
-        return "; ".join(named)
+        return joined_places([self.citation(span) for span in spans])
 
     def quote(self, span: Span, most: int = LONGEST_QUOTE) -> str:
         """The text of the span on one line, cut at a word where it is long; "" for a document that is gone."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -12,15 +13,12 @@ from mergewise import defaults
 from mergewise.cli import batch, last, options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import citation_line, say, say_aside, say_json, say_piece, usage_line
+from mergewise.cli.output import citation_lines, say, say_aside, say_json, say_piece, usage_line
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import answer_json, context_json
 from mergewise.types import Answer, Context
-
-if TYPE_CHECKING:
-    from mergewise.engine import Index
 
 Result = TypeVar("Result", Answer, Context)
 
@@ -47,12 +45,7 @@ def ask(
     streams = not common.as_json and (sys.stdout.isatty() if stream is None else stream)
 
     def answer(question: str, where: str | None) -> Answer:
-        pieces: list[str] = []
-
-        def show(piece: str) -> None:
-            pieces.append(piece)
-            say_piece(piece)
-
+        shown = Shown()
         answer = index.ask(
             question,
             strategy=strategy,
@@ -62,12 +55,15 @@ def ask(
             rounds=rounds,
             then=then,
             max_tokens=max_tokens,
-            show=show if streams else None,
+            show=shown.show if streams else None,
         )
         last.save(common.index_dir, last.of_answer(answer))
+        # before anything else is printed: the reader of a pipe may go at any line
+        common.write_page(answer, index)
+        shown.check()
         if common.as_json:
             return answer
-        if pieces:
+        if shown.any:
             say()
             say_citations(answer)
         else:
@@ -82,7 +78,7 @@ def ask(
     def as_dict(answer: Answer) -> dict[str, Any]:
         return answer_json(answer, price_in, price_out)
 
-    _each_question(question, common, index, answer, as_dict)
+    _each_question(question, common, answer, as_dict)
 
 
 @options.with_options
@@ -102,23 +98,44 @@ def context(
             question, strategy=strategy, budget=common.budget, where=where, rounds=rounds, then=then
         )
         last.save(common.index_dir, last.of_context(context))
+        common.write_page(context, index)
         if not common.as_json:
             say_context(context, Locations(index.store.reader().document), common.trace)
         return context
 
-    _each_question(question, common, index, assemble, context_json)
+    _each_question(question, common, assemble, context_json)
+
+
+@dataclass(slots=True)
+class Shown:
+    """Prints the pieces of an answer as they arrive. Where nobody reads any more, the answer is finished all the same."""
+
+    any: bool = False
+    lost: OSError | None = None
+
+    def show(self, piece: str) -> None:
+        self.any = True
+        if self.lost is None:
+            try:
+                say_piece(piece)
+            except OSError as error:
+                self.lost = error
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self.lost is not None:
+            raise self.lost
 
 
 def _each_question(
     question: str,
     common: QuestionOptions,
-    index: Index,
     make: Callable[[str, str | None], Result],
     as_dict: Callable[[Result], dict[str, Any]],
 ) -> None:
     """Run `make` for the question, or for each line of standard input, and print the JSON of the result if it is asked for.
 
-    `make` takes the question and its condition, and prints the result for people.
+    `make` takes the question and its condition, writes the page, and prints the result for people.
     """
 
     def run_line(line: QuestionLine) -> bool:
@@ -137,7 +154,6 @@ def _each_question(
         succeeded = batch.ask_all(run_line, common.as_json)
     else:
         result = make(question, common.where)
-        common.write_page(result, index)
         if common.as_json:
             say_json(as_dict(result))
         succeeded = _is_found(result)
@@ -157,8 +173,8 @@ def say_answer(answer: Answer) -> None:
 def say_citations(answer: Answer) -> None:
     if answer.citations:
         say()
-    for citation in answer.citations:
-        say(citation_line(citation), style="dim")
+    for line in citation_lines(answer.citations):
+        say(line, style="dim")
 
 
 def say_context(context: Context, locations: Locations, trace: bool) -> None:

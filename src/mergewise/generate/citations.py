@@ -167,7 +167,7 @@ class Locator:
 
     def __init__(self, document: DocumentLookup) -> None:
         self._document = cache(document)
-        self._outline = cache(self._find_outline)
+        self.outline = cache(self._find_outline)
 
     def _find_outline(self, doc_id: str) -> tuple[Heading, ...]:
         document = self._document(doc_id)
@@ -182,7 +182,7 @@ class Locator:
 
     def _headings(self, span: Span) -> tuple[str, ...]:
         """The headings above the span itself: those of its passage may differ, since it may be merged from several sections."""
-        document, path = self._document(span.doc_id), headings_at(self._outline(span.doc_id), span.start)
+        document, path = self._document(span.doc_id), headings_at(self.outline(span.doc_id), span.start)
         repeats = path and document is not None and path[0].strip() == short_name(document.title).strip()
         return path[1:] if repeats else path
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from mergewise.page.budget import MOST, budget_bar, shares
 from mergewise.page.detail import Detail
 from mergewise.page.markup import Markup, join, tag
-from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_code
-from mergewise.page.places import Places
+from mergewise.page.passages import GAP_SHOWN, GOES_ON, apart, card_head, with_styles
+from mergewise.page.places import Places, Styled
 from mergewise.protocols import TokenCounter
 from mergewise.text.keys import heading_path
 from mergewise.text.unshared import OtherSpans, has_words, other_spans, unshared_texts
@@ -96,16 +96,16 @@ def _text(passage: Passage, side: ContextColumn) -> Markup:
         if i:
             pieces.append(GAP_SHOWN)
         shown = Span(span.doc_id, span.start, min(span.end, span.start + left))
-        words, code = side.places.screen_text(span, part)
+        words, styles = side.places.screen_text(span, part)
         for piece, alone in side.others.pieces(shown):
-            pieces.append(_piece(piece, words[piece.start - span.start : piece.end - span.start], code, alone))
+            pieces.append(_piece(piece, words[piece.start - span.start : piece.end - span.start], styles, alone))
         left -= len(part)
     return join([tag("div", *pieces, class_="text", dir="auto"), GOES_ON if left < 0 else ""])
 
 
-def _piece(piece: Span, words: str, code: Sequence[Span], alone: bool) -> Markup:
+def _piece(piece: Span, words: str, styles: Sequence[Styled], alone: bool) -> Markup:
     lead, inner, tail = apart(words)
-    body = with_code(Span(piece.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, code)
+    body = with_styles(Span(piece.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
     if alone and has_words(inner):
         body = tag("mark", body, class_="k only", title="only here")
     return join([lead, body, tail])

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from mergewise.page.detail import Detail, notice
 from mergewise.page.marks import LEFT_OUT, Marks, Reason
 from mergewise.page.markup import Markup, join, shorten, tag
-from mergewise.page.passages import Anchor, score
-from mergewise.page.places import Places
+from mergewise.page.passages import Anchor, score, with_styles
+from mergewise.page.places import Places, Styled, styles_of
 from mergewise.text.keys import heading_path
-from mergewise.types import Answer, Citation, Step
+from mergewise.types import Answer, Citation, Span, Step
 
 LONGEST_QUESTION = 2_000
 LONGEST_ANSWER = 20_000
@@ -21,6 +21,7 @@ CITATIONS = 60
 REASON = 240  # characters of a step
 SPANS = 2  # of a step that are spelt out
 _MARK = re.compile(r"\[(\d{1,3})\]")
+_PARAGRAPH_END = re.compile(r"\n[ \t]*\n\s*")
 
 
 def page_header(question: str, facts: str, detail: Detail) -> Markup:
@@ -34,7 +35,7 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     for anchor in cited:
         targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
     said = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
-    body = tag("p", _with_links(said, targets), class_="said", dir="auto")
+    body = tag("div", *_paragraphs(said, targets), class_="said")
     quotes = [
         _citation(citation, anchor, anchor.id in linked, _one_line(citation.text) in _one_line(said), places)
         for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False)
@@ -47,15 +48,45 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
     return tag("section", tag("h2", "Answer"), body, listed, class_=kind, id="answer", tabindex="-1")
 
 
-def _with_links(said: str, targets: dict[int, str]) -> Markup:
-    def with_link(mark: str) -> str:
-        number = int(mark)
-        if number not in targets:
-            return f"[{mark}]"
-        return tag("a", mark, href=f"#{targets[number]}", class_="cite", aria_label=f"Citation {number}")
+def _paragraphs(said: str, targets: dict[int, str]) -> list[Markup]:
+    """The answer in paragraphs, with its styles, and with links at the marks that stand in no code."""
+    styles = styles_of(said)
+    code = [styled.span for styled in styles if styled.name == "code"]
+    marks = [
+        (mark.start(), mark.end(), int(mark[1]))
+        for mark in _MARK.finditer(said)
+        if int(mark[1]) in targets and not any(span.start <= mark.start() < span.end for span in code)
+    ]
+    ends = [match.span() for match in _PARAGRAPH_END.finditer(said)]
+    starts = [0, *(end for _, end in ends)]
+    stops = [*(start for start, _ in ends), len(said)]
+    return [
+        tag(
+            "p", _with_links(said, start, stop, [m for m in marks if start <= m[0] < stop], styles, targets), dir="auto"
+        )
+        for start, stop in zip(starts, stops, strict=True)
+    ]
 
-    # texts and marks by turns
-    return join(with_link(piece) if place % 2 else piece for place, piece in enumerate(_MARK.split(said)))
+
+def _with_links(
+    said: str,
+    start: int,
+    stop: int,
+    marks: Sequence[tuple[int, int, int]],
+    styles: Sequence[Styled],
+    targets: dict[int, str],
+) -> Markup:
+    """The answer from `start` to `stop`, its marks as links."""
+    pieces = []
+    at = start
+    for first, last, number in (*marks, (stop, stop, 0)):
+        pieces.append(with_styles(Span("", at, first), said[at:first], styles))
+        if number:
+            pieces.append(
+                tag("a", str(number), href=f"#{targets[number]}", class_="cite", aria_label=f"Citation {number}")
+            )
+        at = last
+    return join(pieces)
 
 
 def _one_line(words: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from mergewise.page.detail import Detail
 from mergewise.page.marks import KINDS, Marks, Stretch, pieces_of
 from mergewise.page.markup import Markup, join, shorten, tag, text
-from mergewise.page.places import Places, bounds_around
+from mergewise.page.places import Places, Styled, bounds_around, styles_of
 from mergewise.text.keys import heading_path
 from mergewise.types import GAP, Citation, Passage, Span
 
@@ -91,16 +91,16 @@ class PassageCards:
         if runs and runs[0].cut:
             pieces.append(tag("span", "… ", class_="around"))
         for run in runs:
-            words, code = self.places.screen_text(run.span, run.text)
+            words, styles = self.places.screen_text(run.span, run.text)
             if run.gap:
                 pieces.append(GAP_SHOWN)
             if not run.taken:
-                pieces.append(self._surroundings(run.span, words, code))
+                pieces.append(self._surroundings(run.span, words, styles))
                 continue
             for stretch in stretches:
                 if run.span.contains(stretch.span):
                     inner = words[stretch.span.start - run.span.start : stretch.span.end - run.span.start]
-                    pieces.append(self._stretch(stretch, inner, code))
+                    pieces.append(self._stretch(stretch, inner, styles))
         if runs and runs[-1].cut:
             pieces.append(tag("span", " …", class_="around"))
         return tag("div", *pieces, class_="text", dir="auto")
@@ -125,23 +125,23 @@ class PassageCards:
                 yield ShownPiece(after, places.text(after) or "", taken=False, cut=cut)
             end = span.doc_id, after.end
 
-    def _stretch(self, stretch: Stretch, words: str, code: Sequence[Span]) -> Markup:
+    def _stretch(self, stretch: Stretch, words: str, styles: Sequence[Styled]) -> Markup:
         """One stretch, marked; white space at its ends stays unmarked."""
         lead, inner, tail = apart(words)
         if not inner:
             return text(words)
         start = stretch.span.start + len(lead)
-        body = self._with_anchors(Span(stretch.span.doc_id, start, start + len(inner)), inner, code)
+        body = self._with_anchors(Span(stretch.span.doc_id, start, start + len(inner)), inner, styles)
         if stretch.kind:
             score = "" if stretch.score is None else f" · {stretch.score:.2f}"
             body = tag("mark", body, class_=f"k {stretch.kind}", title=f"{stretch.label}: {_why(stretch)}{score}")
         return join([lead, body, tail])
 
-    def _with_anchors(self, span: Span, words: str, code: Sequence[Span]) -> Markup:
+    def _with_anchors(self, span: Span, words: str, styles: Sequence[Styled]) -> Markup:
         cited = [anchor for anchor in self.cited if anchor.span.overlaps(span)]
         pieces = []
         for piece in pieces_of(span, [anchor.span for anchor in cited]):
-            body = with_code(piece, words[piece.start - span.start : piece.end - span.start], code)
+            body = with_styles(piece, words[piece.start - span.start : piece.end - span.start], styles)
             for anchor in cited:
                 if anchor.span.overlaps(piece):
                     fresh = anchor.id not in self.linked
@@ -151,14 +151,14 @@ class PassageCards:
             pieces.append(body)
         return join(pieces)
 
-    def _surroundings(self, span: Span, words: str, code: Sequence[Span]) -> Markup:
+    def _surroundings(self, span: Span, words: str, styles: Sequence[Styled]) -> Markup:
         """Text in which the candidates that were left out stand out a little."""
         left = self.marks.left.at(span)
         pieces: list[str] = []
         for piece in pieces_of(span, [out.span for out in left]):
             out = next((out for out in left if out.span.contains(piece)), None)
             lead, inner, tail = apart(words[piece.start - span.start : piece.end - span.start])
-            body = with_code(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, code)
+            body = with_styles(Span(span.doc_id, piece.start + len(lead), piece.end - len(tail)), inner, styles)
             if out is not None and inner:
                 body = tag("span", body, class_="left", title=f"{out.label}: {out.why}")
             pieces += [lead, body, tail]
@@ -185,7 +185,7 @@ def _written_text(passage: Passage, places: Places) -> Markup:
     """What a model wrote, and from where."""
     sources = join(tag("li", places.location(span)) for span in passage.spans[:8])
     return Markup(
-        tag("div", tag("mark", passage.text, class_="k written"), class_="text", dir="auto")
+        tag("div", tag("mark", styled_text(passage.text), class_="k written"), class_="text", dir="auto")
         + tag("p", KINDS["written"].meaning.capitalize() + ". Made from:", class_="where")
         + tag("ul", sources, class_="where")
     )
@@ -210,13 +210,22 @@ def apart(words: str) -> tuple[str, str, str]:
     return lead, inner, words[len(lead) + len(inner) :]
 
 
-def with_code(span: Span, words: str, code: Sequence[Span]) -> Markup:
-    """The words of a span, those of code in its letters."""
+def with_styles(span: Span, words: str, styles: Sequence[Styled]) -> Markup:
+    """The words of a span: code in its letters, emphasis as such, without the marks that say so."""
+    own = [styled for styled in styles if styled.span.overlaps(span)]
     pieces = []
-    for piece in pieces_of(span, code):
-        inner = words[piece.start - span.start : piece.end - span.start]
-        pieces.append(tag("code", inner) if any(stretch.contains(piece) for stretch in code) else inner)
+    for piece in pieces_of(span, [styled.span for styled in own]):
+        names = {styled.name for styled in own if styled.span.contains(piece)}
+        body = text(words[piece.start - span.start : piece.end - span.start])
+        for name in sorted(names - {"mark"}):
+            body = tag(name, body)
+        pieces += [] if "mark" in names else [body]
     return join(pieces)
+
+
+def styled_text(words: str) -> Markup:
+    """A text that a model wrote, with its styles."""
+    return with_styles(Span("", 0, len(words)), words, styles_of(words))
 
 
 def _why(stretch: Stretch) -> str:

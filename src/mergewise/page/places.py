@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Generic, TypeAlias, TypeVar
 
 from mergewise.errors import MergewiseError
+from mergewise.text.light import StyleName, code_by_margin, code_in, styles_in
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading, Span
 
@@ -22,13 +23,6 @@ SHORT_ID = 44
 # the end of a long line of prose that goes on in the next one: no list item, table, heading or code begins there
 _WRAP = re.compile(
     rf"(?m)^(?=[^\n]{{{LONG_LINE},}}$)(?![ \t]{{2}}|[#|>`~:.]|[-*+=] *[-*+=])[^\n]*(\n)(?=[\w(\[“\"'<]|[*_`]{{1,2}}\w)"
-)
-# code between fences, and what is indented below a line that announces it
-_CODE = re.compile(
-    r"^ {0,3}(?P<fence>`{3,}|~{3})(?!~)[^`\n]*\n.*?^ {0,3}(?P=fence)[`~]*[ \t]*$"
-    r"|^(?:[^\n]*::|\.\. (?:code|code-block|sourcecode)::[^\n]*)\n(?:[ \t]*\n)+"
-    r"(?P<indented>(?:[ \t]{3,}\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
-    re.DOTALL | re.MULTILINE,
 )
 
 
@@ -61,11 +55,19 @@ class Overlaps(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
+class Styled:
+    """A stretch of a text that a screen shows otherwise: code, emphasised, or left out."""
+
+    span: Span
+    name: StyleName
+
+
+@dataclass(frozen=True, slots=True)
 class ReadableText:
-    """A document as a screen shows it: lines of prose flow, and some stretches are code."""
+    """A document as a screen shows it: lines of prose flow, and some stretches are styled."""
 
     text: str
-    code: Overlaps[Span]
+    styles: Overlaps[Styled]
     headings: Overlaps[Heading]
 
 
@@ -97,14 +99,12 @@ class Places:
         """Whether the document is at hand and still says this at the span."""
         return self.text(span) == text
 
-    def screen_text(self, span: Span, text: str) -> tuple[str, list[Span]]:
-        """The text of a span for a screen, as long as it was, and the code in it; from its document where that is at hand."""
+    def screen_text(self, span: Span, text: str) -> tuple[str, list[Styled]]:
+        """The text of a span for a screen, as long as it was, and its styles; from its document where that is at hand."""
         whole = self._whole(span.doc_id) if self.holds(span, text) else None
         if whole is None:
-            return unwrapped_prose(text), [
-                Span(span.doc_id, span.start + start, span.start + end) for start, end in code_in(text)
-            ]
-        return whole.text[span.start : span.end], whole.code.at(span)
+            return unwrapped_prose(text), styles_of(text, span.doc_id, span.start)
+        return whole.text[span.start : span.end], whole.styles.at(span)
 
     def section(self, span: Span) -> tuple[int, int | None]:
         """From where to where the text goes on without a heading."""
@@ -121,11 +121,9 @@ class Places:
             return None
         if doc_id not in self._shown:
             outline = markdown_headings(document.text) if document.outline is None else document.outline
-            code = [Span(doc_id, start, end) for start, end in code_in(document.text)]
             headings = Overlaps(outline, lambda heading: Span(doc_id, heading.start, heading.end))
-            self._shown[doc_id] = ReadableText(
-                unwrapped_prose(document.text), Overlaps(code, lambda span: span), headings
-            )
+            styles = Overlaps(styles_of(document.text, doc_id), lambda styled: styled.span)
+            self._shown[doc_id] = ReadableText(unwrapped_prose(document.text), styles, headings)
         return self._shown[doc_id]
 
     def title(self, doc_id: str) -> str:
@@ -183,9 +181,11 @@ def short_id(doc_id: str) -> str:
     return f"…/{kept}" if len(kept) <= SHORT_ID else "…" + kept[-SHORT_ID:]
 
 
-def code_in(text: str) -> list[tuple[int, int]]:
-    """Where code stands, by the marks of Markdown and RST."""
-    return [match.span("indented" if match["indented"] else 0) for match in _CODE.finditer(text)]
+def styles_of(text: str, doc_id: str = "", start: int = 0) -> list[Styled]:
+    """The styles of a text that begins at `start` of its document; without one, of an answer."""
+    code = code_in(text) or ([] if doc_id else code_by_margin(text))
+    stretches = [*styles_in(text, code), *((first, last, "code") for first, last in code)]
+    return [Styled(Span(doc_id, start + first, start + last), name) for first, last, name in stretches]
 
 
 def unwrapped_prose(text: str) -> str:

@@ -30,8 +30,9 @@ _ASKS_FOR: dict[AnswerType, re.Pattern[str]] = {
         re.IGNORECASE,
     ),
     "time": re.compile(
-        r"\bwhen\b|\b(?:what|which) (?:year|date|month|day|century|decade|era)\b|\bdate of\b|"
-        r"\b(?:earlier|later|older|younger)\b|\b(?:born|died|released|founded|came out) first\b|\bfirst\b.*\bor\b",
+        r"\bwhen(?: exactly)? (?:did|was|were|has|have|had|will|would)\b|\bwhen\W*$|"
+        r"\b(?:what|which) (?:year|date|month|day|century|decade|era)\b|\bdate of\b|"
+        r"\b(?:earlier|later|older|younger)\b.*\bor\b|\b(?:born|died|released|founded|came out) first\b|\bfirst\b.*\bor\b",
         re.IGNORECASE,
     ),
     "place": re.compile(

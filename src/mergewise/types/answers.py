@@ -62,6 +62,8 @@ class Evidence:
     cosine: float | None  # of its vector with the question's; None without an embedder
     terms: float  # share of the question's terms that it holds, by their weights
     path_terms: float  # the same with the terms of its headings
+    document_terms: float = 1.0  # the same with the terms of its document, as far as weave read it, and of `led_by`
+    led_by: Span | None = None  # the sentence with the name that led here over a hop
 
 
 class Reading(Protocol):

@@ -7,7 +7,7 @@ are fitted on the first halves of the question sets by `benchmarks/weave.py`.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from math import fsum
 
@@ -219,18 +219,38 @@ class Candidates:
         """These candidates as evidence, the most relevant first."""
         cosines = self.cosines().tolist() if self.vectors() is not None else [None] * len(self)
         ranked = sorted(among, key=lambda i: -self.relevance[i])
-        return tuple(
-            Evidence(
-                span=self.sentences[i].span,
-                text=self.sentences[i].text,
-                needed=tuple(self.sentences[j].span for j in self.bundle(i, previous=previous) or (i,)),
-                relevance=float(self.relevance[i]),
-                cosine=cosines[i],
-                terms=self.share(self.terms[i]),
-                path_terms=self.share(self.covered_terms(i)),
-            )
-            for i in ranked
+        documents = self._terms_of({self.sentences[i].leaf.doc_id for i in ranked})
+        return tuple(self._evidence(i, cosines[i], documents, previous) for i in ranked)
+
+    def _evidence(
+        self, candidate: int, cosine: float | None, documents: Mapping[str, Set[str]], previous: bool
+    ) -> Evidence:
+        sentence, lead = self.sentences[candidate], self._led_by(candidate)
+        led = self.covered_terms(lead) if lead is not None else _NONE
+        return Evidence(
+            span=sentence.span,
+            text=sentence.text,
+            needed=tuple(self.sentences[j].span for j in self.bundle(candidate, previous=previous) or (candidate,)),
+            relevance=float(self.relevance[candidate]),
+            cosine=cosine,
+            terms=self.share(self.terms[candidate]),
+            path_terms=self.share(self.covered_terms(candidate)),
+            document_terms=self.share(documents[sentence.leaf.doc_id] | led),
+            led_by=self.sentences[lead].span if lead is not None else None,
         )
+
+    def _terms_of(self, documents: Collection[str]) -> dict[str, set[str]]:
+        """The question's terms that the candidates in each of these documents hold together."""
+        held: dict[str, set[str]] = {doc_id: set() for doc_id in documents}
+        for (doc_id, _), members in self.members.items():
+            if doc_id in held:
+                held[doc_id].update(*(self.covered_terms(i) for i in members))
+        return held
+
+    def _led_by(self, candidate: int) -> int | None:
+        """The candidate with the strongest link to this one's section."""
+        links = self.links.get(self.sentences[candidate].section)
+        return max(links, key=lambda link: link.strength).evidence if links else None
 
     def missing(self, among: Iterable[int]) -> list[int]:
         """Leaves that are not known yet and that hold the leads of these candidates."""

@@ -1,0 +1,143 @@
+"""The light mark-up of Markdown and reStructuredText as a screen shows it: where code stands, what is emphasised, how lines run.
+
+Nothing is turned into HTML here, and no offset moves: styles are stretches of the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from textwrap import dedent, indent
+from typing import Literal, NamedTuple, TypeAlias
+
+from mergewise.text.markup import readable
+from mergewise.text.spans import Part
+
+StyleName: TypeAlias = Literal["code", "strong", "em", "mark"]
+"""`mark` is mark-up that a screen leaves out: asterisks, backticks, where a link leads."""
+
+# code between fences, and what is indented below a line that announces it
+_CODE = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3})(?!~)[^`\n]*\n.*?^ {0,3}(?P=fence)[`~]*[ \t]*$"
+    r"|^(?:[^\n]*::|\.\. (?:code|code-block|sourcecode)::[^\n]*)\n(?:[ \t]*\n)+"
+    r"(?P<indented>(?:[ \t]{3,}\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
+    re.DOTALL | re.MULTILINE,
+)
+_CODE_HINT = re.compile("```|~~~|::\n")
+_INLINE = re.compile(
+    r"""
+      (?P<role>:(?:[\w.+-]{1,40}:){1,2}`[~!]?)(?P<of_role>[^`<\n]{1,200}?)(?P<role_end>(?:\s?<[^>`\n]{0,500}>)?`)
+    | (?P<ticks>(?<!`)`{1,2}(?!`))(?P<code>[^`\n]{1,500}?)(?P<ticks_end>(?:\s?<[^>`\n]{1,500}>)?(?P=ticks)(?!`)_{0,2}(?!\w))
+    | (?P<link>(?<![\\!])\[)(?P<of_link>[^\]\[\n]{1,300})(?P<link_end>\]\([^)\s]{0,500}(?:\ "[^"\n]{0,200}")?\))
+    | (?P<bold>(?<![\w*\\])\*\*(?=[^\s*]))(?P<strong>[^*\n]{1,300}?)(?P<bold_end>(?<=\S)\*\*(?!\*))
+    | (?P<star>(?<![\w*\\])\*(?=[^\s*]))(?P<em>[^*\n]{1,300}?)(?P<star_end>(?<=\S)\*(?![\w*]))
+    """,
+    re.VERBOSE,
+)
+# names of groups: what opens, what is styled, what closes; and the style
+_PARTS: tuple[tuple[str, str, str, StyleName | None], ...] = (
+    ("role", "of_role", "role_end", "code"),
+    ("ticks", "code", "ticks_end", "code"),
+    ("link", "of_link", "link_end", None),
+    ("bold", "strong", "bold_end", "strong"),
+    ("star", "em", "star_end", "em"),
+)
+_FENCE = re.compile(r"^ {0,3}(?:`{3,}|~{3,})[^\n]*(?:\n|\Z)", re.MULTILINE)
+_ITEM_MARK = r"(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\#\.)\s"
+_ITEM = re.compile(rf"\s*{_ITEM_MARK}")
+MARGIN = 4 * " "
+_BY_MARGIN = re.compile(rf"^(?:{MARGIN}(?! *{_ITEM_MARK})[^\n]*(?:\n|\Z))+", re.MULTILINE)
+_GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]])")
+_GAP = re.compile(r"(?<=\S)[ ]{2,}")
+
+
+class InlineStyle(NamedTuple):
+    start: int
+    end: int
+    name: StyleName
+
+
+def code_in(text: str) -> list[Part]:
+    """Where code stands, by the marks of Markdown and RST."""
+    if not _CODE_HINT.search(text):
+        return []
+    return [match.span("indented" if match["indented"] else 0) for match in _CODE.finditer(text)]
+
+
+def styles_in(text: str, code: Sequence[Part]) -> list[InlineStyle]:
+    """The styled stretches of a text, in order; in code, only its fences are styled. Links and emphasis may hold others."""
+    fences = (match.span() for start, end in code for match in _FENCE.finditer(text, start, end))
+    styles = [InlineStyle(start, end, "mark") for start, end in fences]
+    at = 0
+    for start, end in (*code, (len(text), len(text))):
+        styles += _inline(text, at, start)
+        at = end
+    return sorted(styles)
+
+
+def _inline(text: str, start: int, end: int) -> Iterator[InlineStyle]:
+    """The styles between two offsets."""
+    for match in _INLINE.finditer(text, start, end):
+        opens, inside, closes, name = next(part for part in _PARTS if match[part[0]] is not None)
+        yield InlineStyle(*match.span(opens), "mark")
+        yield InlineStyle(*match.span(closes), "mark")
+        if name is not None:
+            yield InlineStyle(*match.span(inside), name)
+        if name != "code":
+            yield from _inline(text, *match.span(inside))
+
+
+def cuts_code(text: str, code: Sequence[Part], at: int) -> bool:
+    """Whether code goes on at this offset: some of it, its fences left aside, stands before and some after."""
+    return any(
+        start < at < end and all(_FENCE.sub("", part).strip() for part in (text[start:at], text[at:end]))
+        for start, end in code
+    )
+
+
+def laid_out(text: str, code: Sequence[Part] = ()) -> str:
+    """A text without mark-up, in lines: a paragraph or a list item on one, rows of tables as they stand, code indented by four.
+
+    `code` are the stretches of the text that are code; lines indented by four below a blank one are too.
+    """
+    lines: list[str] = []
+    block: list[str] = []  # lines of code that belong together
+    blank, goes_on = True, False  # whether the last line was blank, or prose that the next one may continue
+    at = 0
+
+    def end_block() -> None:
+        lines.extend(indent(dedent("\n".join(block)), MARGIN).splitlines())
+        block.clear()
+
+    for raw, plain in zip(text.split("\n"), readable(text).split("\n"), strict=True):
+        start, at = at, at + len(raw) + 1
+        if not raw.strip():
+            blank, goes_on = True, False
+            continue
+        item = _ITEM.match(plain) is not None
+        by_margin = raw.startswith((MARGIN, "\t")) and (
+            bool(block) or (blank and not item and not (lines and _ITEM.match(lines[-1])))
+        )
+        if by_margin or any(first <= start < last for first, last in code):
+            if not _FENCE.match(raw):
+                block.append(raw.rstrip())
+            blank = goes_on = False
+            continue
+        end_block()
+        blank = False
+        said = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
+        row = said.lstrip().startswith("|")
+        if not said.strip():
+            goes_on = False
+        elif goes_on and not item and not row:
+            lines[-1] += " " + said.strip()
+        else:
+            lines.append(said if item else said.strip())
+            goes_on = not row
+    end_block()
+    return "\n".join(lines)
+
+
+def code_by_margin(text: str) -> list[Part]:
+    """Where `laid_out` has code: lines indented by four that are no list items."""
+    return [match.span() for match in _BY_MARGIN.finditer(text)]
