@@ -12,3 +12,5 @@ BUDGET = 640
 # What "auto" stands for: the most tokens, and the share of the first gain per token below which weave adds no more.
 AUTO_BUDGET, AUTO_STOP = 1024, 0.05
 MAX_TOKENS = 1024
+# For reading one file in the process apart.
+FILE_SECONDS = 120.0
