@@ -21,11 +21,14 @@ def read_pptx(data: bytes) -> Parsed:
     title, metadata = office_properties(data, "PPTX", "ppt/presentation.xml", "a PowerPoint presentation")
     builder = Builder()
     first = ""
+    seen: set[str] = set()
     for number, slide in enumerate(_presentation(data).slides, start=1):
         if number > _MAX_SLIDES:
             raise ReadError(f"more than {_MAX_SLIDES} slides")
         builder.page()
-        if slide.element.get("show") != "0":
+        # a presentation holds each slide once
+        if slide.element.get("show") != "0" and slide.part.partname not in seen:
+            seen.add(slide.part.partname)
             name = _slide(slide, number, builder)
             first = first or name
     if not builder.length:

@@ -9,6 +9,7 @@ top gives title and metadata.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
@@ -101,13 +102,18 @@ def _depth(node: Any, kind: type) -> int:
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     lines = text.split("\n")
     starts = line_starts(text)
+    # the rows of lines that are underlined, by what they say
+    underlined: dict[str, list[int]] = {}
+    for row in range(len(lines) - 1):
+        if _ADORNMENT.fullmatch(lines[row + 1]):
+            underlined.setdefault(lines[row].strip(), []).append(row)
     headings, after = [], 0
     for level, source, shown in titles:
-        rows = (row for row in range(after, len(lines) - 1) if lines[row].strip() == source.strip())
-        # the first line that is the title and has an underline
-        row = next((row for row in rows if _ADORNMENT.fullmatch(lines[row + 1])), None)
-        if row is None:
+        rows = underlined.get(source.strip(), [])
+        found = bisect_left(rows, after)
+        if found == len(rows):
             continue
+        row = rows[found]
         over = row > after and lines[row - 1].rstrip() == lines[row + 1].rstrip()
         headings.append(Heading(level, shown, starts[row - over], starts[row + 1] + len(lines[row + 1].rstrip())))
         after = row + 2
