@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -80,7 +81,9 @@ def _has_text(shape: Any) -> bool:
 
 def _shape(shape: Any, builder: Builder) -> None:
     if not shape.has_text_frame:
-        builder.table([["" if c.is_spanned else _lines(c.text) for c in row.cells] for row in shape.table.rows])
+        # rows and cells that are asked for by their number are counted each time
+        rows = groupby(shape.table.iter_cells(), lambda cell: cell._tc.getparent())
+        builder.table([["" if cell.is_spanned else _lines(cell.text) for cell in row] for _, row in rows])
         return
     paragraphs = [paragraph for paragraph in shape.text_frame.paragraphs if paragraph.text.strip()]
     if len(paragraphs) == 1:

@@ -22,6 +22,8 @@ from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`([^`<]+?)(?:\s*<[^>`]*>)?`_{0,2}")
+# Characters of a paragraph whose mark-up is read.
+_MAX_MARKED = 1_000
 # One more than docutils' highest level of complaint.
 _QUIET = 5
 _SETTINGS = {
@@ -45,11 +47,21 @@ def read_rst(data: bytes) -> Parsed:
 
 def _document(text: str) -> Any:
     """The tree that docutils makes of the text."""
+    from docutils import nodes
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
+    from docutils.parsers.rst.states import Inliner
     from docutils.utils import new_document
 
-    parser = Parser()
+    inliner = Inliner()
+    parse_markup = inliner.parse
+
+    def parse_short(text: str, *context: Any) -> Any:
+        # each open mark is looked for to the end of its paragraph
+        return parse_markup(text, *context) if len(text) <= _MAX_MARKED else ([nodes.Text(text)], [])
+
+    inliner.parse = parse_short
+    parser = Parser(inliner=inliner)
     settings = get_default_settings(parser)
     vars(settings).update(_SETTINGS)
     document = new_document("", settings)

@@ -41,7 +41,9 @@ def read_xlsx(data: bytes) -> Parsed:
     builder = Builder()
     # the warnings are on features that matter only for writing the file again
     with warnings.catch_warnings(action="ignore"), closing(_workbook(data)) as workbook:
-        sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+        # two names of one part are one sheet
+        parts = {getattr(sheet, "_worksheet_path", sheet.title): sheet for sheet in reversed(workbook.worksheets)}
+        sheets = [sheet for sheet in reversed(parts.values()) if sheet.sheet_state == "visible"]
         if len(sheets) > _MAX_SHEETS:
             raise ReadError(f"more than {_MAX_SHEETS} sheets: split it")
         count = CellCount()
