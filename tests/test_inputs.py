@@ -57,12 +57,12 @@ def test_the_digest_of_a_file_is_that_of_its_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("text", "reason"), [(" \n", "empty"), ("half \ud83d", "surrogate")])
 def test_what_cannot_be_indexed_is_refused_with_a_reason(text: str, reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
-        Input("d", Document(id="d", text=text)).document()
+        Input("d", Document(id="d", text=text)).read()
 
 
 @pytest.mark.parametrize("units", [((0, 4), (5, 8)), [[0, 4], [5, 8]], [(0, 4), [5, 8]]])
 def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> None:
-    assert Input("d", replace(DOCUMENT, units=units)).document().units == ((0, 4), (5, 8))
+    assert Input("d", replace(DOCUMENT, units=units)).read().document.units == ((0, 4), (5, 8))
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_units_come_as_lists_or_tuples(units: tuple[tuple[int, int], ...]) -> No
 )
 def test_units_that_cannot_be_are_named(units: tuple[tuple[int, int], ...], reason: str) -> None:
     with pytest.raises(ReadError, match=reason):
-        Input("d", replace(DOCUMENT, units=units)).document()
+        Input("d", replace(DOCUMENT, units=units)).read()

@@ -15,3 +15,5 @@ MAX_TOKENS = 1024
 # Of a section up to which it is one passage: in the strategy `aed`, its triplets, its training and the methods it is compared
 # with. The papers' passages have a hundred words; on the question sets those of this size have 44 to 85 in the mean.
 PASSAGE_TOKENS = 256
+# For reading one file in the process apart.
+FILE_SECONDS = 120.0

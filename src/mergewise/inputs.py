@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from hashlib import blake2b
 from pathlib import Path
-from stat import S_ISREG
 from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr
-from mergewise.readers import MAX_BYTES, FileReader, find_files, read
+from mergewise.readers import FileReader, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.frameworks import document_of
 from mergewise.types import Document, Origin
 
@@ -35,7 +33,7 @@ class Input:
     name: str
     source: Path | Document
     given: tuple[str, ...] = ()
-    reader: FileReader = field(default=read, compare=False, repr=False)
+    reader: FileReader = field(default=read_file, compare=False, repr=False)
 
     @property
     def is_file(self) -> bool:
@@ -52,17 +50,14 @@ class Input:
             return 0
 
     def digest(self) -> str:
-        """A hash of the content; empty where it cannot be read: `document` says why."""
+        """A hash of the content; empty where it cannot be read: `read` says why."""
         if _SURROGATE.search(self.name):
             return ""
         if isinstance(self.source, Document):
             return "" if _what_is_wrong(self.source) else _document_digest(self.source)
         try:
-            status = self.source.stat()
-            # a pipe or a device might never end
-            readable = S_ISREG(status.st_mode) and status.st_size <= MAX_BYTES
-            return _digest(self.source.read_bytes()) if readable else ""
-        except OSError:
+            return digest_of(file_bytes(self.source))
+        except ReadError:
             return ""
 
     def origin(self) -> Origin | None:
@@ -75,19 +70,23 @@ class Input:
             raise ReadError(error.strerror or "cannot be read") from error
         return Origin(self.name, status.st_size, int(status.st_mtime))
 
-    def document(self, doc_id: str | None = None) -> Document:
-        """With this id; without one, that of the caller's document, or the name."""
+    def read(self, doc_id: str | None = None) -> ReadFile:
+        """The document, and the digest of what it was read from: a file may have changed since `digest`.
+
+        Its id is `doc_id`; without one, that of the caller's document, or the name.
+        """
         if isinstance(self.source, Document):
             if wrong := _what_is_wrong(self.source):
                 raise ReadError(wrong)
+            digest = _document_digest(self.source)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
         else:
-            document = self.reader(self.source, id=self.name if doc_id is None else doc_id)
+            document, digest = self.reader(self.source, id=self.name if doc_id is None else doc_id)
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
             raise ReadError("not valid Unicode: it holds half a surrogate pair")
-        return replace(document, units=_checked_units(document)) if document.units else document
+        return ReadFile(replace(document, units=_checked_units(document)) if document.units else document, digest)
 
 
 def _what_is_wrong(document: Document) -> str:
@@ -128,7 +127,7 @@ def inputs_of(
     root: Path | None = None,
     left_out: Counter[str] | None = None,
     without: Iterable[Path] = (),
-    reader: FileReader = read,
+    reader: FileReader = read_file,
 ) -> list[Input]:
     """The files and documents, each once; for a folder, the files in it. Files are named from `root`, and read by `reader`.
 
@@ -201,11 +200,7 @@ def _document_digest(document: Document) -> str:
     # without units, the digest of versions that had none
     parts = (parts, document.units) if document.units else parts
     try:
-        return _digest(repr(parts).encode("utf-8", "surrogatepass"))
+        return digest_of(repr(parts).encode("utf-8", "surrogatepass"))
     except ValueError:
         # a number of more digits than Python writes
         return ""
-
-
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=16).hexdigest()

@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from mergewise.readers import read
+from mergewise.readers import ReadFile, read_file
 from mergewise.types import Document
 
 
-def read_hostile(path: Path, *, id: str | None = None) -> Document:
+def read_hostile(path: Path, *, id: str | None = None) -> ReadFile:
     if path.stem == "kills":
         os.kill(os.getpid(), signal.SIGSEGV)
     if path.stem == "leaves":
@@ -30,4 +30,5 @@ def read_hostile(path: Path, *, id: str | None = None) -> Document:
     if path.stem == "breaks":
         os.close(1)
         raise SystemExit(0)
-    return Document(f"{os.getpid()}", read(path, id=id).text)
+    document, digest = read_file(path, id=id)
+    return ReadFile(Document(f"{os.getpid()}", document.text), digest)

@@ -73,7 +73,7 @@ def test_everything_is_found_again(folder: Path, tmp_path: Path) -> None:
 
 def test_the_units_of_tables_are_accepted_where_documents_enter(folder: Path) -> None:
     for path in (folder / "c.csv", folder / "d.jsonl", folder / "l.xlsx"):
-        document = Input(path.as_posix(), path).document()
+        document = Input(path.as_posix(), path).read().document
         assert document.units == read(path).units != ()
 
 

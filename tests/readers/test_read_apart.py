@@ -12,7 +12,7 @@ from docx import Document as Docx
 
 import mergewise
 from mergewise.errors import ReadError, UsageError
-from mergewise.readers import SUFFIXES, read
+from mergewise.readers import SUFFIXES, read, read_file
 from mergewise.readers.apart import APART, Limits, ReaderApart, reader_within
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals and limits are those of POSIX")
@@ -42,7 +42,7 @@ def write_docx(path: Path, text: str = "Cats eat fish.") -> Path:
 
 
 def test_one_process_reads_file_after_file(hostile: ReaderApart, tmp_path: Path) -> None:
-    ids = {hostile.read(file(tmp_path, f"good{i}")).id for i in range(5)}
+    ids = {hostile.read(file(tmp_path, f"good{i}")).document.id for i in range(5)}
     assert len(ids) == 1 and ids != {str(os.getpid())}
 
 
@@ -58,10 +58,10 @@ def test_one_process_reads_file_after_file(hostile: ReaderApart, tmp_path: Path)
 def test_a_reader_that_ends_its_process_fails_its_file_alone(
     hostile: ReaderApart, tmp_path: Path, name: str, reason: str
 ) -> None:
-    before = hostile.read(file(tmp_path, "good")).id
+    before = hostile.read(file(tmp_path, "good")).document.id
     with pytest.raises(ReadError, match=reason):
         hostile.read(file(tmp_path, name))
-    after = hostile.read(file(tmp_path, "good"))
+    after = hostile.read(file(tmp_path, "good")).document
     assert after.text == "Cats eat fish." and (after.id == before) is (name == "swallows")
 
 
@@ -71,28 +71,28 @@ def test_a_reader_that_takes_too_long_is_ended(tmp_path: Path, name: str) -> Non
     try:
         with pytest.raises(ReadError, match=r"took more than 1\.5 seconds"):
             hostile.read(file(tmp_path, name))
-        assert hostile.read(file(tmp_path, "good")).text == "Cats eat fish."
+        assert hostile.read(file(tmp_path, "good")).document.text == "Cats eat fish."
     finally:
         hostile.close()
 
 
 def test_what_a_parser_prints_is_no_answer(hostile: ReaderApart, tmp_path: Path) -> None:
-    assert hostile.read(file(tmp_path, "prints")).text == "Cats eat fish."
-    assert hostile.read(file(tmp_path, "good")).text == "Cats eat fish."
+    assert hostile.read(file(tmp_path, "prints")).document.text == "Cats eat fish."
+    assert hostile.read(file(tmp_path, "good")).document.text == "Cats eat fish."
 
 
 def test_the_documents_are_those_that_are_read_here(tmp_path: Path) -> None:
     path = write_docx(tmp_path / "a.docx")
     (tmp_path / "b.docx").write_bytes(b"PK\x03\x04 no archive")
     with reader_within(Limits()) as reader:
-        here, there = read(path, id="x"), reader(path, id="x")
-        assert there == here and type(there.metadata) is type(here.metadata)
+        here, there = read_file(path, id="x"), reader(path, id="x")
+        assert there == here and type(there.document.metadata) is type(here.document.metadata)
         with pytest.raises(ReadError) as error:
             reader(tmp_path / "b.docx")
         with pytest.raises(ReadError) as same:
             read(tmp_path / "b.docx")
         assert error.value.message == same.value.message
-        assert reader(file(tmp_path, "plain")).text == "Cats eat fish."
+        assert reader(file(tmp_path, "plain")).document.text == "Cats eat fish."
 
 
 def test_nothing_of_the_working_directory_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +100,7 @@ def test_nothing_of_the_working_directory_is_imported(tmp_path: Path, monkeypatc
     (tmp_path / "mergewise.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
     with reader_within(Limits()) as reader:
-        assert "Cats eat fish." in reader(write_docx(tmp_path / "a.docx")).text
+        assert "Cats eat fish." in reader(write_docx(tmp_path / "a.docx")).document.text
 
 
 def test_an_index_goes_on_after_a_file_that_killed_its_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

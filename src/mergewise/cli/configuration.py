@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import UsageError
 
 NAME = "mergewise.toml"
@@ -91,6 +92,8 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
         return isinstance(value, str) and (folder / value).resolve().is_relative_to(folder.resolve())
     if name == "apart":
         return value is True
+    if name == "file_seconds":
+        return isinstance(value, int | float) and value <= FILE_SECONDS
     return name not in _FOR_PEOPLE
 
 

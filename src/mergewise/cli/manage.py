@@ -67,9 +67,13 @@ def index(
         bool,
         typer.Option(
             "--apart/--no-apart",
-            help="Parse PDF, DOCX and the like in a separate process, so that a file that crashes its parser fails alone.",
+            help="Read PDF, DOCX and the like, and large files, in a separate process, so that a file that crashes its parser "
+            "fails alone.",
         ),
     ] = True,
+    file_seconds: Annotated[
+        float, typer.Option("--file-seconds", help="Seconds that reading one file may take in that process.")
+    ] = defaults.FILE_SECONDS,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -79,7 +83,7 @@ def index(
     from mergewise.readers.apart import Limits
 
     names = [view.strip() for view in views.split(",")]
-    limits = Limits() if apart else None
+    limits = Limits(seconds=file_seconds) if apart else None
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
             "--dry-run goes with --sync, or with a chat model",

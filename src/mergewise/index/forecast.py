@@ -63,7 +63,7 @@ def _read_rows(
     first = next(iter(registry))
     for task in tasks:
         try:
-            document = task.given.document(task.id)
+            document, digest = task.given.read(task.id)
         except ReadError:
             continue
-        yield from rows_of([(document, task.digest)], registry, {first: settings[first]}, Models(models.count_tokens))
+        yield from rows_of([(document, digest)], registry, {first: settings[first]}, Models(models.count_tokens))

@@ -117,7 +117,7 @@ class _BatchWriter:
             self.flush()
         self.work.look_at(task.given.name)
         try:
-            read = _Read(task.given.document(task.id), task.digest, task.given.origin(), was)
+            read = _Read(*task.given.read(task.id), task.given.origin(), was)
         except ReadError as error:
             log.debug("%s was not read: %s", task.given.name, error.message)
             self.report += AddReport(failed=(Failure(task.given.name, error.message),))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import blake2b
 from pathlib import Path
-from stat import S_ISDIR
-from typing import Protocol, TypeAlias
+from stat import S_ISDIR, S_ISREG
+from typing import NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Parsed
@@ -37,7 +38,8 @@ from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
 from mergewise.types import Document
 
-__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "Parsed", "Reader", "find_files", "read"]
+__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "Parsed", "ReadFile", "Reader", "digest_of", "file_bytes"]
+__all__ += ["find_files", "read", "read_file"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
 
@@ -46,13 +48,23 @@ Place: TypeAlias = str | tuple[int, int]
 """Where something lies: a real path, or the numbers of a folder."""
 
 
-class FileReader(Protocol):
-    """A function that reads one file: `read`, or one that does it in another process."""
+class ReadFile(NamedTuple):
+    """A document, and the digest of the very bytes that it was read from."""
 
-    def __call__(self, path: Path, *, id: str | None = None) -> Document: ...
+    document: Document
+    digest: str
+
+
+class FileReader(Protocol):
+    """A function that reads one file: `read_file`, or one that does it in another process."""
+
+    def __call__(self, path: Path, *, id: str | None = None) -> ReadFile: ...
 
 
 MAX_BYTES = 200_000_000
+_TOO_LARGE = f"larger than {MAX_BYTES // 1_000_000} MB"
+# 0 where there is no such way to open a file, and no pipe in a folder either
+_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
 
@@ -97,14 +109,19 @@ def read(path: Path, *, id: str | None = None) -> Document:
     The id is the path as given, with forward slashes, unless `id` names another. A file that states no title is
     called by its name. Raises ReadError, and nothing else, with a reason in one line.
     """
+    return read_file(path, id=id).document
+
+
+def read_file(path: Path, *, id: str | None = None) -> ReadFile:
+    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once."""
     reader = SUFFIXES.get(path.suffix.lower(), read_plain)
     try:
-        data = _load(path)
+        data = file_bytes(path)
+        if not data.strip():
+            raise ReadError("empty")
         parsed = reader(data)
     except ReadError:
         raise
-    except OSError as error:
-        raise ReadError(_OS_REASONS.get(type(error)) or error.strerror or _first_line(error)) from error
     except RecursionError as error:
         raise ReadError("nested too deeply") from error
     except Exception as error:
@@ -112,7 +129,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
         raise ReadError(f"damaged or not supported: {_first_line(error)}") from error
     if not parsed.text.strip():
         raise ReadError("no text")
-    return Document(
+    document = Document(
         id=path.as_posix() if id is None else id,
         text=parsed.text,
         title=short_name(parsed.title) or (path.name if path.suffix.lower() in LANGUAGES else path.stem),
@@ -121,6 +138,7 @@ def read(path: Path, *, id: str | None = None) -> Document:
         pages=parsed.pages,
         units=parsed.units,
     )
+    return ReadFile(document, digest_of(data))
 
 
 def find_files(
@@ -192,19 +210,36 @@ def _number(folder: Path) -> tuple[int, int] | None:
     return (status.st_dev, status.st_ino) if S_ISDIR(status.st_mode) and status.st_ino else None
 
 
-def _load(path: Path) -> bytes:
-    if path.is_dir():
-        raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
-    # reading a pipe or a device might never end
-    if path.exists() and not path.is_file():
-        raise ReadError("not a regular file")
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
+def file_bytes(path: Path) -> bytes:
+    """The content of a regular file, which may be empty. Raises ReadError for any other, and for one larger than `MAX_BYTES`."""
+    try:
+        _refuse(path.stat(), path)
+        # should a pipe have taken the place of the file, it is not waited for
+        with os.fdopen(os.open(path, os.O_RDONLY | _AT_ONCE), "rb") as file:
+            _refuse(os.fstat(file.fileno()), path)
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ReadError(_OS_REASONS.get(type(error)) or error.strerror or _first_line(error)) from error
+    except ValueError as error:
+        raise ReadError(f"no file can have this name: {_first_line(error)}") from error
+    # it may have grown
     if len(data) > MAX_BYTES:
-        raise ReadError(f"larger than {MAX_BYTES // 1_000_000} MB")
-    if not data.strip():
-        raise ReadError("empty")
+        raise ReadError(_TOO_LARGE)
     return data
+
+
+def _refuse(status: os.stat_result, path: Path) -> None:
+    """What is no regular file, which might never end, or is too large: a sparse file is said to be."""
+    if S_ISDIR(status.st_mode):
+        raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
+    if not S_ISREG(status.st_mode):
+        raise ReadError("not a regular file")
+    if status.st_size > MAX_BYTES:
+        raise ReadError(_TOO_LARGE)
+
+
+def digest_of(content: bytes) -> str:
+    return blake2b(content, digest_size=16).hexdigest()
 
 
 def _first_line(error: Exception) -> str:

@@ -2,13 +2,17 @@
 
 The process is a fresh interpreter (`python -m mergewise.readers.apart`), never a fork. It reads one file after another; after its
 death the next file gets another process. Requests and answers are JSON, a line each: a parser that was taken over can hand
-nothing but a document to the caller. Text formats, whose readers are our own or Python's, are read in the caller's process.
+nothing but a document to the caller.
+
+Small files of text formats are read in the caller's process, which is quicker. What their readers do with them is bounded, but
+not what they do with large ones.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -18,26 +22,41 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from threading import Event, Lock, Timer
+from time import monotonic
 from typing import IO, Annotated, Any
 
+from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import ReadError
 from mergewise.ranges import SECONDS, Range, check_fields
-from mergewise.readers import FileReader, read
+from mergewise.readers import FileReader, ReadFile, read_file
 from mergewise.types import Document, FileMetadata, Heading, Page
+
+log = logging.getLogger("mergewise")
 
 APART = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
 """The suffixes of files that are read apart: their formats need parsers of others, native code or archives."""
 
-_READ = "mergewise.readers:read"
+LARGE = 100_000
+"""Bytes above which files of all formats are read apart."""
+_READ = "mergewise.readers:read_file"
 _STOP_SECONDS = 2.0
 _MB = 1_000_000
+# Bytes of an answer: more than any document that can be read.
+_MAX_ANSWER = 1_000 * _MB
+_READY = b"ready\n"
+# How often the time for one file may be lost on files that cannot be read, and the part of it that further files then have.
+_PATIENCE, _SHARE = 3, 1 / 24
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of the reading of one file. Memory is that of the whole process; Windows does not limit it."""
+    """Bounds of the reading of one file. Memory is that of the whole process; Windows does not limit it.
 
-    seconds: Annotated[float, SECONDS, "time for one file"] = 120.0
+    Once files that ended their process, or ran out of its time or memory, have taken three times these seconds in all, those that
+    follow have a twenty-fourth of them: a folder of such files is not waited for by the hour.
+    """
+
+    seconds: Annotated[float, SECONDS, "time for one file"] = FILE_SECONDS
     memory_mb: Annotated[int, Range(100, 1_000_000), "address space of the process, in megabytes"] = 4000
 
     def __post_init__(self) -> None:
@@ -46,15 +65,23 @@ class Limits:
 
 @contextmanager
 def reader_within(limits: Limits | None) -> Iterator[FileReader]:
-    """`read`, or one that reads files of others' formats apart, within limits."""
+    """`read_file`, or one that reads large files, and those of others' formats, apart and within limits."""
     if limits is None:
-        yield read
+        yield read_file
         return
     apart = ReaderApart(limits)
     try:
-        yield lambda path, *, id=None: (apart.read if path.suffix.lower() in APART else read)(path, id=id)
+        yield lambda path, *, id=None: (apart.read if _is_read_apart(path) else read_file)(path, id=id)
     finally:
         apart.close()
+
+
+def _is_read_apart(path: Path) -> bool:
+    try:
+        return path.suffix.lower() in APART or path.stat().st_size > LARGE
+    except (OSError, ValueError):
+        # its reader says why
+        return False
 
 
 class ReaderApart:
@@ -65,31 +92,53 @@ class ReaderApart:
         self._function = function
         self._lock = Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        # seconds that went to files which ran into the limits
+        self._lost = 0.0
 
-    def read(self, path: Path, *, id: str | None = None) -> Document:
-        """The document, as `mergewise.readers.read` gives it. Raises ReadError, also where the process ends or takes too long."""
+    def read(self, path: Path, *, id: str | None = None) -> ReadFile:
+        """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or takes too long."""
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()
+            seconds = self._seconds()
 
             def end_late() -> None:
                 late.set()
                 process.kill()
 
-            timer = Timer(self._limits.seconds, end_late)
+            timer = Timer(seconds, end_late)
             timer.daemon = True
+            began = monotonic()
             timer.start()
             try:
-                answer = _ask(process, [str(path), id])
+                answer = _ask(process, [str(path), id, seconds])
             finally:
                 timer.cancel()
                 if late.is_set():
                     self._stop()
+            if answer is None or answer.get("exhausted"):
+                self._count_lost(monotonic() - began)
             if answer is None:
-                raise ReadError(self._end(process, late.is_set()))
+                raise ReadError(self._end(process, seconds if late.is_set() else None))
         if "failed" in answer:
             raise ReadError(str(answer["failed"]))
-        return _document(answer)
+        return _read_file(answer)
+
+    def _seconds(self) -> float:
+        """The time for the next file."""
+        return self._limits.seconds * (_SHARE if self._is_impatient() else 1)
+
+    def _is_impatient(self) -> bool:
+        return self._lost >= _PATIENCE * self._limits.seconds
+
+    def _count_lost(self, seconds: float) -> None:
+        was_impatient = self._is_impatient()
+        self._lost += seconds
+        if self._is_impatient() and not was_impatient:
+            log.warning(
+                "files that could not be read within limits took %.0f seconds: from now on each has %.3g",
+                *(self._lost, self._seconds()),
+            )
 
     def close(self) -> None:
         with self._lock:
@@ -99,19 +148,24 @@ class ReaderApart:
         # the modules of this process, but none that lies about in the working directory (-P)
         module_path = os.pathsep.join(entry for entry in sys.path if entry)
         limits = json.dumps(asdict(self._limits))
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-P", "-m", __name__, self._function, limits],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": module_path},
         )
+        # the time that it takes to start is not that of a file
+        assert process.stdout is not None
+        process.stdout.readline(len(_READY))
+        return process
 
-    def _end(self, process: subprocess.Popen[bytes], late: bool) -> str:
-        """Why there was no answer. The process is gone after this."""
+    def _end(self, process: subprocess.Popen[bytes], late: float | None) -> str:
+        """Why there was no answer; `late`: within so many seconds. The process is gone after this."""
         self._process = None
-        if late:
-            return f"reading it took more than {self._limits.seconds:g} seconds"
+        if late is not None:
+            why = "" if late == self._limits.seconds else ", as others before it took too long: try it by itself"
+            return f"reading it took more than {late:.3g} seconds{why}"
         code = _exit_code(process)
         if code is None:
             return "its parser closed the process that read it"
@@ -127,13 +181,13 @@ class ReaderApart:
             _exit_code(process)
 
 
-def _ask(process: subprocess.Popen[bytes], request: list[str | None]) -> dict[str, Any] | None:
+def _ask(process: subprocess.Popen[bytes], request: list[str | float | None]) -> dict[str, Any] | None:
     """The answer of the process; None if it gives none."""
     assert process.stdin is not None and process.stdout is not None
     try:
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
-        answer = json.loads(process.stdout.readline())
+        answer = json.loads(process.stdout.readline(_MAX_ANSWER))
     except (OSError, ValueError):
         return None
     return answer if isinstance(answer, dict) else None
@@ -153,10 +207,10 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
-def _document(answer: dict[str, Any]) -> Document:
+def _read_file(answer: dict[str, Any]) -> ReadFile:
     try:
         id, text, title, metadata, outline, pages, units = answer["document"]
-        return Document(
+        document = Document(
             id,
             text,
             title,
@@ -165,6 +219,7 @@ def _document(answer: dict[str, Any]) -> Document:
             tuple(Page(*page) for page in pages),
             tuple((start, end) for start, end in units),
         )
+        return ReadFile(document, str(answer["digest"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ReadError(f"its parser answered with no document ({type(error).__name__})") from error
 
@@ -176,37 +231,40 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
     """Read file after file, until there are no more requests."""
     module, _, name = function.partition(":")
     reader = getattr(importlib.import_module(module), name)
+    answers.write(_READY)
+    answers.flush()
     for line in requests:
-        path, doc_id = json.loads(line)
-        _limit(limits)
+        path, doc_id, seconds = json.loads(line)
+        _limit(limits.memory_mb, seconds)
         answer = _answer(reader, Path(path), doc_id, limits)
-        answers.write(json.dumps(answer, default=_field_values).encode() + b"\n")
+        text = json.dumps(answer, default=_field_values, ensure_ascii=False)
+        answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
         answers.flush()
 
 
 def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) -> dict[str, Any]:
     try:
-        document = reader(path, id=doc_id)
+        document, digest = reader(path, id=doc_id)
     except (ReadError, MemoryError) as error:
         if isinstance(error, ReadError) and not isinstance(error.__cause__, MemoryError):
             return {"failed": error.message}
-        return {"failed": f"reading it took more than {limits.memory_mb} MB"}
-    return {"document": document, "of_file": isinstance(document.metadata, FileMetadata)}
+        return {"failed": f"reading it took more than {limits.memory_mb} MB", "exhausted": True}
+    return {"document": document, "digest": digest, "of_file": isinstance(document.metadata, FileMetadata)}
 
 
 def _field_values(record: Any) -> list[Any]:
     return [getattr(record, field.name) for field in fields(record)]
 
 
-def _limit(limits: Limits) -> None:
+def _limit(memory_mb: int, seconds: float) -> None:
     """Set bounds that hold even when nobody is left to end the process."""
     try:
         import resource
     except ImportError:  # Windows
         return
     spent = resource.getrusage(resource.RUSAGE_SELF)
-    until = int(spent.ru_utime + spent.ru_stime + limits.seconds) + 2
-    for kind, most in ((resource.RLIMIT_AS, limits.memory_mb * _MB), (resource.RLIMIT_CPU, until)):
+    until = int(spent.ru_utime + spent.ru_stime + seconds) + 2
+    for kind, most in ((resource.RLIMIT_AS, memory_mb * _MB), (resource.RLIMIT_CPU, until)):
         _, hard = resource.getrlimit(kind)
         with suppress(ValueError, OSError):
             resource.setrlimit(kind, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

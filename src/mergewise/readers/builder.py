@@ -33,6 +33,11 @@ class Parsed:
     units: tuple[tuple[int, int], ...] = ()
 
 
+def whole_number(text: str, default: int) -> int:
+    """The number that a file writes; `default` for what is none, and for more digits than any count or level has."""
+    return int(text) if text.isdecimal() and len(text) < 10 else default
+
+
 def visible(text: str) -> str:
     return _INVISIBLE.sub("", text)
 

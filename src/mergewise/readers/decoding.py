@@ -1,7 +1,8 @@
 """Bytes to text: by a byte order mark, else as UTF-8, else by a guess; and what bytes that are no text look like.
 
 The guess (charset-normalizer, on the first 64 kB) is a guess: short texts in single-byte encodings can come out with
-wrong accents. UTF-16 is read with a byte order mark only.
+wrong accents. UTF-32 is read with a byte order mark only; UTF-16 without one where its zeros show it, as in Latin scripts.
+UTF-7 is never read: no text needs it, and it hides mark-up.
 """
 
 from __future__ import annotations
@@ -10,8 +11,19 @@ import codecs
 
 from mergewise.errors import ReadError
 
-_BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+# The mark of UTF-32 begins with that of UTF-16.
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 _SAMPLE = 65_536
+# Of the bytes at even or at odd places; in English all of these are zero, in Greek the blanks.
+_MIN_ZERO_SHARE = 0.1
+# What no file is written in: encodings of names and of program texts. Python's decoder of Punycode is quadratic.
+_NO_ENCODINGS = ("utf-7", "punycode", "idna", "unicode-escape", "raw-unicode-escape")
 # The commonest encoding besides UTF-8 wins a tie.
 _COMMONEST = "cp1252"
 # As browsers do: a file that declares one of these is read in the superset of it that Windows uses.
@@ -44,7 +56,11 @@ def decode(data: bytes, declared: str = "") -> str:
     marked = ((bom, encoding) for bom, encoding in _BOMS if data.startswith(bom))
     if mark := next(marked, None):
         text = data[len(mark[0]) :].decode(mark[1], errors="replace")
+    elif wide := _decode_utf16(data):
+        text = wide
     else:
+        # a program that was killed leaves the end of its log unwritten
+        data = data.rstrip(b"\x00")
         _refuse_binary(data)
         text = _decode_declared(data, declared) or _decode_utf8(data) or _decode_guessed(data)
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\x00", "\ufffd")
@@ -56,16 +72,31 @@ def _refuse_binary(data: bytes) -> None:
         raise ReadError(f"binary file: looks like {kind}")
     sample = data[:_SAMPLE]
     controls = sum(byte in _CONTROLS for byte in sample)
-    if controls > _MAX_CONTROL_SHARE * len(sample):
+    if controls > _MAX_CONTROL_SHARE * len(sample) or data.count(0) > _MAX_CONTROL_SHARE * len(data):
         raise ReadError("binary file, not text")
+
+
+def _decode_utf16(data: bytes) -> str | None:
+    """The text of UTF-16 without a byte order mark: zeros stand at the even or at the odd places alone."""
+    sample = data[:_SAMPLE]
+    zeros = sample[0::2].count(0), sample[1::2].count(0)
+    if min(zeros) or max(zeros) <= _MIN_ZERO_SHARE * (len(sample) // 2):
+        return None
+    try:
+        text = data.decode("utf-16-le" if zeros[1] else "utf-16-be")
+    except ValueError:
+        return None
+    start = text[:_SAMPLE]
+    controls = sum(ord(character) in _CONTROLS for character in start)
+    return text if controls <= _MAX_CONTROL_SHARE * len(start) else None
 
 
 def _decode_declared(data: bytes, declared: str) -> str | None:
     name = declared.lower()
-    # a declaration in UTF-16 could not have been read
-    if not name or name.startswith(("utf-16", "utf-32")):
-        return None
     try:
+        # a declaration in UTF-16 could not have been read
+        if not name or codecs.lookup(name).name.startswith(("utf-16", "utf-32", *_NO_ENCODINGS)):
+            return None
         return data.decode(_LATIN.get(name, name))
     except (LookupError, ValueError):
         # no such encoding, or not that of the file

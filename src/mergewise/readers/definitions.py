@@ -27,10 +27,10 @@ _ARROW = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var)\s+[\w$]+\s*(?::[^=]*)?=\s*(?:async\s+)?(?:function\b|[\w$]+\s*=>|\(.*=>)"
 )
 _TYPED = re.compile(r"[ \t]*(?::[^\n]*)?\s?\{")
-_SLASHED = re.compile(
-    r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*/|.*\Z)', re.DOTALL
-)
-_HASHED = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(?<!\S)\#[^\n]*')
+# No string begins with an escaped mark: else each mark of a line would be looked at from all those before it.
+STRINGS = r'(?<!\\)"(?:\\.|[^"\\\n])*"|(?<!\\)\'(?:\\.|[^\'\\\n])*\''
+_SLASHED = re.compile(rf"{STRINGS}|`(?:\\.|[^`\\])*(?:`|\Z)|//[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
+_HASHED = re.compile(rf"{STRINGS}|(?<!\S)\#[^\n]*")
 _DASHED = re.compile(r"'[^']*(?:'|\Z)|--[^\n]*|/\*(?:.*?\*/|.*\Z)", re.DOTALL)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.archive import core_properties, open_archive, part
-from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.numbering import Numbering, read_numbering
 from mergewise.readers.omml import formula
 from mergewise.readers.table import Cell, fill_grid
@@ -94,15 +94,21 @@ def _notes(parts: Any) -> dict[tuple[str, str], Any]:
 
 
 def _styles(root: Any) -> dict[str, Style]:
+    """The styles by their ids, each after the one that it is based on; styles in a circle are based on nothing."""
     raw = {attribute(style, "styleId"): style for style in children(root, "style")}
-    return {name: _style(name, raw, frozenset()) for name in raw}
+    styles: dict[str, Style] = {}
+    for name in raw:
+        chain: dict[str, None] = {}
+        while name in raw and name not in styles and name not in chain:
+            chain[name] = None
+            name = value(raw[name], "basedOn")
+        inherited = styles.get(name, Style())
+        for name in reversed(chain):
+            inherited = styles[name] = _style(raw[name], inherited)
+    return styles
 
 
-def _style(name: str, raw: dict[str, Any], seen: frozenset[str]) -> Style:
-    if name not in raw or name in seen:
-        return Style()
-    element = raw[name]
-    inherited = _style(value(element, "basedOn"), raw, seen | {name})
+def _style(element: Any, inherited: Style) -> Style:
     title = value(element, "name").lower()
     level = _outline_level(first(element, "pPr"))
     if match := _HEADING_NAME.fullmatch(title):
@@ -113,17 +119,13 @@ def _style(name: str, raw: dict[str, Any], seen: frozenset[str]) -> Style:
     return Style(
         inherited.level if level is None else level,
         value(numbered, "numId") or inherited.list_id,
-        _number(value(numbered, "ilvl"), inherited.list_level),
+        whole_number(value(numbered, "ilvl"), inherited.list_level),
     )
 
 
 def _outline_level(properties: Any) -> int | None:
-    level = _number(value(properties, "outlineLvl"), 9)
+    level = whole_number(value(properties, "outlineLvl"), 9)
     return level + 1 if level < 9 else None
-
-
-def _number(text: str, default: int) -> int:
-    return int(text) if text.isdecimal() else default
 
 
 # --- blocks ------------------------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ def _write_paragraph(paragraph: Any, text: str, builder: Builder, package: Packa
     level = style.level if level is None else level
     numbered = first(properties, "numPr")
     list_id = value(numbered, "numId") or style.list_id
-    depth = _number(value(numbered, "ilvl"), style.list_level)
+    depth = whole_number(value(numbered, "ilvl"), style.list_level)
     label = package.numbering.next_label(list_id, depth)
     if level == 0:
         package.shift, package.title = 1, one_line(text) if not package.shift else package.title
@@ -237,7 +239,8 @@ def _floating(element: Any, package: Package) -> Iterator[Any]:
         if name == "txbxContent":
             yield child
         elif name in _FLOATING:
-            note = package.notes.get((name.removesuffix("Reference"), attribute(child, "id")))
+            # each note once: one may refer to itself, or a thousand times to a long one
+            note = package.notes.pop((name.removesuffix("Reference"), attribute(child, "id")), None)
             if note is not None:
                 yield note
         elif name not in _GONE:

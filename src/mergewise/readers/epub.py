@@ -29,7 +29,8 @@ def read_epub(data: bytes) -> Parsed:
         if package is None:
             raise ReadError("damaged EPUB: its package file is missing")
         folder = posixpath.dirname(name)
-        chapters = list(_chapters(package, folder))
+        # each once: a reading order may lead in a circle
+        chapters = list(dict.fromkeys(_chapters(package, folder)))
         _refuse_protected(archive, chapters)
         names = _contents(archive, package, folder)
         builder = Builder()
@@ -66,18 +67,18 @@ def _path(folder: str, href: str) -> str:
 def _refuse_protected(archive: zipfile.ZipFile, chapters: list[str]) -> None:
     """Fonts may be scrambled, which does no harm; chapters may not."""
     references = descendants(part(archive, "META-INF/encryption.xml"), "CipherReference")
-    if any(unquote(reference.get("URI") or "") in chapters for reference in references):
+    if not {unquote(reference.get("URI") or "") for reference in references}.isdisjoint(chapters):
         raise ReadError("protected against copying (DRM)")
 
 
 def _contents(archive: zipfile.ZipFile, package: Any, folder: str) -> dict[str, str]:
     """The names of the chapters in the table of contents, by file: of EPUB 3, else of EPUB 2."""
+    items = children(first(package, "manifest"), "item")
+    tables = (item for item in items if _is_nav(item) or item.get("media-type") == "application/x-dtbncx+xml")
     names: dict[str, str] = {}
-    for item in children(first(package, "manifest"), "item"):
-        if _is_nav(item) or item.get("media-type") == "application/x-dtbncx+xml":
-            path = _path(folder, item.get("href") or "")
-            for href, name in _links(archive, path):
-                names.setdefault(_path(posixpath.dirname(path), href), name)
+    for path in dict.fromkeys(_path(folder, item.get("href") or "") for item in tables):
+        for href, name in _links(archive, path):
+            names.setdefault(_path(posixpath.dirname(path), href), name)
     return names
 
 

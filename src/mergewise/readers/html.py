@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from mergewise.errors import ReadError
-from mergewise.readers.builder import Builder, Parsed, one_line, tidy
+from mergewise.readers.builder import Builder, Parsed, one_line, tidy, whole_number
 from mergewise.readers.decoding import decode
 from mergewise.readers.metadata import TEXT_KEYS, key_of, metadata_from
 from mergewise.readers.table import Cell, fill_grid
@@ -279,7 +279,7 @@ class _Flow:
         self._inline.clear()
 
     def _list(self, element: Any) -> Iterator[str]:
-        number = int(start) if (start := element.get("start", "1")).isdecimal() else 1
+        number = whole_number(element.get("start", "1"), 1)
         for child in self._children(element):
             lines = _lines(child, self._skip)
             if child.tag != "li" or _opens_with_list(child):

@@ -150,11 +150,21 @@ def _caption(element: Any) -> str:
 
 def _table(wrap: Any, builder: Builder) -> None:
     builder.paragraph(_caption(wrap))
-    for table in descendants(wrap, "table"):
-        rows = [children(row, "td", "th") for row in descendants(table, "tr")]
+    # what stands in a table that stands in a cell is part of that cell's text
+    for table in _outermost(wrap, "table"):
+        rows = [children(row, "td", "th") for row in _outermost(table, "tr")]
         builder.table(fill_grid([[Cell.of(_text(c), c.get("colspan"), c.get("rowspan")) for c in row] for row in rows]))
     for note in (note for foot in children(wrap, "table-wrap-foot") for note in foot):
         builder.paragraph(_text(note))
+
+
+def _outermost(element: Any, name: str) -> Iterator[Any]:
+    """The elements of this name below `element`, without those that stand in another of them."""
+    for child in element:
+        if local(child) == name:
+            yield child
+        else:
+            yield from _outermost(child, name)
 
 
 def _text(element: Any, without: frozenset[str] = frozenset()) -> str:

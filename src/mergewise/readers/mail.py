@@ -2,14 +2,21 @@
 
 A message is read as its plain text, else as its HTML, like any page. Quoted lines keep their `>`, which says that somebody else
 wrote them. Attachments are named, not read.
+
+The time of the standard library's parser of addresses and parameters grows with the square of a field, or worse. It gets fields
+up to a length; those of messages are then unfolded here, and those that describe a part are cut.
 """
 
 from __future__ import annotations
 
 import re
 from email import message_from_bytes, policy
+from email.header import decode_header
 from email.message import EmailMessage
+from email.policy import EmailPolicy
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
@@ -23,6 +30,40 @@ _KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-pat
 _MAX_MESSAGES = 100_000
 # The parser compares each line with the bounds of all parts that are open.
 _MAX_CHECKS = 5_000_000
+_BOUND = re.compile(rb"boundary[*0\s]*=", re.IGNORECASE)
+# Characters of a field that the parser gets: in the worst shape they take it 50 ms.
+_MAX_FIELD = 1_000
+# White space between two encoded words is none of the text.
+_ENCODED_WORD = re.compile(r"=\?[^?\s]{1,60}\?[bq]\?[^?\s]{0,1000}\?=(?:\s+(?==\?))?", re.IGNORECASE)
+
+
+class _BoundedFields(EmailPolicy):
+    """The parser's default policy, with bounds on what is parsed."""
+
+    def header_fetch_parse(self, name: str, value: str) -> Any:
+        if len(value) <= _MAX_FIELD or name.lower().startswith("content-"):
+            return _parsed_field(name, value[:_MAX_FIELD])
+        return _unfolded(value)
+
+
+@lru_cache(256)
+def _parsed_field(name: str, value: str) -> Any:
+    """A field as the library parses it; it would parse it again for every question about a part."""
+    return policy.default.header_fetch_parse(name, value)
+
+
+def _unfolded(value: str) -> str:
+    """The text of a field, encoded words decoded; the rest of its syntax stays as it is."""
+    text = value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return _ENCODED_WORD.sub(lambda word: _word_text(word[0]), one_line(text))
+
+
+def _word_text(word: str) -> str:
+    try:
+        ((content, charset),) = decode_header(word.strip())
+        return decode(content, charset or "") if isinstance(content, bytes) else content
+    except (ReadError, ValueError):
+        return word
 
 
 def read_eml(data: bytes) -> Parsed:
@@ -50,9 +91,9 @@ def read_mbox(data: bytes) -> Parsed:
 
 
 def _message(data: bytes) -> EmailMessage:
-    if data.count(b"boundary=") * data.count(b"\n") > _MAX_CHECKS:
+    if len(_BOUND.findall(data)) * data.count(b"\n") > _MAX_CHECKS:
         raise ReadError("a message of too many parts")
-    message = message_from_bytes(data, policy=policy.default)
+    message = message_from_bytes(data, policy=_BoundedFields())
     assert isinstance(message, EmailMessage)
     return message
 

@@ -18,7 +18,8 @@ from mergewise.readers.metadata import metadata_from
 
 # Characters of a cell's output.
 MAX_OUTPUT = 2_000
-_EMBEDDED = re.compile(r"!\[([^\]]*)\]\(data:[^)]*\)")
+# No other picture begins within one: so each character is looked at twice at most.
+_EMBEDDED = re.compile(r"!\[((?:[^\]!]|!(?!\[))*+)\]\(data:(?:[^)!]|!(?!\[))*+\)")
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _REPR = re.compile(r"<[\w.]+ (?:object )?at 0x[0-9a-f]+>|<Figure size .*>|Figure\(.*\)")
 

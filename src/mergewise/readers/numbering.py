@@ -10,10 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from mergewise.readers.builder import whole_number
 from mergewise.readers.xml import attribute, children, first, value
 
 BULLET = "-"
 _LEVEL = re.compile(r"%(\d)")
+# Word's lists have nine levels.
+_DEPTHS = frozenset("012345678")
+# Characters of a level's pattern; Word takes no more.
+_MAX_PATTERN = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +64,10 @@ def read_numbering(root: Any) -> Numbering:
         name = attribute(definition, "abstractNumId")
         for level in children(definition, "lvl"):
             depth = attribute(level, "ilvl")
-            if depth.isdecimal():
-                start, text = value(level, "start"), first(level, "lvlText")
-                pattern = "" if text is None else attribute(text, "val")
-                first_number = int(start) if start.isdecimal() else 1
+            if depth in _DEPTHS:
+                text = first(level, "lvlText")
+                pattern = "" if text is None else attribute(text, "val")[:_MAX_PATTERN]
+                first_number = whole_number(value(level, "start"), 1)
                 numbering.levels[name, int(depth)] = Level(value(level, "numFmt") or "decimal", pattern, first_number)
     for item in children(root, "num"):
         numbering.lists[attribute(item, "numId")] = value(item, "abstractNumId")

@@ -11,7 +11,7 @@ from typing import Any
 
 from mergewise.errors import ReadError
 from mergewise.readers.archive import dublin_core, open_archive, part, spare_part
-from mergewise.readers.builder import Builder, Parsed, one_line
+from mergewise.readers.builder import Builder, Parsed, one_line, whole_number
 from mergewise.readers.table import Cell, fill_grid
 from mergewise.readers.xml import attribute, children, descendants, first, local
 
@@ -20,6 +20,8 @@ _BLOCKS = frozenset({"p", "h", "list", "table"})
 # Columns: programs write a sheet's width as one cell that is repeated a thousand times.
 _MAX_REPEATED = 50
 _MAX_SPACES = 100
+# Writer has ten levels of headings.
+_MAX_LEVEL = 10
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ def _blocks(parent: Any, builder: Builder, styles: Styles) -> None:
         if name in ("h", "p"):
             text = _text(child)
             if name == "h":
-                builder.heading((_count(child, "outline-level") or 1) + styles.shift, text)
+                level = min(_count(child, "outline-level") or 1, _MAX_LEVEL)
+                builder.heading(level + styles.shift, text)
             elif attribute(child, "style-name") in styles.titles and text.strip():
                 builder.heading(1, text)
                 styles.shift = 1
@@ -113,8 +116,7 @@ def _cells(row: Any) -> list[Cell]:
 
 def _count(element: Any, name: str) -> int:
     """An attribute that is a number; 1 where it is missing or none."""
-    text = attribute(element, name)
-    return int(text) if text.isdecimal() else 1
+    return whole_number(attribute(element, name), 1)
 
 
 def _flat(container: Any) -> str:

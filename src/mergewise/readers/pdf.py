@@ -23,6 +23,7 @@ from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import metadata_from
+from mergewise.readers.table import MAX_CHARACTERS
 from mergewise.readers.titles import is_generic, is_numbered, real_title
 
 # PDFium is not thread-safe.
@@ -37,6 +38,7 @@ _LARGER = 1.1
 _MAX_HEADING = 160  # characters
 _MAX_HEADING_LINES = 3
 _RUNNING_HEAD_PAGES = 3
+_DIGITS = "0123456789"
 _PROPERTIES = ("Author", "CreationDate", "ModDate", "Subject", "Keywords")
 
 
@@ -104,8 +106,20 @@ def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], dict[str, st
                 raise ReadError("encrypted", "save it without a password") from error
             raise ReadError("damaged PDF") from error
         with closing(document):
-            pages = [_page_lines(document, number) for number in range(len(document))]
+            pages = _pages(document)
             return pages, list(_bookmarks(document)), document.get_metadata_dict()
+
+
+def _pages(document: Any) -> list[PageLines]:
+    pages: list[PageLines] = []
+    length = 0
+    for number in range(len(document)):
+        pages.append(_page_lines(document, number))
+        length += sum(len(line.text) for line in pages[-1])
+        # a million pages may show one stream
+        if length > MAX_CHARACTERS:
+            raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
+    return pages
 
 
 def _bookmarks(document: Any) -> Iterator[Bookmark]:
@@ -175,9 +189,10 @@ def _height(raw: Any, textpage: Any, index: int) -> float:
 
 def _from_bookmarks(pages: Sequence[PageLines], bookmarks: Sequence[Bookmark]) -> list[HeadingLines]:
     headings: dict[tuple[int, int], HeadingLines] = {}
+    places = {page: _places(pages[page]) for page in {b.page for b in bookmarks} if page < len(pages)}
     for bookmark in bookmarks:
         page = bookmark.page
-        if page < len(pages) and (lines := _find(pages[page], bookmark.title)):
+        if page in places and (lines := _find(places[page], bookmark.title)):
             headings.setdefault((page, lines[0]), HeadingLines(page, *lines, bookmark.level))
     enough = len(headings) >= 2 and 2 * len(headings) >= len(bookmarks)
     return _without_overlaps(headings.values()) if enough else []
@@ -191,15 +206,25 @@ def _without_overlaps(headings: Iterable[HeadingLines]) -> list[HeadingLines]:
     return kept
 
 
-def _find(lines: PageLines, title: str) -> tuple[int, int] | None:
-    """The first and the last of the lines that read `title`, whatever their case and spaces; a number may stand before."""
-    wanted = _letters(title)
+# The first and last of the lines that read a text first, by its letters: first without the number before them, then with it.
+TextPlaces = dict[str, dict[str, tuple[int, int]]]
+
+
+def _places(lines: PageLines) -> TextPlaces:
+    letters = [_letters(line.text) for line in lines]
+    places: TextPlaces = {}
     for count in range(1, _MAX_HEADING_LINES + 1):
         for first in range(len(lines) - count + 1):
-            seen = _letters("".join(line.text for line in lines[first : first + count]))
-            if wanted and seen.endswith(wanted) and not seen.removesuffix(wanted).strip("0123456789"):
-                return first, first + count - 1
-    return None
+            seen = "".join(letters[first : first + count])
+            places.setdefault(seen.lstrip(_DIGITS), {}).setdefault(seen, (first, first + count - 1))
+    return places
+
+
+def _find(places: TextPlaces, title: str) -> tuple[int, int] | None:
+    """The first and the last of the lines that read `title`, whatever their case and spaces; a number may stand before."""
+    wanted = _letters(title)
+    alike = places.get(wanted.lstrip(_DIGITS), {}) if wanted else {}
+    return next((place for seen, place in alike.items() if seen.endswith(wanted)), None)
 
 
 def _letters(text: str) -> str:
@@ -215,7 +240,8 @@ def _from_type(pages: Sequence[PageLines]) -> list[HeadingLines]:
         # a form or a poster: type sets nothing apart here
         return []
     types = sorted({pages[number][first].type for number, first, _ in blocks}, reverse=True)
-    return [HeadingLines(n, first, last, types.index(pages[n][first].type) + 1) for n, first, last in blocks]
+    levels = {kind: level for level, kind in enumerate(types, start=1)}
+    return [HeadingLines(n, first, last, levels[pages[n][first].type]) for n, first, last in blocks]
 
 
 def _body_type(lines: Sequence[Line]) -> Type:

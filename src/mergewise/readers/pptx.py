@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -21,11 +22,14 @@ def read_pptx(data: bytes) -> Parsed:
     title, metadata = office_properties(data, "PPTX", "ppt/presentation.xml", "a PowerPoint presentation")
     builder = Builder()
     first = ""
+    seen: set[str] = set()
     for number, slide in enumerate(_presentation(data).slides, start=1):
         if number > _MAX_SLIDES:
             raise ReadError(f"more than {_MAX_SLIDES} slides")
         builder.page()
-        if slide.element.get("show") != "0":
+        # a presentation holds each slide once
+        if slide.element.get("show") != "0" and slide.part.partname not in seen:
+            seen.add(slide.part.partname)
             name = _slide(slide, number, builder)
             first = first or name
     if not builder.length:
@@ -77,7 +81,9 @@ def _has_text(shape: Any) -> bool:
 
 def _shape(shape: Any, builder: Builder) -> None:
     if not shape.has_text_frame:
-        builder.table([["" if c.is_spanned else _lines(c.text) for c in row.cells] for row in shape.table.rows])
+        # rows and cells that are asked for by their number are counted each time
+        rows = groupby(shape.table.iter_cells(), lambda cell: cell._tc.getparent())
+        builder.table([["" if cell.is_spanned else _lines(cell.text) for cell in row] for _, row in rows])
         return
     paragraphs = [paragraph for paragraph in shape.text_frame.paragraphs if paragraph.text.strip()]
     if len(paragraphs) == 1:

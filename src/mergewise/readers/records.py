@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -23,6 +24,8 @@ _LISTS = ("data", "records", "items", "results", "documents", "rows", "entries",
 # Numbers of a list: a longer list is a vector.
 _MAX_NUMBERS = 16
 _MAX_FIELDS = 500
+# Characters of a key: it stands with each value below it.
+_MAX_KEY = 200
 _MAX_DEPTH = 12
 
 
@@ -75,9 +78,10 @@ def _add(record: Any, number: int, builder: Builder) -> None:
     title, text = _take(record, _TITLES), _take(record, _TEXTS)
     heading = one_line(str(record[title])) if title and text else ""
     apart = {text, title} if heading else {text}
-    fields = [pair for key, value in record.items() if key not in apart for pair in _flat(key, value, 0)]
+    pairs = (pair for key, value in record.items() if key not in apart for pair in _flat(key[:_MAX_KEY], value, 0))
+    fields = list(islice(pairs, _MAX_FIELDS))
     builder.heading(1, heading)
-    line = "; ".join(f"{key}: {value}" if key else value for key, value in fields[:_MAX_FIELDS])
+    line = "; ".join(f"{key}: {value}" if key else value for key, value in fields)
     body = tidy(str(record[text])) if text else ""
     if len(line) + len(body) <= MAX_UNIT:
         builder.unit(f"{line}\n{body}" if line and body else line or body)
@@ -87,11 +91,12 @@ def _add(record: Any, number: int, builder: Builder) -> None:
 
 def _long(line: str, text: str, builder: Builder) -> None:
     """A record that is too long for one unit: its fields, in paragraphs of a unit's length, and its text as it is."""
-    while line:
-        cut = len(line) if len(line) <= MAX_UNIT else line.rfind("; ", 1, MAX_UNIT) + 2
-        cut = cut if cut > 1 else MAX_UNIT
-        builder.paragraph(line[:cut].removesuffix("; "))
-        line = line[cut:]
+    at = 0
+    while at < len(line):
+        cut = len(line) if len(line) - at <= MAX_UNIT else line.rfind("; ", at + 1, at + MAX_UNIT) + 2
+        cut = cut if cut > at + 1 else at + MAX_UNIT
+        builder.paragraph(line[at:cut].removesuffix("; "))
+        at = cut
     builder.verbatim(text)
 
 
@@ -106,7 +111,7 @@ def _flat(key: str, value: Any, depth: int) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for name, inner in value.items():
             if depth < _MAX_DEPTH:
-                yield from _flat(f"{key}.{name}" if key else name, inner, depth + 1)
+                yield from _flat(f"{key}.{name[:_MAX_KEY]}" if key else name[:_MAX_KEY], inner, depth + 1)
     elif isinstance(value, list):
         plain = [one_line(_value_text(item)) for item in value if not isinstance(item, dict | list)]
         numbers = sum(isinstance(item, int | float) for item in value)

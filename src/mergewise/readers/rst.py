@@ -9,6 +9,7 @@ top gives title and metadata.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from typing import Any
 
 from mergewise.readers.builder import Parsed, one_line
@@ -21,6 +22,8 @@ from mergewise.types import Heading
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\s*")
 _ROLE = re.compile(r"(?::[\w:+.-]+:)?`([^`<]+?)(?:\s*<[^>`]*>)?`_{0,2}")
+# Characters of a paragraph whose mark-up is read.
+_MAX_MARKED = 1_000
 # One more than docutils' highest level of complaint.
 _QUIET = 5
 _SETTINGS = {
@@ -44,11 +47,21 @@ def read_rst(data: bytes) -> Parsed:
 
 def _document(text: str) -> Any:
     """The tree that docutils makes of the text."""
+    from docutils import nodes
     from docutils.frontend import get_default_settings
     from docutils.parsers.rst import Parser
+    from docutils.parsers.rst.states import Inliner
     from docutils.utils import new_document
 
-    parser = Parser()
+    inliner = Inliner()
+    parse_markup = inliner.parse
+
+    def parse_short(text: str, *context: Any) -> Any:
+        # each open mark is looked for to the end of its paragraph
+        return parse_markup(text, *context) if len(text) <= _MAX_MARKED else ([nodes.Text(text)], [])
+
+    inliner.parse = parse_short
+    parser = Parser(inliner=inliner)
     settings = get_default_settings(parser)
     vars(settings).update(_SETTINGS)
     document = new_document("", settings)
@@ -101,13 +114,18 @@ def _depth(node: Any, kind: type) -> int:
 def _locate(text: str, titles: list[tuple[int, str, str]]) -> list[Heading]:
     lines = text.split("\n")
     starts = line_starts(text)
+    # the rows of lines that are underlined, by what they say
+    underlined: dict[str, list[int]] = {}
+    for row in range(len(lines) - 1):
+        if _ADORNMENT.fullmatch(lines[row + 1]):
+            underlined.setdefault(lines[row].strip(), []).append(row)
     headings, after = [], 0
     for level, source, shown in titles:
-        rows = (row for row in range(after, len(lines) - 1) if lines[row].strip() == source.strip())
-        # the first line that is the title and has an underline
-        row = next((row for row in rows if _ADORNMENT.fullmatch(lines[row + 1])), None)
-        if row is None:
+        rows = underlined.get(source.strip(), [])
+        found = bisect_left(rows, after)
+        if found == len(rows):
             continue
+        row = rows[found]
         over = row > after and lines[row - 1].rstrip() == lines[row + 1].rstrip()
         headings.append(Heading(level, shown, starts[row - over], starts[row + 1] + len(lines[row + 1].rstrip())))
         after = row + 2

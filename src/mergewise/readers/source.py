@@ -42,7 +42,7 @@ _MAX_LEVEL = 6
 _ENDS = re.compile(r"(?:\s|=>|[{:;(\\,])+\Z")
 _COMMENT = re.compile(r"\s\#\s[^\n]*")
 _DECORATORS = re.compile(r"\A(?:[ \t]*@[^\n]*\n)+")
-_LITERAL = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|\#[^\n]*')
+_LITERAL = re.compile(rf"{d.STRINGS}|\#[^\n]*")
 
 # Level, start and end of a definition's head.
 Block = tuple[int, int, int]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from mergewise.errors import ReadError
-from mergewise.readers.builder import Builder, one_line
+from mergewise.readers.builder import Builder, one_line, whole_number
 
 MAX_ROWS = 200_000
 MAX_CELLS = 10_000_000
@@ -126,7 +126,7 @@ class Cell:
 
 
 def _count(value: str | None) -> int:
-    return max(1, min(int(value), _MAX_COLUMNS)) if value and value.isdecimal() else 1
+    return max(1, min(whole_number(value or "", 1), _MAX_COLUMNS))
 
 
 def fill_grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
@@ -138,17 +138,17 @@ def fill_grid(rows: Sequence[Sequence[Cell]]) -> list[list[str]]:
         line: list[str] = []
         for cell in row:
             _cover(line, hanging)
+            if len(line) > _MAX_COLUMNS:
+                break
             for column in range(len(line), len(line) + cell.columns):
                 hanging[column] = cell.rows - 1
             line += [cell.text, *[""] * (cell.columns - 1)]
-            if len(line) > _MAX_COLUMNS:
-                break
         _cover(line, hanging)
         grid.append(line)
     return grid
 
 
 def _cover(line: list[str], hanging: dict[int, int]) -> None:
-    while hanging.get(len(line), 0) > 0:
+    while len(line) <= _MAX_COLUMNS and hanging.get(len(line), 0) > 0:
         hanging[len(line)] -= 1
         line.append("")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from itertools import chain
 from typing import Any
@@ -14,12 +15,25 @@ from typing import Any
 from mergewise.errors import ReadError
 from mergewise.readers.archive import office_properties
 from mergewise.readers.builder import Builder, Parsed
-from mergewise.readers.table import MAX_ROWS, write_rows
+from mergewise.readers.table import MAX_CELLS, MAX_ROWS, write_rows
 
 _PERCENT = re.compile(r"0(?:\.(0+))?%")
 _DEFAULT_NAME = re.compile(r"(?:Sheet|Tabelle|Feuil|Hoja|Foglio|Planilha|Лист|シート)\s?\d*", re.IGNORECASE)
+_MAX_SHEETS = 1_000
 # Rows of a sheet, with those that hold nothing.
 _MAX_GRID = 3 * MAX_ROWS
+
+
+@dataclass(slots=True)
+class CellCount:
+    """The cells of a workbook that were looked at, with those that hold nothing: a row may be wide, a sheet come again."""
+
+    cells: int = 0
+
+    def add(self, row: Sequence[Any]) -> None:
+        self.cells += len(row) + 1
+        if self.cells > MAX_CELLS:
+            raise ReadError(f"a workbook of more than {MAX_CELLS // 1_000_000} million cells: split it")
 
 
 def read_xlsx(data: bytes) -> Parsed:
@@ -27,9 +41,14 @@ def read_xlsx(data: bytes) -> Parsed:
     builder = Builder()
     # the warnings are on features that matter only for writing the file again
     with warnings.catch_warnings(action="ignore"), closing(_workbook(data)) as workbook:
-        sheets = [sheet for sheet in workbook.worksheets if sheet.sheet_state == "visible"]
+        # two names of one part are one sheet
+        parts = {getattr(sheet, "_worksheet_path", sheet.title): sheet for sheet in reversed(workbook.worksheets)}
+        sheets = [sheet for sheet in reversed(parts.values()) if sheet.sheet_state == "visible"]
+        if len(sheets) > _MAX_SHEETS:
+            raise ReadError(f"more than {_MAX_SHEETS} sheets: split it")
+        count = CellCount()
         for sheet in sheets:
-            _sheet(sheet, builder, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
+            _sheet(sheet, builder, count, named=len(sheets) > 1 or not _DEFAULT_NAME.fullmatch(sheet.title))
     return builder.build(title, metadata, headed=False)
 
 
@@ -39,20 +58,21 @@ def _workbook(data: bytes) -> Any:
     return load_workbook(io.BytesIO(data), read_only=True, data_only=True, keep_links=False)
 
 
-def _sheet(sheet: Any, builder: Builder, *, named: bool) -> None:
+def _sheet(sheet: Any, builder: Builder, count: CellCount, *, named: bool) -> None:
     # the size that a sheet states may be wrong
     sheet.reset_dimensions()
-    rows = _rows(sheet)
+    rows = _rows(sheet, count)
     first = next(rows, None)
     if first is not None:
         builder.heading(1, sheet.title if named else "")
         write_rows(chain([first], rows), builder)
 
 
-def _rows(sheet: Any) -> Iterator[list[str]]:
+def _rows(sheet: Any, count: CellCount) -> Iterator[list[str]]:
     for number, row in enumerate(sheet.iter_rows(), start=1):
         if number > _MAX_GRID:
             raise ReadError(f"a sheet of more than {_MAX_GRID} rows: split it")
+        count.add(row)
         texts = [_text(cell) for cell in row]
         if any(texts):
             yield texts

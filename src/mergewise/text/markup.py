@@ -13,6 +13,11 @@ _TAGS = (
     "ins|kbd|li|mark|nobr|ol|p|picture|pre|s|samp|section|small|source|span|strike|strong|style|sub|summary|sup|svg|table|tbody|"
     "td|tfoot|th|thead|tr|tt|u|ul|var|video"
 )
+# The words and the target of an image end at another image, the target of a link at that of another one. So what is looked at
+# once for nothing is not looked at again.
+_ALT = r"[^\]\n!]*+(?:!(?!\[)[^\]\n!]*+)*+"
+_IMAGE = r"[^)\n!]*+(?:!(?!\[)[^)\n!]*+)*+"
+_TARGET = r"[^)\s\]]*+(?:\](?!\()[^)\s\]]*+)*+"
 _MARKUP = re.compile(
     rf"""
       ^[ \t]*(?:`{{3,}}|~{{3,}})[^\n`]*$                                     # the edge of a fenced code block
@@ -25,13 +30,13 @@ _MARKUP = re.compile(
     | ^[ \t]*[!?]{{3}}\+?[ \t]+[\w-]*                                        # the mark of an admonition
     | ^[ ]{{0,3}}\[[^\]\n]+\]:[ \t]+<?[\w.#/][^\n]*$                         # where a link leads
     | ^[ \t]*:(?:class|name|alt|width|height|target|align|maxdepth|caption|local|depth|hidden|titlesonly):[^\n]*$
-    | <!--.{{0,5000}}?-->
+    | (?P<comment><!--)
     | </?(?:{_TAGS})(?:[ \t\n][^<>]*)?/?>
-    | \[!\[[^\]\n]{{0,999}}\]\([^)\n]{{0,2000}}\)\]\([^)\n]{{0,2000}}\)      # an image that is a link
-    | !\[[^\]\n]{{0,999}}\](?:\([^)\n]{{0,2000}}\)|\[[^\]\n]{{0,99}}\])      # an image
-    | (?<!!)\[(?P<link>[^\]\[\n]*(?:\n[^\]\[\n]+)?)\](?:\([^)\s]{{0,2000}}(?:[ \t\n]+"[^"\n]{{0,999}}")?\)|\[[^\]\n]{{0,99}}\])
-    | :(?:[\w.+-]+:){{1,2}}`[~!]?(?P<role>[^`<]+?)(?:\s*<[^>`]*>)?`
-    | `(?P<named>[^`<\n]+?)\s*<[^>`\n]+>`__?
+    | \[!\[{_ALT}\]\({_IMAGE}\)\]\({_IMAGE}\)                                # an image that is a link
+    | !\[{_ALT}\](?:\({_IMAGE}\)|\[[^\]\n]{{0,99}}\])                        # an image
+    | (?<!!)\[(?P<link>[^\]\[\n]*(?:\n[^\]\[\n]+)?)\](?:\({_TARGET}(?:[ \t\n]+"[^"\n]{{0,999}}")?\)|\[[^\]\n]{{0,99}}\])
+    | :(?:[\w.+-]+:){{1,2}}`[~!]?(?P<role>[^`<]++)(?:<[^>`]*>)?`
+    | `(?P<named>[^`<\n]++)\s*+<[^>`\n]+>`__?
     | (?<!`)`(?P<reference>[^`\n]+)`__?(?!\w)
     | \{{:?[ \t]*[.\#][\w-][^{{}}\n]*\}}                                     # an anchor or class in braces
     | \*\*+
@@ -39,6 +44,8 @@ _MARKUP = re.compile(
     re.MULTILINE | re.VERBOSE | re.DOTALL,
 )
 _HINT = re.compile(r"[`<\[*{]|\.\.(?:\s|$)|!!!|\?\?\?|~~~|^[ \t]*:\w", re.MULTILINE)
+# Characters of a comment in HTML.
+_MAX_COMMENT = 5_003
 _WORD = re.compile(r"[^\W_]")
 # Characters of the longest text that is remembered.
 _SHORT = 2_000
@@ -66,6 +73,13 @@ def _readable(text: str) -> str:
         start, end = match.span()
         if match["margin"] is not None:
             end = _comment_end(text, end, len(match["margin"]))
+        if match["comment"] is not None:
+            close = text.find("-->", end, end + _MAX_COMMENT)
+            if close < 0:
+                pieces.append(text[at:end])
+                at = end
+                continue
+            end = close + len("-->")
         kept = match.lastgroup if match.lastgroup in ("link", "role", "named", "reference") else None
         first, last = match.span(kept) if kept else (end, end)
         pieces += [text[at:start], _blank(text[start:first]), text[first:last], _blank(text[last:end])]

@@ -14,11 +14,12 @@ from itertools import chain
 
 import sentencex
 
-# The beginning of a block, or the whole of a block that is not prose: code, a table row, a heading, a rule.
+_FENCE = re.compile(r"[ \t]*(`{3,}+|~{3,}+)")
+_FENCED_CODE = re.compile(r"[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)")
+# The beginning of a block, or the whole of another block that is not prose: a table row, a heading, a rule.
 _BLOCK = re.compile(
     r"""
-      ^[ \t]*(?P<fence>`{3,}+|~{3,}+)[^\n]*\n(?:.*\n)*?[ \t]*(?P=fence)[`~]*[ \t]*(?:\n|\Z)  # a fenced code block
-    | ^(?P<blank>[ \t]*\n)                                                        # a blank line
+      ^(?P<blank>[ \t]*\n)                                                        # a blank line
     | ^[ \t]*(?:[-*+•‣◦]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)])[ \t]+(?=\S)              # a list item
     | ^[ \t]*\|[^\n]*(?:\n|\Z)                                                    # a table row
     | ^\#{1,6}[ \t][^\n]*(?:\n|\Z)                                                # a Markdown heading
@@ -49,6 +50,8 @@ _WORD = re.compile(r"\s+")
 # All in characters: what `sentencex` is given at once, the end of that which it is given again with what follows, and the end of
 # a sentence that is looked at.
 _WINDOW, _AHEAD, _TAIL = 2000, 200, 24
+# Characters that are looked at for the end of a sentence: where there is none, the time may grow with their square, too.
+_MAX_WINDOW = 64_000
 MAX_CHARS_PER_TOKEN = 12
 
 
@@ -67,13 +70,13 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     open_from = 0
     for match in _marks(text):
         start, end = match.span()
-        is_rule = match["rule"] is not None
+        is_rule = match.lastgroup == "rule"
         if is_rule:
             # the underline of a heading: title and line are one block
             start = max(open_from, text.rfind("\n", 0, max(start - 1, 0)) + 1) if open_from < start else start
         if open_from < start:
             yield from _block(text, open_from, start, True)
-        if match["blank"] is not None:
+        if match.lastgroup == "blank":
             open_from = end
         elif is_rule or end == len(text) or text[end - 1] == "\n":
             # a block of its own: code, a table row, a heading
@@ -85,10 +88,11 @@ def blocks(text: str) -> Iterator[tuple[int, int, bool]]:
 
 
 def _marks(text: str) -> Iterator[re.Match[str]]:
-    """The matches of `_BLOCK` from left to right, looked for at the beginnings of lines alone."""
+    """Code in fences, and the matches of `_BLOCK`, from left to right, looked for at the beginnings of lines alone."""
     at = 0
+    unclosed: dict[str, int] = {}
     while at < len(text):
-        if match := _BLOCK.match(text, at):
+        if match := _fenced_code(text, at, unclosed) or _BLOCK.match(text, at):
             yield match
             at = match.end()
             if text[at - 1] == "\n":
@@ -96,6 +100,17 @@ def _marks(text: str) -> Iterator[re.Match[str]]:
         at = text.find("\n", at) + 1
         if not at:
             return
+
+
+def _fenced_code(text: str, at: int, unclosed: dict[str, int]) -> re.Match[str] | None:
+    """Code in a fence that begins here. `unclosed` has the length of the shortest fence of each sign that nothing closes."""
+    opening = _FENCE.match(text, at)
+    if opening is None or len(opening[1]) >= unclosed.get(opening[1][0], len(text)):
+        return None
+    code = _FENCED_CODE.match(text, at)
+    if code is None:
+        unclosed[opening[1][0]] = len(opening[1])
+    return code
 
 
 def _block(text: str, start: int, end: int, is_prose: bool) -> Iterator[tuple[int, int, bool]]:
@@ -146,7 +161,7 @@ def _pieces(block: str, language: str) -> Iterator[str]:
     """The sentences that `sentencex` finds in the block, window by window.
 
     Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
-    a window is given to it again with the text that follows; a window without any other piece is doubled.
+    a window is given to it again with the text that follows; a window without any other piece is doubled, and above a size cut between words.
     """
     at, window = 0, _WINDOW
     while len(block) - at > window:
@@ -154,6 +169,10 @@ def _pieces(block: str, language: str) -> Iterator[str]:
         left = window
         while found and left > window - _AHEAD:
             left -= len(found.pop())
+        if not found and window >= _MAX_WINDOW:
+            left = block.rfind(" ", at + 1, at + window) + 1 - at
+            left = left if left > 0 else window
+            found = [block[at : at + left]]
         yield from found
         at, window = at + left, _WINDOW if found else 2 * window
     yield from sentencex.segment(language, block[at:])

@@ -95,6 +95,8 @@ class _Walk:
     _items: list[_OpenItem] = field(default_factory=list)
     # the unit that announces a literal block, after its indent
     _code_of: tuple[int, int | None] | None = None
+    # how many units there were when the one above was looked for, and which it was
+    _looked: tuple[int, int | None] = (0, None)
 
     def units(self) -> list[TextUnit]:
         self.plain = readable(self.text)
@@ -159,13 +161,15 @@ class _Walk:
 
     def _above(self) -> int | None:
         """The unit that announces code which begins here: the last one that says something, or the lead of code above."""
-        for number in range(len(self.found) - 1, -1, -1):
+        upto, above = self._looked
+        for number in range(len(self.found) - 1, upto - 1, -1):
             unit = self.found[number]
-            if self.text.startswith(("```", "~~~"), unit.start):
-                return unit.lead
-            if says_something(self.plain[unit.start : unit.end]):
-                return number
-        return None
+            is_code = self.text.startswith(("```", "~~~"), unit.start)
+            if is_code or says_something(self.plain[unit.start : unit.end]):
+                above = unit.lead if is_code else number
+                break
+        self._looked = len(self.found), above
+        return above
 
     def _table(self, region: Sequence[_Block]) -> None:
         self._close_list()
