@@ -17,6 +17,10 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Question
+from mergewise.files import regular_bytes
+
+_LONGEST = 1 << 31
+"""Bytes of the answers of one run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +77,7 @@ class AnswerFile:
 
     def _open(self, path: Path, run: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        data = path.read_bytes() if path.exists() else b""
+        data = regular_bytes(path, _LONGEST) if os.path.lexists(path) else b""
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             with path.open("r+b") as file:
@@ -90,7 +94,7 @@ class AnswerFile:
 
 def _append(path: Path, line: Mapping[str, Any]) -> None:
     """One line, written in one go, so that a second process that does the same cannot tear it."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o644)
     try:
         os.write(handle, json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         os.fsync(handle)

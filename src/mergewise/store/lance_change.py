@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -17,6 +17,7 @@ import pyarrow as pa
 from mergewise.store import documents as d
 from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
+from mergewise.store.lance_versions import demand_own_files, version_file
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, ids_used
@@ -35,8 +36,6 @@ FEW_ROWS, MANY_FRAGMENTS = 1000, 32
 KEPT = timedelta(minutes=10)
 # times the rows that a vector index was trained on, from which it is trained anew
 GROWN = 8
-# manifests are named by how far they are from it
-_LAST_VERSION = 2**64 - 1
 # ids whose rows are in memory at once while they are written to mapped files
 MAPPED_IDS = 20_000
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
@@ -47,9 +46,13 @@ TEXT_TOKENIZER = "icu/split"
 class Change:
     """One change, under the writer's lock. Nothing of it is visible before `commit`."""
 
-    def __init__(self, directory: Path, manifest: Manifest, registry: Registry) -> None:
+    def __init__(
+        self, directory: Path, manifest: Manifest, registry: Registry, demand_same: Callable[[], None] = lambda: None
+    ) -> None:
         self.directory = directory
         self.manifest = manifest
+        # raises where another index has taken the place of this one
+        self._demand_same = demand_same
         self.registry = registry
         self.specs = specs_of(manifest, registry)
         self.reader = LanceReader(directory, manifest, registry)
@@ -69,6 +72,7 @@ class Change:
             database.drop_table(name, ignore_missing=True)
             created: LanceTable = database.create_table(name, schema=schema)
             return created
+        demand_own_files(self.directory / f"{name}.lance", named)
         table: LanceTable = database.open_table(name)
         if table.version != named:
             log.info("going back to version %d of %s: a writer was interrupted", named, name)
@@ -105,10 +109,9 @@ class Change:
     def drop_other_versions(self) -> None:
         """Forget all versions but those that are part of the index: one of them that is damaged stops every later change."""
         for name, version in self.manifest.tables.items():
-            folder = self.directory / f"{name}.lance" / "_versions"
-            kept = folder / f"{_LAST_VERSION - version:020d}.manifest"
+            kept = version_file(self.directory / f"{name}.lance", version)
             if kept.exists():
-                for path in folder.iterdir():
+                for path in kept.parent.iterdir():
                     if path != kept:
                         path.unlink(missing_ok=True)
 
@@ -283,13 +286,15 @@ class Change:
         addressed = _scan(table, ["id"], None if compacted else after, with_row_id=True)
         if not compacted and not len(addressed):
             return None
+        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
         living = np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
+        fresh = np.sort(ids[ids >= mapped.end])
+        # by the ids that there are: the manifest may say anything about those to come
         parts = (
-            _scan(table, None, f"id >= {first} and id < {first + MAPPED_IDS}").sort_by("id")
-            for first in range(mapped.end, self.manifest.next_id, MAPPED_IDS)
+            _scan(table, None, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
+            for some in (fresh[first : first + MAPPED_IDS] for first in range(0, len(fresh), MAPPED_IDS))
         )
         written = MappingWriter(self.directory, name, mapped).with_rows(parts, living)
-        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
         if not compacted:
             addresses, ids = self._with_known_addresses(name, addresses, ids)
         return MappingWriter(self.directory, name, written).with_addresses(addresses, ids)
@@ -322,9 +327,16 @@ class Change:
             if orphans:
                 table.delete(f"{NUMBER} in ({sql_numbers(orphans)})")
 
+    def skip_taken_numbers(self) -> None:
+        """Let ids and document numbers begin behind all that are taken."""
+        next_id, next_number = LanceReader(self.directory, self.manifest, self.registry).first_free()
+        now = self.manifest
+        self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
+
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
+        self._demand_same()
         write_manifest(self.directory, committed)
         self.manifest = committed
 
