@@ -70,9 +70,9 @@ class LanceStore:
 
     def _demand_same(self) -> None:
         """Raises StoreError where the directory is no longer the one that was opened, so that no other index is written to."""
-        if self._held is None:
+        if self._held is None and self.directory.is_dir():
             self._held = HeldFolder(self.directory)
-        if not self._held.stands():
+        if self._held is None or not self._held.stands():
             raise StoreError(
                 f"{self.directory} is no longer the index that was opened: it was moved, replaced or deleted",
                 "open the index that you mean",
@@ -239,6 +239,8 @@ class LanceStore:
     @contextmanager
     def _writing(self) -> Iterator[Change]:
         IN_USE.demand_own_process(self.directory)
+        # before the lock, which would make a folder where there is none
+        self._demand_same()
         with self._hold_lock():
             yield Change(self.directory, self.manifest, self.registry, self._demand_same)
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -232,4 +234,6 @@ def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
 
 
 def holds(runs: Sequence[Run], number: int) -> bool:
-    return any(first <= number < end for first, end in runs)
+    """Whether the number lies in one of the runs, which are in order."""
+    at = bisect_right(runs, number, key=itemgetter(0)) - 1
+    return at >= 0 and number < runs[at][1]
