@@ -13,7 +13,7 @@ import mergewise
 
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
-    {"types", "errors", "defaults", "concurrency"},
+    {"types", "errors", "defaults", "concurrency", "files"},
     {"protocols", "jsonable", "ranges"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},

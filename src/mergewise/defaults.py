@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 EMBEDDER = "minilm"
+# embedders that send nothing and load nothing from elsewhere: whoever wrote an index or a configuration may name them
+SHIPPED_EMBEDDERS = frozenset({"minilm", "none"})
 CHAT = "extractive"
 RERANKER = "none"
 SCORER = "lm"

@@ -25,14 +25,14 @@ from mergewise.models import (
     release,
 )
 from mergewise.models.cache import CachedChat, streaming
-from mergewise.models.embedders import QuestionVectors, check_embedder, given_embedder
+from mergewise.models.embedders import QuestionVectors, check_embedder, demand_named, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import as_list, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import ClosedStore, LanceStore
-from mergewise.store.manifest import Manifest, ViewState, read_manifest
+from mergewise.store.manifest import Manifest, ViewState, demand_plain, read_manifest
 from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import SHIPPED, AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem, Prompts
@@ -75,13 +75,14 @@ def open(
 
     `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL", or an object of the
     protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
-    object is to be given each time that the index is opened, since nothing can be loaded by its spec. `chat`,
-    `reranker` and `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the
-    protocols. `causal` is one whose next-token probabilities decode several streams; without one it is the chat model,
-    where that shows them (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid
-    for twice. `prompts` are texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that
-    ship), or a dictionary by name; rows that were written by others are not mixed with them. `tokens` counts tokens for
-    budgets, exactly; give the tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
+    object is to be given each time that the index is opened, since nothing can be loaded by its spec. "st:..." and "openai:..."
+    are to be named once for each index, by each user: an index that somebody else made is not believed. `chat`, `reranker` and
+    `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the protocols. `causal` is
+    one whose next-token probabilities decode several streams; without one it is the chat model, where that shows them
+    (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `prompts` are
+    texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that ship), or a dictionary by
+    name; rows that were written by others are not mixed with them. `tokens` counts tokens for budgets, exactly; give the
+    tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
 
     `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
@@ -104,6 +105,8 @@ def open(
         store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted, own_prompts), VIEWS)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
+    if isinstance(given, str):
+        remember_embedder(directory, given)
     own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
     own_causal = load_causal(causal) if isinstance(causal, str) else causal
     models = Models(
@@ -273,10 +276,12 @@ class Index:
     def embedder(self) -> Embedder | None:
         """Loaded when it is first needed; None for an index of text alone.
 
-        Raises UsageError where it was given as an object and must be given again, MissingExtra and ModelError as `open` does.
+        Raises UsageError where it was given as an object and must be given again, or where the user never named the one that the
+        index names; MissingExtra and ModelError as `open` does.
         """
         if self._models.embedder is None and self.manifest.dimension:
             spec = self.manifest.embedder
+            demand_named(self.store.directory, spec)
             try:
                 self._models = replace(self._models, embedder=load_embedder(spec))
             except UsageError:
@@ -434,7 +439,8 @@ class Index:
                 pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
 
     def _builders(self) -> Models:
-        """What views are built with: what the chat model writes is kept beside the index."""
+        """What views are built with: what the chat model writes is kept in the index."""
+        demand_plain(self.store.directory)
         chat = _with_cache(self.chat, self.store.directory / _WRITTEN)
         return Models(count_tokens, self.embedder, chat, prompts=self._models.prompts)
 

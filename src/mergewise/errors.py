@@ -3,7 +3,7 @@
 MergewiseError
 ├── UsageError            the caller asked for something that cannot be (exit 2)
 ├── ReadError             one file could not be read; its reason goes into the summary of `add`
-├── MissingExtra          an optional dependency is not installed
+├── MissingExtra          an optional dependency is not installed, or broken
 ├── ModelError            a model failed or answered nonsense
 │   └── InputRefused      an endpoint refuses what it was sent, which may be too long
 └── StoreError            the index on disk
@@ -44,8 +44,24 @@ class ReadError(MergewiseError):
 
 
 class MissingExtra(MergewiseError):
-    def __init__(self, feature: str, extra: str) -> None:
-        super().__init__(f"{feature} is not installed", f"pip install 'mergewise[{extra}]'")
+    """`cause` is what importing the package raised: where the package itself is there, something within it is broken."""
+
+    def __init__(self, feature: str, extra: str, cause: Exception | None = None) -> None:
+        if cause is None or _is_absence(cause):
+            super().__init__(f"{feature} is not installed", f"pip install 'mergewise[{extra}]'")
+            return
+        reason = str(cause).strip().partition("\n")[0] or type(cause).__name__
+        super().__init__(
+            f"{feature} is installed, but cannot be imported: {reason}",
+            f"mend it, or install it again: pip install --force-reinstall 'mergewise[{extra}]'",
+        )
+
+
+def _is_absence(error: Exception) -> bool:
+    """Whether the import statement itself found nothing; a module that another module lacks is told of from within that one."""
+    return isinstance(error, ModuleNotFoundError) and (
+        error.__traceback__ is None or error.__traceback__.tb_next is None
+    )
 
 
 class ModelError(MergewiseError):

@@ -151,9 +151,17 @@ def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
     """A file that was named itself, or found in a folder. Below that folder, symbolic links are not followed for its name."""
     within = file.relative_to(found_in)
     real = real_path(found_in) / within
-    # the path as it may have been given before: from here, or absolute
-    older = (file, real, Path(os.path.relpath(real)))
+    # the path as it may have been given before: absolute, or from here
+    older = (file, real, *_from_here(real))
     return Input(source_name(real, root), file, tuple(dict.fromkeys(path.as_posix() for path in older)))
+
+
+def _from_here(path: Path) -> Iterator[Path]:
+    """The path as seen from the working directory; nothing where that is gone."""
+    try:
+        yield Path(os.path.relpath(path))
+    except OSError:
+        return
 
 
 def real_path(path: Path) -> Path:

@@ -99,4 +99,6 @@ def test_a_damaged_deck(refusal: Refusal) -> None:
 
 def test_the_missing_extra_is_named(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pptx", None)
-    assert refusal("a.pptx", saved(deck())) == "reading PPTX needs python-pptx: pip install 'mergewise[pptx]'"
+    assert (
+        refusal("a.pptx", saved(deck())) == "reading PPTX: python-pptx is not installed: pip install 'mergewise[pptx]'"
+    )

@@ -37,7 +37,7 @@ def test_runs_are_sets_of_numbers(gaps: list[tuple[int, int]], gone: set[int], n
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     views = {"leaf": ViewState({"leaf_tokens": 64}), "slice": ViewState({"vectors": ["slice"]}, ((0, 4), (6, 7)))}
     mapped = {"leaf": {"segments": [["f", 2]], "addresses": None, "end": 9}}
-    manifest = Manifest("none", 0, views, {"leaf": 3}, mapped, next_id=9, next_number=4)
+    manifest = Manifest("none", 0, views, {"leaf": 3}, mapped, next_id=9, next_number=7)
     write_manifest(tmp_path, manifest)
     assert read_manifest(tmp_path) == manifest
     assert manifest.whole == ("leaf",)

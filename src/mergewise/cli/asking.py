@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mergewise import defaults
 from mergewise.cli import options
+from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import say_aside
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
@@ -21,6 +22,7 @@ class QuestionOptions:
     """Options of every command that asks."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
+    embedder: options.NamedEmbedderOption = None
     budget: options.BudgetOption = defaults.BUDGET
     where: options.WhereOption = None
     chat: options.ChatOption = defaults.CHAT
@@ -42,6 +44,7 @@ class QuestionOptions:
 
         return mergewise.open(
             self.index_dir,
+            embedder=permitted_embedder(self.index_dir, self.embedder),
             tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
             chat=load_chat(self.chat, self.window) or defaults.CHAT,
             scorer=self.scorer,

@@ -11,14 +11,14 @@ are read without the bounds of a process apart, unless the user's own configurat
 from __future__ import annotations
 
 import os
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mergewise.defaults import FILE_SECONDS
+from mergewise.defaults import FILE_SECONDS, SHIPPED_EMBEDDERS
 from mergewise.errors import UsageError
+from mergewise.files import regular_bytes, user_directory
 
 NAME = "mergewise.toml"
 _RENAMED = {"index": "index_dir"}
@@ -26,7 +26,7 @@ HARMLESS = {
     "base": {"minilm"},
     "causal": {"none"},
     "chat": {"extractive"},
-    "embedder": {"minilm", "none"},
+    "embedder": SHIPPED_EMBEDDERS,
     "reranker": {"none"},
     "scorer": {"lm"},
     "utility": {"none"},
@@ -48,6 +48,8 @@ _FOR_PEOPLE = {
 }
 """What no folder may say: files that are written over, what is removed, what is read, what chat models are told."""
 TRUST = "trust"
+_LONGEST = 1_000_000
+"""Bytes of a configuration file."""
 
 
 def own_configuration() -> Path | None:
@@ -58,26 +60,27 @@ def own_configuration() -> Path | None:
         return None
 
 
-def user_directory(named: str | None, below_home: str) -> Path:
-    """Where this user's programs keep things: in the folder that is named, where the system does, or below the home directory.
-
-    Raises OSError or RuntimeError where nobody knows the home directory.
-    """
-    if named:
-        return Path(named) / "mergewise"
-    if sys.platform in ("win32", "darwin"):
-        import typer
-
-        return Path(typer.get_app_dir("mergewise"))
-    return Path.home().resolve() / below_home / "mergewise"
-
-
 def trusted_folders(own: Path) -> list[Path]:
     """The folders whose files the user's own configuration takes as its own, with all that is below them."""
     folders = _settings(own).get(TRUST, [])
     if not isinstance(folders, list) or not all(isinstance(folder, str) for folder in folders):
         raise UsageError(f"{own}: {TRUST} is a list of folders", f'write {TRUST} = ["/home/me/project"]')
     return [Path(folder).expanduser().resolve() for folder in folders]
+
+
+def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
+    """The embedder that an index names, where the user names it too or trusts the folder; None: let the index show its own."""
+    from mergewise.store.manifest import read_manifest
+
+    manifest = read_manifest(index_dir)
+    return (
+        manifest.embedder if manifest is not None and (manifest.embedder == named or _is_trusted(index_dir)) else None
+    )
+
+
+def _is_trusted(place: Path) -> bool:
+    own = existing_configuration()
+    return own is not None and any(place.resolve().is_relative_to(folder) for folder in trusted_folders(own))
 
 
 def harmless(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -98,9 +101,25 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
 
 
 def find_configuration(start: Path | None = None, home: Path | None = None) -> Path | None:
-    """The nearest configuration file; None where there is none."""
-    here = Path.cwd() if start is None else start.resolve()
-    return next((folder / NAME for folder in _search_path(here, home or _home()) if (folder / NAME).is_file()), None)
+    """The nearest configuration file, which may turn out not to be a file; None where there is none."""
+    here = working_directory() if start is None else start.resolve()
+    return next(
+        (folder / NAME for folder in _search_path(here, home or _home()) if os.path.lexists(folder / NAME)), None
+    )
+
+
+def working_directory() -> Path:
+    """Raises UsageError where it was deleted, or cannot be reached."""
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise UsageError(f"the working directory is gone: {error.strerror}", "change to one that exists") from None
+
+
+def existing_configuration() -> Path | None:
+    """The user's own file, if there is one."""
+    own = own_configuration()
+    return own if own is not None and os.path.lexists(own) else None
 
 
 def _home() -> Path | None:
@@ -161,9 +180,13 @@ def read_configuration(path: Path, known: Mapping[str, Mapping[str, bool]], base
 
 def _settings(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        # where people keep such files elsewhere, this one is a link
+        return tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
+    except RecursionError:
+        raise UsageError(f"{path} cannot be read: it is nested too deeply", "it is a TOML file") from None
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "it is a TOML file") from None
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read: {reason}", "it is a TOML file") from None
 
 
 def _by_parameter(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,22 +1,24 @@
 """The last answer of an index, for `mergewise show 2`: which spans its numbers stand for.
 
 It is kept in the user's own state directory and not in the index, which may be shared or read-only. Nothing depends on it:
-where it cannot be written, `show` takes ids of documents alone.
+where it cannot be written or read, `show` takes ids of documents alone.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from zlib import crc32
 
-from mergewise.cli.configuration import user_directory
+from mergewise.files import regular_bytes, state_directory, write_whole
 from mergewise.types import Answer, Context, Span
+
+_LONGEST = 10_000_000
+"""Bytes of what is remembered."""
 
 Numbers = Mapping[int, Sequence[tuple[Span, int | None]]]
 
@@ -64,15 +66,8 @@ def save(index_dir: Path, last: Last) -> None:
     try:
         file = _file(index_dir)
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # a file that the user alone can read
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f"{file.stem}-")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as written:
-                written.write(text)
-            Path(name).replace(file)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        # the user alone can read it
+        write_whole(file, text.encode(), 0o600)
     except (OSError, ValueError, RuntimeError):
         return
 
@@ -80,16 +75,23 @@ def save(index_dir: Path, last: Last) -> None:
 def load(index_dir: Path) -> Last | None:
     """The last answer of this index; None where there is none, or none that can be read."""
     try:
-        kept = json.loads(_file(index_dir).read_text(encoding="utf-8"))
+        kept = json.loads(regular_bytes(_file(index_dir), _LONGEST).decode("utf-8"))
         numbers = {
-            int(number): [(Span(str(doc), int(start), int(end)), check) for doc, start, end, check in spans]
+            int(number): [(_span(doc, start, end), check) for doc, start, end, check in spans]
             for number, spans in kept["numbers"].items()
         }
         return Last(str(kept["question"]), numbers)
+    # RecursionError is a RuntimeError
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
         return None
 
 
+def _span(doc_id: object, start: object, end: object) -> Span:
+    if not (isinstance(doc_id, str) and type(start) is int and type(end) is int and 0 <= start <= end):
+        raise ValueError("no span")
+    return Span(doc_id, start, end)
+
+
 def _file(index_dir: Path) -> Path:
     name = sha256(os.fsencode(index_dir.resolve())).hexdigest()[:24]
-    return user_directory(os.environ.get("XDG_STATE_HOME"), ".local/state") / "last" / f"{name}.json"
+    return state_directory() / "last" / f"{name}.json"

@@ -15,11 +15,13 @@ import typer
 from mergewise.cli import comparison, demo, evaluation, manage, questions, show, training
 from mergewise.cli.configuration import (
     TRUST,
+    existing_configuration,
     find_configuration,
     harmless,
     own_configuration,
     read_configuration,
     trusted_folders,
+    working_directory,
 )
 from mergewise.cli.options import NamingCommand
 from mergewise.cli.output import PrintableFormatter, say_aside, say_error, say_warning
@@ -132,13 +134,11 @@ def configuration(path: Path | None = None) -> dict[str, Any]:
     }
     if path is not None:
         return read_configuration(path, known) if path.exists() else {}
-    own, nearest = own_configuration(), find_configuration()
-    if own is None or not own.is_file():
-        own = None
+    own, nearest = existing_configuration(), find_configuration()
     options = {} if own is None else read_configuration(own, known, own.parent)
-    if nearest is None or (own is not None and nearest.samefile(own)):
+    if nearest is None or (own is not None and os.path.realpath(nearest) == os.path.realpath(own)):
         return options
-    base = nearest.parent if nearest.parent != Path.cwd() else None
+    base = nearest.parent if nearest.parent != working_directory() else None
     local = read_configuration(nearest, known, base)
     trusted = [] if own is None else trusted_folders(own)
     if not any(nearest.parent.resolve().is_relative_to(folder) for folder in trusted):

@@ -10,6 +10,7 @@ import typer
 
 from mergewise import defaults
 from mergewise.cli import options
+from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
@@ -82,6 +83,7 @@ def index(
     from mergewise.engine import estimate
     from mergewise.readers.apart import Limits
 
+    embedder = embedder or permitted_embedder(index_dir)
     names = [view.strip() for view in views.split(",")]
     limits = Limits(seconds=file_seconds) if apart else None
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
@@ -297,12 +299,14 @@ def remove(
 def check(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
+    embedder: options.NamedEmbedderOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Verify every invariant of an index."""
     import mergewise
 
-    problems = mergewise.open(index_dir, create=False).check(repair=repair)
+    opened = mergewise.open(index_dir, embedder=permitted_embedder(index_dir, embedder), create=False)
+    problems = opened.check(repair=repair)
     if as_json:
         say_json([problem_json(problem) for problem in problems])
     else:

@@ -139,6 +139,15 @@ EmbedderOption = Annotated[
         show_default="minilm",
     ),
 ]
+NamedEmbedderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--embedder",
+        "-e",
+        envvar="MERGEWISE_EMBEDDER",
+        help="Embedder that the index may load, to be named once where somebody else made it: st:NAME_OR_PATH or openai:MODEL.",
+    ),
+]
 StrategyOption = Annotated[
     str,
     typer.Option(

@@ -19,8 +19,8 @@ def follow(folders: Sequence[Path], index_dir: Path, synchronise: Callable[[], N
     """Synchronise now, and after every burst of changes. An error of one round is printed, and the next one comes."""
     try:
         from watchfiles import watch
-    except ImportError:
-        raise MissingExtra("watching", "watch") from None
+    except ImportError as error:
+        raise MissingExtra("watching", "watch", error) from error
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(f"{folder} is not a folder", "name a folder to watch")

@@ -19,7 +19,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Question
+from mergewise.files import regular_bytes
 from mergewise.ranges import short_repr
+
+_LONGEST = 1 << 31
+"""Bytes of the answers of one run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +80,7 @@ class AnswerFile:
 
     def _open(self, path: Path, run: dict[str, Any]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise ValueError("it is no plain file")
-        data = path.read_bytes() if path.exists() else b""
+        data = regular_bytes(path, _LONGEST) if os.path.lexists(path) else b""
         whole = data[: data.rfind(b"\n") + 1]
         if len(whole) < len(data):
             with path.open("r+b") as file:

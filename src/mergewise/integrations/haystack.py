@@ -18,7 +18,7 @@ from mergewise.types import Context
 try:
     from haystack import Document, component, default_from_dict, default_to_dict
 except ImportError as error:
-    raise MissingExtra("haystack-ai", "haystack") from error
+    raise MissingExtra("haystack-ai", "haystack", error) from error
 
 
 @component

@@ -17,7 +17,7 @@ try:
     from langchain_core.retrievers import BaseRetriever
     from pydantic import field_validator
 except ImportError as error:
-    raise MissingExtra("langchain-core", "langchain") from error
+    raise MissingExtra("langchain-core", "langchain", error) from error
 
 
 class LangChainRetriever(BaseRetriever):

@@ -16,7 +16,7 @@ try:
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, RelatedNodeInfo, TextNode
 except ImportError as error:
-    raise MissingExtra("llama-index-core", "llama-index") from error
+    raise MissingExtra("llama-index-core", "llama-index", error) from error
 
 # metadata that a model has no use for
 _NOT_FOR_MODELS = ["spans", "source"]

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Generic, TypeVar, cast
 
 from mergewise.errors import UsageError
+from mergewise.files import strange_entry
 from mergewise.protocols import ChatModel, CompletingModel
 from mergewise.types import Message, Reply, Usage
 
@@ -52,10 +53,13 @@ class CachedChat(_ChatAround[ChatModel]):
         self.directory = Path(directory)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
+            strange = strange_entry(self.directory)
         except OSError as error:
             raise UsageError(
                 f"{self.directory} cannot hold a cache: {error.strerror}", "name another directory"
             ) from None
+        if strange is not None:
+            raise UsageError(f"{strange} is no regular file, which no cache holds", "name another directory")
         with self._database() as database:
             database.execute(f"CREATE TABLE IF NOT EXISTS {_COLUMNS}")
 

@@ -1,15 +1,30 @@
-"""Embedders around others: one that checks an object which a caller gives, and one that has embedded some questions already."""
+"""Embedders around others: one that checks an object which a caller gives, and one that has embedded some questions already.
+
+Also which embedder an index may have. An index may come from anywhere, as a folder's configuration may: the embedder that it
+names gets every question and every document, and may be a file beside it. So only one that ships with mergewise is loaded on its
+word. Any other is to be named by the user too, once for each index: that is remembered below the user's own state directory,
+so that who made an index never meets this.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import os
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG
 
 import numpy as np
 
+from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.errors import EmbedderMismatch, ModelError, UsageError
+from mergewise.files import state_directory, write_whole
 from mergewise.models import knows_embedder
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
+
+log = logging.getLogger("mergewise")
 
 _NEEDED = "an embedder has `spec` (a name), `dimension` (a number), `embed_documents` and `embed_queries`"
 
@@ -90,6 +105,41 @@ def check_embedder(directory: Path, built_with: str, dimension: int, given: str 
             f"{directory} has vectors of {dimension} numbers, but {spec!r} gives {given.dimension}",
             "give the one that it was built with, or index into another directory",
         )
+
+
+def remember_embedder(directory: Path, spec: str) -> None:
+    """The user named this embedder for the index in `directory`. Where that cannot be written down, it is named each time."""
+    if spec in SHIPPED_EMBEDDERS or _is_remembered(directory, spec):
+        return
+    try:
+        record = _record(directory, spec)
+        record.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        named = {"index": os.path.realpath(directory), "embedder": spec}
+        write_whole(record, json.dumps(named, indent=1).encode(), 0o600)
+    except (OSError, RuntimeError) as error:
+        log.info("that %s may load %s is not remembered: %s", directory, spec, error)
+
+
+def demand_named(directory: Path, spec: str) -> None:
+    """Raises UsageError where an index names an embedder that only its user can have meant, and the user never named it."""
+    if spec not in SHIPPED_EMBEDDERS and knows_embedder(spec) and not _is_remembered(directory, spec):
+        raise UsageError(
+            f"{directory} names the embedder {spec!r}, which is not loaded on the word of an index",
+            f"if you trust it, name it once: --embedder {spec}, or mergewise.open(path, embedder={spec!r})",
+        )
+
+
+def _is_remembered(directory: Path, spec: str) -> bool:
+    try:
+        return S_ISREG(_record(directory, spec).lstat().st_mode)
+    except (OSError, RuntimeError):
+        return False
+
+
+def _record(directory: Path, spec: str) -> Path:
+    """Where it is written down that the user named this embedder for the index that stands there."""
+    digest = sha256(os.fsencode(os.path.realpath(directory)) + b"\0" + spec.encode("utf-8", "surrogatepass"))
+    return state_directory() / "embedders" / f"{digest.hexdigest()[:32]}.json"
 
 
 class QuestionVectors:

@@ -43,7 +43,7 @@ def package() -> ModuleType:
     try:
         import openai
     except ImportError as error:
-        raise MissingExtra("openai", "openai") from error
+        raise MissingExtra("openai", "openai", error) from error
     return openai
 
 

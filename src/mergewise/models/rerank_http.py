@@ -191,5 +191,5 @@ def _package() -> Any:
     try:
         import httpx2
     except ImportError as error:
-        raise MissingExtra("httpx2", "rerank") from error
+        raise MissingExtra("httpx2", "rerank", error) from error
     return httpx2

@@ -1,4 +1,8 @@
-"""Any model that the sentence-transformers library loads, by its name on the hub or by a path: `st:NAME_OR_PATH`."""
+"""Any model that the sentence-transformers library loads, by its name on the hub or by a path: `st:NAME_OR_PATH`.
+
+A model may bring Python files of its own. They are never run: since version 6 the library refuses them, and an older one, which
+runs those of a folder, is not asked.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ import numpy as np
 from mergewise.errors import MissingExtra, ModelError
 from mergewise.protocols import FloatArray
 
+OLDEST = 6
+"""The first version of the library that runs no code of a model's folder."""
 QUERY_PROMPTS = ("query",)
 DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 
@@ -43,11 +49,15 @@ def load(name: str, kind: str = "SentenceTransformer", **options: Any) -> Any:
     """A model of this class of the library, by its name or path."""
     try:
         import sentence_transformers
-    except ImportError as error:
-        raise MissingExtra("sentence-transformers", "st") from error
+    # a broken installation brings errors of any kind
+    except Exception as error:
+        raise MissingExtra("sentence-transformers", "st", error) from error
+    version = sentence_transformers.__version__
+    if int(version.partition(".")[0]) < OLDEST:
+        raise MissingExtra(f"sentence-transformers {OLDEST} (this is {version}, which runs code of a model)", "st")
     try:
-        return getattr(sentence_transformers, kind)(name, **options)
-    except (OSError, ValueError) as error:
+        return getattr(sentence_transformers, kind)(name, trust_remote_code=False, **options)
+    except (ImportError, OSError, ValueError) as error:
         reason = str(error).partition("\n")[0]
         hint = "give the path of a model's folder, or check the name"
         raise ModelError(f"sentence-transformers cannot load {name!r}: {reason}", hint) from error

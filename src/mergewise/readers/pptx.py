@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
-from mergewise.errors import ReadError
+from mergewise.errors import MissingExtra, ReadError
 from mergewise.readers.archive import office_properties
 from mergewise.readers.builder import Builder, Parsed, one_line
 
@@ -41,7 +41,8 @@ def _presentation(data: bytes) -> Any:
     try:
         from pptx import Presentation
     except ImportError as error:
-        raise ReadError("reading PPTX needs python-pptx: pip install 'mergewise[pptx]'") from error
+        missing = MissingExtra("python-pptx", "pptx", error)
+        raise ReadError(f"reading PPTX: {missing.message}: {missing.hint}") from error
     return Presentation(io.BytesIO(data))
 
 

@@ -20,13 +20,14 @@ from typing import Any, NoReturn, TypeVar
 from filelock import FileLock, Timeout
 
 from mergewise.errors import CorruptIndex, IndexBusy, StoreError, UsageError
+from mergewise.files import HeldFolder
 from mergewise.store.audit import audit
 from mergewise.store.damage import ANEW, raising_store_errors, tells_full_disk
 from mergewise.store.documents import DOCUMENTS
 from mergewise.store.lance_change import LAST_ATTEMPT, Change
 from mergewise.store.lance_import import IN_USE
 from mergewise.store.lance_reader import LanceReader
-from mergewise.store.manifest import Manifest, holds, read_manifest, without, write_manifest
+from mergewise.store.manifest import Manifest, demand_plain, holds, read_manifest, without, write_manifest
 from mergewise.store.sweep import bytes_within, sweep
 from mergewise.store.views import Registry
 from mergewise.types import AddReport, DocumentRows, Origin, Problem
@@ -71,6 +72,7 @@ class LanceStore:
         self.directory = directory
         self.registry = registry
         self._reader: LanceReader | None = None
+        self._held: HeldFolder | None = None
         self._lock = FileLock(directory / ".lock")
         # bytes that the index held when old versions last went
         self._swept = 0
@@ -92,10 +94,21 @@ class LanceStore:
     @property
     def manifest(self) -> Manifest:
         """As it stands on disk now."""
+        self._demand_same()
         manifest = read_manifest(self.directory)
         if manifest is None:
             raise CorruptIndex(f"{self.directory} has lost its manifest", "index the documents again")
         return manifest
+
+    def _demand_same(self) -> None:
+        """Raises StoreError where the directory is no longer the one that was opened, so that no other index is written to."""
+        if self._held is None and self.directory.is_dir():
+            self._held = HeldFolder(self.directory)
+        if self._held is None or not self._held.stands():
+            raise StoreError(
+                f"{self.directory} is no longer the index that was opened: it was moved, replaced or deleted",
+                "open the index that you mean",
+            )
 
     @property
     def settings(self) -> Mapping[str, Mapping[str, Any]]:
@@ -183,6 +196,9 @@ class LanceStore:
     def _audit(self, reader: LanceReader) -> list[Problem]:
         misled = [name for name in reader.manifest.mapped if not reader.knows_addresses(name)]
         problems = audit(reader, self.registry, self.manifest.dimension)
+        next_id, next_number = reader.first_free()
+        if reader.manifest.next_id < next_id or reader.manifest.next_number < next_number:
+            problems.append(Problem("the manifest gives away ids or document numbers that are taken"))
         return problems + [Problem(f"addresses of the table {name!r} lead to other rows") for name in misled]
 
     @_making_room
@@ -204,6 +220,7 @@ class LanceStore:
             unsearchable = list(change.reader.damaged_search())
             change.drop_search_indexes(unsearchable)
             change.drop_orphans()
+            change.skip_taken_numbers()
             # that takes much room, and rows are found without it
             if unsearchable or self._attempt < LAST_ATTEMPT:
                 change.build_indexes()
@@ -276,13 +293,17 @@ class LanceStore:
     @contextmanager
     def _writing(self) -> Iterator[Change]:
         IN_USE.demand_own_process(self.directory)
+        # before the lock, which would make a folder where there is none
+        self._demand_same()
         with self._hold_lock():
-            yield Change(self.directory, self.manifest, self.registry, self._attempt)
+            yield Change(self.directory, self.manifest, self.registry, self._demand_same, self._attempt)
             if bytes_within(self.directory) > GROWN * self._swept + GROWN_BY:
                 self._swept = sweep(self.directory, self.manifest)
 
     @contextmanager
     def _hold_lock(self) -> Iterator[None]:
+        # the lock is a file too
+        demand_plain(self.directory)
         try:
             self._lock.acquire(timeout=0)
         except Timeout:

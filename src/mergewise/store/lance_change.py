@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
+from mergewise.store.lance_versions import demand_own_files, version_file
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, ids_used
@@ -46,9 +47,18 @@ TEXT_TOKENIZER = "icu/split"
 class Change:
     """One change, under the writer's lock. Nothing of it is visible before `commit`."""
 
-    def __init__(self, directory: Path, manifest: Manifest, registry: Registry, attempt: int = 1) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        manifest: Manifest,
+        registry: Registry,
+        demand_same: Callable[[], None] = lambda: None,
+        attempt: int = 1,
+    ) -> None:
         self.directory = directory
         self.manifest = manifest
+        # raises where another index has taken the place of this one
+        self._demand_same = demand_same
         self.registry = registry
         self._attempt = attempt
         self.specs = specs_of(manifest, registry)
@@ -69,6 +79,7 @@ class Change:
             database.drop_table(name, ignore_missing=True)
             created: LanceTable = database.create_table(name, schema=schema)
             return created
+        demand_own_files(self.directory / f"{name}.lance", named)
         table: LanceTable = database.open_table(name)
         if table.version != named:
             log.info("going back to version %d of %s: a writer was interrupted", named, name)
@@ -283,13 +294,15 @@ class Change:
         addressed = _scan(table, ["id"], None if compacted else after, with_row_id=True)
         if not compacted and not len(addressed):
             return None
+        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
         living = np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
+        fresh = np.sort(ids[ids >= mapped.end])
+        # by the ids that there are: the manifest may say anything about those to come
         parts = (
-            _scan(table, None, f"id >= {first} and id < {first + MAPPED_IDS}").sort_by("id")
-            for first in range(mapped.end, self.manifest.next_id, MAPPED_IDS)
+            _scan(table, None, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
+            for some in (fresh[first : first + MAPPED_IDS] for first in range(0, len(fresh), MAPPED_IDS))
         )
         written = MappingWriter(self.directory, name, mapped).with_rows(parts, living)
-        addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
         if not compacted:
             addresses, ids = self._with_known_addresses(name, addresses, ids)
         return MappingWriter(self.directory, name, written).with_addresses(addresses, ids)
@@ -311,9 +324,16 @@ class Change:
             if orphans:
                 table.delete(f"{NUMBER} in ({sql_numbers(orphans)})")
 
+    def skip_taken_numbers(self) -> None:
+        """Let ids and document numbers begin behind all that are taken."""
+        next_id, next_number = LanceReader(self.directory, self.manifest, self.registry).first_free()
+        now = self.manifest
+        self.manifest = replace(now, next_id=max(now.next_id, next_id), next_number=max(now.next_number, next_number))
+
     def commit(self) -> None:
         versions = {name: table.version for name, table in self._tables.items()}
         committed = replace(self.manifest, tables={**self.manifest.tables, **versions})
+        self._demand_same()
         write_manifest(self.directory, committed)
         self.manifest = committed
 

@@ -26,7 +26,8 @@ from mergewise.store import documents as d
 from mergewise.store.conditions import parse_condition, sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
-from mergewise.store.manifest import Manifest, Run, holds, read_manifest
+from mergewise.store.lance_versions import demand_own_files
+from mergewise.store.manifest import Manifest, Run, demand_plain, holds, read_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappedRows, rows_of_documents
 from mergewise.store.tables import NUMBER, Table, form, rows_by_document, unit_vectors
 from mergewise.store.views import Registry
@@ -56,6 +57,7 @@ class LanceReader:
     """The `StoreReader` protocol over the versions that one manifest names."""
 
     def __init__(self, directory: Path, manifest: Manifest, registry: Registry) -> None:
+        demand_plain(directory)
         self.directory = directory
         self.manifest = manifest
         self._specs = specs_of(manifest, registry)
@@ -191,8 +193,10 @@ class LanceReader:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
         if not runs:
             return []
-        condition = " or ".join(f"(_number >= {first} and _number < {end})" for first, end in runs)
-        return [row["id"] for row in self._scan_documents(["_number", "id"], condition, by_number=True)]
+        # not a condition for each run: of very many, the database's parser does not come back
+        condition = f"_number >= {runs[0][0]} and _number < {runs[-1][1]}"
+        rows = self._scan_documents(["_number", "id"], condition, by_number=True)
+        return [row["id"] for row in rows if holds(runs, row["_number"])]
 
     # -- views
 
@@ -390,6 +394,7 @@ class LanceReader:
         with self._reading(
             self.directory, f"version {version} of the table {name!r}", ANEW if name == d.DOCUMENTS else MEND
         ):
+            demand_own_files(self.directory / f"{name}.lance", version)
             return run(_opened(self.directory, name, version))
 
     @contextmanager
@@ -429,6 +434,14 @@ class LanceReader:
         """The documents whose rows in this table cannot be read, found by halving."""
         by_number = {row["_number"]: row["id"] for row in self.standing_all()}
         return [by_number[number] for number in self._unreadable(name, sorted(by_number))]
+
+    def first_free(self) -> tuple[int, int]:
+        """The first id and the first document number behind all that the tables hold, of documents that are gone too."""
+        columns = [(d.DOCUMENTS, "_number"), *((name, _ID) for name, spec in self._specs.items() if spec.table.has_ids)]
+        tables = [(self._table(name), name, column) for name, column in columns]
+        ends = {name: _end(run(scan(table, [column]))[column]) for table, name, column in tables if table is not None}
+        number = ends.pop(d.DOCUMENTS, 0)
+        return max(ends.values(), default=0), number
 
     def standing_all(self) -> list[dict[str, Any]]:
         """Number and id of every document."""
@@ -471,12 +484,19 @@ def specs_of(manifest: Manifest, registry: Registry) -> dict[str, Spec]:
             f"the index has a view {unknown[0]!r}, which is not known here",
             "upgrade mergewise, or install the package that brings it",
         )
+    first = next(iter(registry))
+    if first not in manifest.views:
+        raise CorruptIndex(f"the index has no view {first!r}", ANEW)
     return {
         table.name: Spec(name, table)
         for name, view in registry.items()
         if name in manifest.views
         for table in view.tables_of(manifest.views[name].settings)
     }
+
+
+def _end(numbers: pa.ChunkedArray) -> int:
+    return 1 + pc.max(numbers).as_py() if len(numbers) else 0
 
 
 async def _nothing() -> Ranking:

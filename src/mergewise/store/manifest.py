@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Collection, Mapping, Sequence
+import re
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
+from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, StoreError
+from mergewise.files import regular_bytes, strange_entry, write_whole
+from mergewise.ranges import short_repr
 
 FORMAT = 3
 # is read, and written anew as the newest by the next change
 OLDEST = 2
 NAME = "manifest.json"
+# bytes: a million runs of numbers take less
+_LONGEST = 64_000_000
+# ids, numbers of documents and versions: as far as JSON's numbers are exact
+_HIGHEST = 2**53
+_WIDEST = 65_536
+_LONGEST_SPEC = 4096
+# of a table and of a file in the index: no separator, and no dot at the beginning
+_LONGEST_NAME = 200
+_PLAIN_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{_LONGEST_NAME - 1}}}")
 
 Run: TypeAlias = tuple[int, int]
 """The document numbers from the first up to, not including, the second."""
@@ -56,31 +69,54 @@ def read_manifest(directory: Path) -> Manifest | None:
     """The manifest of the index in `directory`; None where there is nothing yet."""
     path = directory / NAME
     try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        if directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
+        text = _read(path)
+        if text is None and directory.is_dir() and any(not entry.name.startswith(".") for entry in directory.iterdir()):
             raise NotAnIndex(
                 f"{directory} is a directory, but not a mergewise index",
                 "choose another --index, or an empty directory",
-            ) from None
-        return None
+            )
     except UnicodeDecodeError:
         raise _damage_error(directory) from None
-    except (NotADirectoryError, IsADirectoryError):
+    except NotADirectoryError:
         raise NotAnIndex(f"{directory} is not a mergewise index", "an index is a directory; choose another") from None
     except PermissionError as error:
         raise NotAnIndex(f"{path} cannot be read: {error.strerror}", "check its permissions") from None
-    # a name that is too long, or that no file can have
+    # no regular file, or a name that is too long or that no file can have
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise NotAnIndex(f"{str(path)[:200]!r} cannot be read: {reason}", "choose another --index") from None
-    return _parse(text, directory)
+    return None if text is None else _parse(text, directory)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return regular_bytes(path, _LONGEST).decode("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def demand_plain(directory: Path) -> None:
+    """Raises CorruptIndex where the index holds anything but folders and regular files, and StoreError where it cannot be read.
+
+    An index may have come with a clone: a link in it would have files elsewhere written, read or deleted.
+    """
+    try:
+        strange = strange_entry(directory)
+    except OSError as error:
+        raise StoreError(f"{directory} cannot be read: {error.strerror}", "check its permissions") from None
+    if strange is not None:
+        raise CorruptIndex(
+            f"{strange} is {'a link' if strange.is_symlink() else 'no regular file'}, which no index holds",
+            "do not trust this index; if the link is yours, put the folder itself in its place",
+        )
 
 
 def _parse(text: str, directory: Path) -> Manifest:
     try:
         raw = json.loads(text)
-        written_by = int(raw["format"])
+        written_by = raw["format"]
+        if type(written_by) is not int:
+            raise TypeError
     except (ValueError, TypeError, KeyError, RecursionError):
         # the tables of an index stand beside it
         if any(directory.glob("*.lance")):
@@ -88,39 +124,69 @@ def _parse(text: str, directory: Path) -> Manifest:
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
     if written_by > FORMAT:
         raise NewerFormat(
-            f"{directory} has format {written_by}, this mergewise reads up to {FORMAT}", "upgrade mergewise"
+            f"{directory} has format {short_repr(written_by)}, this mergewise reads up to {FORMAT}", "upgrade mergewise"
         )
     if written_by < OLDEST:
         raise OlderFormat(
-            f"{directory} has format {written_by}, this mergewise reads {OLDEST} to {FORMAT}",
+            f"{directory} has format {short_repr(written_by)}, this mergewise reads {OLDEST} to {FORMAT}",
             "index the documents again into a new directory",
         )
     try:
-        return _sound(_manifest(raw if written_by == FORMAT else _upgrade(raw)))
+        manifest = _manifest(raw if written_by == FORMAT else _upgrade(raw))
+        wrong = next(_faults(manifest), None)
+    # what a field of another shape brings
     except (TypeError, KeyError, ValueError, AttributeError):
+        wrong = "it lacks fields"
+    if wrong is not None:
         raise CorruptIndex(
-            f"{directory / NAME} lacks fields", "index the documents again into a new directory"
-        ) from None
+            f"{directory / NAME} is no manifest: {wrong}", "index the documents again into a new directory"
+        )
+    return manifest
 
 
 def _damage_error(directory: Path) -> CorruptIndex:
     return CorruptIndex(f"{directory / NAME} is damaged", "restore it from a copy, or index the documents again")
 
 
-def _sound(manifest: Manifest) -> Manifest:
-    """The manifest, if every field holds what it should. Raises ValueError."""
-    counts = [manifest.dimension, manifest.next_id, manifest.next_number]
-    counts += [*manifest.tables.values(), *manifest.trained.values()]
-    counts += [bound for view in manifest.views.values() for run in view.missing for bound in run]
-    if any(type(count) is not int or not 0 <= count < 2**62 for count in counts):
-        raise ValueError("a count that is none")
-    if not isinstance(manifest.embedder, str) or not manifest.views:
-        raise ValueError("no embedder, or no view")
-    if any(not isinstance(view.settings, dict) for view in manifest.views.values()):
-        raise ValueError("settings that are none")
-    if any(not isinstance(mapped, dict) for mapped in manifest.mapped.values()):
-        raise ValueError("files that are none")
-    return manifest
+def _faults(manifest: Manifest) -> Iterator[str]:
+    """What is wrong with the types, ranges and sizes of the fields."""
+    views = manifest.views
+    if not isinstance(manifest.embedder, str) or not 0 < len(manifest.embedder) <= _LONGEST_SPEC:
+        yield "its embedder is not a spec"
+    if not _is_count(manifest.dimension, _WIDEST):
+        yield f"its dimension is not a number up to {_WIDEST}"
+    if not (_is_count(manifest.next_id) and _is_count(manifest.next_number)):
+        yield "the numbers that are free are not numbers"
+    if not views or any(len(name) > _LONGEST_NAME or not isinstance(of.settings, dict) for name, of in views.items()):
+        yield "its views have no settings"
+    if not all(_are_runs(view.missing, manifest.next_number) for view in views.values()):
+        yield "the documents that a view lacks are not runs of numbers"
+    if not all(_is_plain(name) and _is_count(version) for name, version in manifest.tables.items()):
+        yield "its tables are not names with versions"
+    if not all(_is_count(rows) for rows in manifest.trained.values()):
+        yield "its vector indexes have no numbers of rows"
+    if not all(_is_plain(name) and _is_mapping(raw, manifest.next_id) for name, raw in manifest.mapped.items()):
+        yield "its mapped files are not names with numbers of rows"
+
+
+def _are_runs(runs: Sequence[Run], end: int) -> bool:
+    bounds = [bound for run in runs for bound in run]
+    return all(_is_count(bound, end) for bound in bounds) and bounds == sorted(bounds)
+
+
+def _is_mapping(raw: Mapping[str, Any], next_id: int) -> bool:
+    """Whether it is what `store.mapped.Mapped` is made of."""
+    files = [file for file, _ in raw["segments"]] + ([] if raw["addresses"] is None else [raw["addresses"]])
+    counts = [rows for _, rows in raw["segments"]]
+    return all(map(_is_plain, files)) and all(map(_is_count, counts)) and _is_count(raw["end"], next_id)
+
+
+def _is_count(value: object, most: int = _HIGHEST) -> bool:
+    return type(value) is int and 0 <= value <= most
+
+
+def _is_plain(name: object) -> bool:
+    return isinstance(name, str) and _PLAIN_NAME.fullmatch(name) is not None
 
 
 def _manifest(raw: Mapping[str, Any]) -> Manifest:
@@ -143,13 +209,12 @@ def _upgrade(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Replace the manifest in one step: it is on the disk whole before it takes the name."""
-    temporary = directory / f".{NAME}.{os.getpid()}"
-    with temporary.open("w", encoding="utf-8") as file:
-        json.dump({**asdict(manifest), "format": FORMAT}, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(directory / NAME)
+    """Replace the manifest in one step, under the writer's lock: it is on the disk whole before it takes the name."""
+    content = json.dumps({**asdict(manifest), "format": FORMAT}, indent=1)
+    write_whole(directory / NAME, content.encode())
+    # what killed writers left
+    for left in directory.glob(f".{NAME}.*"):
+        left.unlink(missing_ok=True)
 
 
 # -- runs of numbers
@@ -169,4 +234,6 @@ def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
 
 
 def holds(runs: Sequence[Run], number: int) -> bool:
-    return any(first <= number < end for first, end in runs)
+    """Whether the number lies in one of the runs, which are in order."""
+    at = bisect_right(runs, number, key=itemgetter(0)) - 1
+    return at >= 0 and number < runs[at][1]

@@ -16,13 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from time import time, time_ns
+from time import time
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mergewise.files import new_file
 from mergewise.protocols import FloatArray
 from mergewise.store.tables import NUMBER
 
@@ -130,24 +131,31 @@ def _open(path: Path) -> pa.Table | None:
         table.validate()
         for column in table.columns:
             for chunk in column.chunks:
-                _check_offsets(chunk)
+                _check_layout(chunk)
         return table
     except (OSError, pa.ArrowException, ValueError) as error:
         log.info("%s cannot be read (%s): its rows come from the table", path, error)
         return None
 
 
-def _check_offsets(array: pa.Array) -> None:
-    """Offsets of texts and lists lead nowhere outside: Arrow follows them without looking. The rows themselves are not read."""
+def _check_layout(array: pa.Array) -> None:
+    """A type that tables have, and offsets of texts and lists that lead nowhere outside: Arrow follows them without looking.
+
+    The rows themselves are not read.
+    """
     kind = array.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_list(kind):
         _, offsets, *_ = array.buffers()
-        if not len(array) or offsets is None:
-            return
-        at = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)
-        end = len(array.values) if pa.types.is_list(kind) else (array.buffers()[2].size if array.buffers()[2] else 0)
-        if at[0] < 0 or at[-1] > end or bool((at[1:] < at[:-1]).any()):
-            raise ValueError("offsets that lead outside")
+        if len(array) and offsets is not None:
+            at = np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)
+            content = None if pa.types.is_list(kind) else array.buffers()[2]
+            end = len(array.values) if pa.types.is_list(kind) else 0 if content is None else content.size
+            if at[0] < 0 or at[-1] > end or bool((at[1:] < at[:-1]).any()):
+                raise ValueError("offsets that lead outside")
+    elif not (pa.types.is_fixed_size_list(kind) or pa.types.is_primitive(kind)):
+        raise ValueError(f"a column of the type {kind}")
+    if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        _check_layout(array.values)
 
 
 # -- writing
@@ -183,7 +191,7 @@ class MappingWriter:
     def _write(self, parts: Iterable[pa.Table]) -> tuple[RowFile | None, int]:
         """One file of blocks, or None if there is no row, and the first id after its rows."""
         rows = end = 0
-        file = self._path("rows")
+        file = self._new_file("rows")
         writer = None
         with pa.OSFile(str(self._folder / file), "wb") as out:
             for block in _regroup(parts):
@@ -202,15 +210,17 @@ class MappingWriter:
     def with_addresses(self, addresses: IntArray, ids: IntArray) -> Mapped:
         order = np.argsort(addresses, kind="stable")
         table = pa.table({"address": addresses[order], "id": ids[order]})
-        file = self._path("addresses")
+        file = self._new_file("addresses")
         with pa.OSFile(str(self._folder / file), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
         _flush(self._folder / file)
         return Mapped(self._mapping.segments, file, self._mapping.end)
 
-    def _path(self, kind: str) -> str:
-        """A name that was never used: a reader may still hold the file of an older state."""
-        return f"{self._table}-{kind}-{time_ns()}.arrow"
+    def _new_file(self, kind: str) -> str:
+        """An empty file of a name that was never used: a reader may still hold the file of an older state."""
+        handle, path = new_file(self._folder, f"{self._table}-{kind}-", ".arrow")
+        os.close(handle)
+        return path.name
 
 
 def _flush(path: Path) -> None:

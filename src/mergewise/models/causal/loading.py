@@ -30,8 +30,9 @@ def torch_module() -> Any:
     try:
         import torch
         import transformers  # noqa: F401
-    except ImportError as error:
-        raise MissingExtra("transformers", "hf") from error
+    # a broken installation brings errors of any kind
+    except Exception as error:
+        raise MissingExtra("transformers", "hf", error) from error
     return torch
 
 
@@ -62,7 +63,10 @@ def _load(name: str, kind: str, **options: Any) -> Any:
         where, options = str(Path(name).parent), {**options, "gguf_file": Path(name).name}
     try:
         with quietly():
-            return getattr(transformers, kind).from_pretrained(where, local_files_only=local, **options)
+            # own code of a model is refused: without a word on it, transformers asks on standard input
+            return getattr(transformers, kind).from_pretrained(
+                where, local_files_only=local, trust_remote_code=False, **options
+            )
     # a broken file brings errors of any kind
     except Exception as error:
         # what a GGUF file takes besides, which depends on the version

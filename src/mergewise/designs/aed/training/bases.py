@@ -65,14 +65,16 @@ def _folder(spec: str, name: str) -> Base:
         "give the folder of a cross-encoder as transformers saves it (config.json, model.safetensors, tokenizer.json)"
     )
     try:
-        config = transformers.AutoConfig.from_pretrained(name)
+        config = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
         judges = any("SequenceClassification" in kind for kind in config.architectures or ())
         if judges and config.num_labels != 1:
             raise UsageError(f"{name} gives {config.num_labels} scores a pair", "train a cross-encoder with one label")
         config.num_labels = 1
         with quietly():
-            network = transformers.AutoModelForSequenceClassification.from_pretrained(name, config=config)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name)
+            network = transformers.AutoModelForSequenceClassification.from_pretrained(
+                name, config=config, trust_remote_code=False
+            )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"{name} cannot be trained: {str(error).splitlines()[0]}", hint) from None
     return Base(spec, network, tokenizer)
@@ -119,7 +121,7 @@ def minilm_weights(path: Path = minilm.MODEL) -> dict[str, FloatArray]:
         import onnx
         from onnx import numpy_helper
     except ImportError as error:
-        raise MissingExtra("onnx", EXTRA) from error
+        raise MissingExtra("onnx", EXTRA, error) from error
     graph = onnx.load(str(path)).graph
     values = {constant.name: numpy_helper.to_array(constant) for constant in graph.initializer}
     makers = {output: node for node in graph.node for output in node.output}

@@ -1,0 +1,785 @@
+"""An index that somebody else made: what it names, links and pipes inside of it, numbers that lie; folders without sense."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import mergewise as mw
+from mergewise.errors import MergewiseError, MissingExtra, StoreError, UsageError
+from mergewise.models import load_causal, load_embedder, load_reranker
+from mergewise.store import lance_versions
+from mergewise.store.manifest import NAME
+from tests.attack.support import LONG, SECONDS, Done, environment, posix_only
+from tests.command import run_text
+
+pytestmark = posix_only
+
+QUESTION = "What do owls eat?"
+DOCUMENTS = [mw.Document(f"note{i}", f"# Note {i}\n\nOwl {i} eats {i} mice. It sleeps by day.\n") for i in range(3)]
+EVERY = [
+    ["ask", QUESTION],
+    ["context", QUESTION],
+    ["info", "--documents"],
+    ["show", "note1"],
+    ["check"],
+    ["check", "--repair"],
+    ["index", "new.md"],
+    ["remove", "note0"],
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an index and a new document, as it would be cloned."""
+    folder = tmp_path_factory.mktemp("somebody")
+    with mw.open(folder / "mergewise.index", embedder="none") as index:
+        index.add(DOCUMENTS)
+    (folder / "new.md").write_text("New owls eat moths.\n")
+    return folder
+
+
+@pytest.fixture
+def clone(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "clone"))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of a user who has not seen any index yet."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+    return folder
+
+
+def command(cwd: Path, *words: str, **more: str) -> Done:
+    done = run_text(words, cwd, environment(**more))
+    return Done(done.returncode, done.stdout, done.stderr).held()
+
+
+def edit(folder: Path, **fields: object) -> None:
+    file = folder / "mergewise.index" / NAME
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# -- what a manifest names
+
+
+@pytest.mark.parametrize("spec", ["st:./model", "openai:text-embedding-3-small"])
+def test_an_index_names_no_embedder_that_its_user_did_not_name(clone: Path, home: Path, spec: str) -> None:
+    edit(clone, embedder=spec, dimension=384)
+    for words in (["ask", QUESTION], ["compare", QUESTION], ["index", "new.md"], ["check", "--repair"]):
+        done = command(clone, *words)
+        assert done.code == 2 and f"names the embedder '{spec}'" in done.err and f"--embedder {spec}" in done.err, words
+    with mw.open(clone / "mergewise.index") as index, pytest.raises(UsageError, match="on the word of an index"):
+        index.ask(QUESTION)
+    # what needs no embedder goes on
+    for words in (["info"], ["show", "note1"], ["remove", "note0"]):
+        assert command(clone, *words).code == 0, words
+
+
+LACKING = "st:./model"
+
+
+def is_loaded(folder: Path, *words: str, **more: str) -> bool:
+    """Whether the embedder of the index would be loaded: what it takes is not installed here."""
+    done = command(folder, *(words or ("ask", QUESTION)), **more)
+    refused = "on the word of an index" in done.err
+    assert refused or "is not installed" in done.err, done.err
+    return not refused
+
+
+@pytest.fixture
+def foreign(clone: Path, home: Path) -> Path:
+    """A clone whose index names a model in its folder."""
+    if "sentence_transformers" in sys.modules or shutil.which("sentence-transformers"):
+        pytest.skip("sentence-transformers is installed")
+    edit(clone, embedder=LACKING, dimension=384)
+    assert not is_loaded(clone)
+    return clone
+
+
+def test_it_is_named_once_for_each_index(foreign: Path, home: Path) -> None:
+    assert is_loaded(foreign, "ask", QUESTION, "--embedder", LACKING)
+    assert is_loaded(foreign) and is_loaded(foreign, "index", "new.md")
+    edit(foreign, embedder="st:./other")
+    assert not is_loaded(foreign), "another embedder was named"
+    edit(foreign, embedder=LACKING)
+    moved = foreign.rename(foreign.parent / "elsewhere")
+    assert not is_loaded(moved), "another index was named"
+    assert is_loaded(moved, "check", "--repair", "-e", LACKING) and is_loaded(moved)
+    assert not is_loaded(moved, XDG_STATE_HOME=str(home / "other")), "somebody else named it"
+
+
+def test_the_user_s_environment_and_configuration_name_it_the_folder_s_does_not(foreign: Path, home: Path) -> None:
+    (foreign / "mergewise.toml").write_text(f'embedder = "{LACKING}"\n')
+    assert not is_loaded(foreign)
+    (foreign / "mergewise.toml").unlink()
+    assert not is_loaded(foreign, MERGEWISE_EMBEDDER="st:./other")
+    own = home / "config/mergewise/mergewise.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text('trust = ["/somewhere/else"]\n')
+    assert not is_loaded(foreign)
+    own.write_text(f'trust = ["{foreign}"]\n')
+    assert is_loaded(foreign)
+
+
+@pytest.mark.parametrize("how", ["environment", "configuration"])
+def test_ways_to_name_it(foreign: Path, home: Path, how: str) -> None:
+    if how == "environment":
+        assert is_loaded(foreign, MERGEWISE_EMBEDDER=LACKING)
+        return
+    own = home / "config/mergewise/mergewise.toml"
+    own.parent.mkdir(parents=True)
+    own.write_text(f'embedder = "{LACKING}"\n')
+    assert is_loaded(foreign)
+
+
+class Library(ModuleType):
+    """sentence-transformers, as far as it is used; it records how models are loaded."""
+
+    __version__ = "6.0.0"
+
+    def __init__(self) -> None:
+        super().__init__("sentence_transformers")
+        self.loaded: list[dict[str, Any]] = []
+
+    def _load(self, name: str, **options: Any) -> SimpleNamespace:
+        self.loaded.append({"name": name, **options})
+
+        def encode(texts: str | list[str], **_: object) -> np.ndarray:
+            return np.full(2 if isinstance(texts, str) else (len(texts), 2), 0.5**0.5)
+
+        return SimpleNamespace(encode=encode, prompts={}, predict=lambda texts: 0)
+
+    SentenceTransformer = CrossEncoder = _load
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    library = Library()
+    monkeypatch.setitem(sys.modules, "sentence_transformers", library)
+    return library
+
+
+def test_who_makes_an_index_never_names_its_embedder_again(tmp_path: Path, home: Path, library: Library) -> None:
+    with mw.open(tmp_path / "index", embedder=LACKING) as index:
+        index.add(DOCUMENTS)
+    with mw.open(tmp_path / "index") as index:
+        assert index.ask(QUESTION).citations
+    assert {loaded["trust_remote_code"] for loaded in library.loaded} == {False}
+    (record,) = (home / "state/mergewise/embedders").iterdir()
+    assert record.stat().st_mode & 0o777 == 0o600
+    record.unlink()
+    with mw.open(tmp_path / "index") as index, pytest.raises(UsageError, match="name it once"):
+        index.add(mw.Document("more", "More owls."))
+    # where nothing can be remembered, it is named each time
+    shutil.rmtree(home / "state")
+    (home / "state").write_text("")
+    for _ in range(2):
+        with mw.open(tmp_path / "index", embedder=LACKING) as index, pytest.raises(UsageError):
+            index.ask(QUESTION)
+
+
+# -- models
+
+
+@pytest.mark.parametrize("kind", ["embedder", "reranker"])
+def test_own_code_of_a_model_is_never_run(library: Library, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    load: Callable[[str], object] = load_embedder if kind == "embedder" else load_reranker
+    spec = "st:./model" if kind == "embedder" else "cross-encoder:./model"
+    load(spec)
+    assert library.loaded[-1]["trust_remote_code"] is False
+    # which runs that of a folder whatever it is told
+    monkeypatch.setattr(library, "__version__", "5.9.1", raising=False)
+    with pytest.raises(MissingExtra, match=r"5\.9\.1, which runs code"):
+        load(spec)
+    assert len(library.loaded) == 1
+
+
+def test_transformers_does_not_ask_on_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def from_pretrained(name: str, **options: Any) -> None:
+        asked.append(options)
+        raise ValueError("contains custom code")
+
+    auto = SimpleNamespace(from_pretrained=from_pretrained)
+    kinds = ("AutoConfig", "AutoTokenizer", "AutoModelForCausalLM", "AutoModelForSequenceClassification")
+    bar = SimpleNamespace(is_progress_bar_enabled=bool, disable_progress_bar=bool)
+    for name, module in {
+        "torch": SimpleNamespace(float32=None, manual_seed=int, cuda=SimpleNamespace(is_available=bool)),
+        "transformers": SimpleNamespace(**dict.fromkeys(kinds, auto)),
+        "transformers.utils": SimpleNamespace(logging=bar),
+    }.items():
+        monkeypatch.setitem(sys.modules, name, module)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="contains custom code"):
+        load_causal(f"hf:{tmp_path}")
+    from mergewise.designs.aed.training.bases import load_base
+
+    with pytest.raises(UsageError, match="contains custom code"):
+        load_base(f"cross-encoder:{tmp_path}", 0)
+    assert [options["trust_remote_code"] for options in asked] == [False] * len(asked) and len(asked) == 2
+
+
+BROKEN = {
+    "sentence_transformers": lambda: load_embedder("st:x"),
+    "torch": lambda: load_causal("hf:x"),
+    "openai": lambda: load_embedder("openai:x"),
+    "httpx2": lambda: load_reranker("http://127.0.0.1:9/rerank"),
+}
+
+
+@pytest.mark.parametrize("package", BROKEN)
+def test_a_broken_installation_is_not_a_missing_one(
+    package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").write_text("import what_it_needs\n")
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(MissingExtra, match="is installed, but cannot be imported: No module named 'what_it_needs'"):
+        BROKEN[package]()
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra, match="is not installed"):
+        BROKEN[package]()
+
+
+# -- links and pipes
+
+PLACES = [
+    NAME,
+    ".lock",
+    ".summaries",
+    f".{NAME}.1",
+    "mapped",
+    "documents.lance",
+    "leaf.lance/data",
+    "leaf.lance/_versions",
+    "mapped/leaf-rows-1.arrow",
+    "leaf.lance/_deletions",
+]
+
+
+def plant(index: Path, place: str, make: Callable[[Path, Path | None], None]) -> None:
+    """Put something else in the place of what stands there, which is moved away and given to `make`."""
+    path = index / place
+    real = None
+    if path.exists():
+        real = path.rename(index.parent / "moved")
+    make(path, real)
+
+
+@pytest.mark.parametrize("place", PLACES if LONG else PLACES[:6])
+def test_links_in_an_index_lead_nowhere(clone: Path, tmp_path: Path, home: Path, place: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "old.arrow").write_text("mine")
+    (elsewhere / "precious").write_text("mine")
+    os.utime(elsewhere / "old.arrow", (0, 0))
+
+    def link(path: Path, real: Path | None) -> None:
+        target = elsewhere if real is None or real.is_dir() else elsewhere / "precious"
+        if real is not None and real.is_dir():
+            shutil.copytree(real, elsewhere, dirs_exist_ok=True)
+        elif real is not None:
+            shutil.copy(real, elsewhere / "precious")
+        path.symlink_to(target if path.suffix != ".1" and path.name != ".lock" else elsewhere / "precious")
+
+    plant(clone / "mergewise.index", place, link)
+    before = snapshot(elsewhere)
+    for words in EVERY:
+        done = command(clone, *words)
+        assert done.code in (1, 2) and "is a link" in done.err + done.out, (words, done)
+    assert snapshot(elsewhere) == before
+
+
+@pytest.mark.parametrize("place", PLACES if LONG else [NAME, "mapped/leaf-rows-1.arrow", ".lock", "leaf.lance/data"])
+@pytest.mark.parametrize("kind", ["pipe", "socket"] if LONG else ["pipe"])
+def test_pipes_in_an_index_are_not_waited_for(
+    clone: Path, home: Path, place: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(path: Path, real: Path | None) -> None:
+        if kind == "pipe":
+            os.mkfifo(path)
+            return
+        monkeypatch.chdir(path.parent)  # a socket's name is short
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+
+    plant(clone / "mergewise.index", place, make)
+    for words in EVERY if LONG else (["ask", QUESTION], ["check"], ["check", "--repair"], ["index", "new.md"]):
+        done = command(clone, *words)
+        assert done.code in (1, 2) and "no regular file" in done.err + done.out, (words, done)
+
+
+def test_a_link_to_an_index_is_the_user_s_own(clone: Path, home: Path) -> None:
+    (clone / "link").symlink_to("mergewise.index")
+    assert command(clone, "ask", QUESTION, "-i", "link").code == 0
+    assert command(clone, "index", "new.md", "-i", "link").code == 0
+
+
+@pytest.mark.parametrize("name", ["replies.sqlite3", "replies.sqlite3-journal"])
+def test_links_in_a_cache_lead_nowhere(clone: Path, home: Path, name: str) -> None:
+    (clone / "mergewise.toml").write_text('cache = "answers"\n')
+    (clone / "answers").mkdir()
+    (clone / "precious").write_text("")
+    (clone / "answers" / name).symlink_to(clone / "precious")
+    done = command(clone, "ask", QUESTION, "-c", "openai:x", OPENAI_API_KEY="x", OPENAI_BASE_URL="http://127.0.0.1:9")
+    assert done.code == 2 and "no regular file" in done.err and (clone / "precious").read_text() == ""
+
+
+# -- numbers and names that lie
+
+
+def everything(folder: Path) -> None:
+    """What a user does with an index. Errors are those of mergewise alone."""
+    uses: list[Callable[[mw.Index], object]] = [
+        lambda index: (len(index), index.documents(), index.duplicates(), repr(index)),
+        lambda index: index.ask(QUESTION),
+        lambda index: index.check(),
+        lambda index: index.add(mw.Document("new", "New owls eat moths.")),
+        lambda index: index.check(repair=True),
+    ]
+    for use in uses:
+        try:
+            with mw.open(folder, create=False) as index:
+                use(index)
+        except MergewiseError as error:
+            assert len(str(error)) < 10_000
+
+
+FIELDS = ["embedder", "dimension", "views", "tables", "mapped", "trained", "next_id", "next_number", "format"]
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.sampled_from([0, 1, 2**31, 2**53, 2**61, 2**62, 2**64, float("nan"), float("inf"), -1, 1e308])
+    | st.floats()
+    | st.sampled_from(["", "none", "minilm", "..", "../../precious", "/etc/passwd", "leaf", "slice", "documents", "\0"])
+    | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(value: object, path: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """The ways to all values inside a JSON value."""
+    yield path
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(inner, (*path, key))
+
+
+@st.composite
+def lies(draw: st.DrawFn) -> tuple[float, object]:
+    """Which value of a manifest is replaced, as a share of all of them, and by what."""
+    return draw(st.floats(0, 1, exclude_max=True)), draw(VALUES)
+
+
+def lie(manifest: dict[str, Any], share: float, value: object) -> str:
+    ways = list(places(manifest))
+    way = ways[int(share * len(ways))]
+    if not way:
+        return json.dumps(value)
+    inner: Any = manifest
+    for key in way[:-1]:
+        inner = inner[key]
+    inner[way[-1]] = value
+    return json.dumps(manifest)
+
+
+@settings(max_examples=400 if LONG else 12, suppress_health_check=list(HealthCheck), deadline=None)
+@given(lies())
+def test_a_manifest_that_lies(made: Path, tmp_path_factory: pytest.TempPathFactory, what: tuple[float, object]) -> None:
+    folder = tmp_path_factory.mktemp("lying")
+    (folder / "precious.lance/_versions").mkdir(parents=True)
+    (folder / "precious.lance/_versions/18446744073709551614.manifest").write_text("mine")
+    (folder / "precious.lance/_versions/18446744073709551613.manifest").write_text("mine")
+    index = Path(shutil.copytree(made / "mergewise.index", folder / "index"))
+    manifest = json.loads((index / NAME).read_text())
+    (index / NAME).write_text(lie(manifest, *what))
+    everything(index)
+    assert {path.name for path in folder.iterdir()} == {"precious.lance", "index"}
+    assert set(snapshot(folder / "precious.lance").values()) == {b"mine"}
+    assert len(snapshot(folder / "precious.lance")) == 2
+    shutil.rmtree(folder)
+
+
+# so many conditions, one for each run, end the database's parser, and the process with it
+RUNS = 200_000 if LONG else 2_000
+
+LIES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "ids that never end": lambda raw: raw.update(next_id=2**61),
+    "ids far away": lambda raw: raw.update(next_id=2**53),
+    "numbers far away": lambda raw: raw.update(next_number=2**53),
+    "ids that are taken": lambda raw: raw.update(next_id=0, mapped={}),
+    "numbers that are taken": lambda raw: raw.update(next_number=0),
+    "a table elsewhere": lambda raw: raw["tables"].update({"../precious": 1}),
+    "a table from the root": lambda raw: raw["tables"].update({"/precious": 1}),
+    "a file elsewhere": lambda raw: raw["mapped"]["leaf"].update(segments=[["../../precious.arrow", 3]]),
+    "files of nothing": lambda raw: raw["mapped"]["leaf"].update(segments=[["x.arrow", 2**52]] * 1000),
+    "rows that are mapped far away": lambda raw: raw["mapped"]["leaf"].update(end=raw["next_id"] + 1),
+    "a wide vector": lambda raw: raw.update(dimension=2**40, embedder="minilm"),
+    "vectors without an embedder": lambda raw: raw.update(dimension=384),
+    "an embedder without vectors": lambda raw: raw.update(embedder="minilm"),
+    "no leaves": lambda raw: raw.update(views={"slice": {"settings": {}, "missing": []}}),
+    "an unknown view": lambda raw: raw["views"].update(zebra={"settings": {}, "missing": []}),
+    "settings out of range": lambda raw: raw["views"]["leaf"]["settings"].update(leaf_tokens=10**15),
+    "settings of another type": lambda raw: raw["views"]["leaf"].update(settings={"leaf_tokens": [[[]]]}),
+    "many runs": lambda raw: raw.update(
+        next_number=2 * RUNS,
+        views={**raw["views"], "slice": {"settings": {}, "missing": [[i, i + 1] for i in range(0, 2 * RUNS, 2)]}},
+    ),
+    "a version of the future": lambda raw: raw["tables"].update(leaf=2**52),
+    "a version of nothing": lambda raw: raw["tables"].update(leaf=0),
+    "trained on nothing": lambda raw: raw.update(trained={"leaf.vector": 0, "../x": 1}),
+    "an infinite format": lambda raw: raw.update(format=float("inf")),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_lies_of_a_manifest(clone: Path, home: Path, name: str) -> None:
+    index = clone / "mergewise.index"
+    raw = json.loads((index / NAME).read_text())
+    LIES[name](raw)
+    (index / NAME).write_text(json.dumps(raw))
+    everything(index)
+
+
+def test_numbers_that_are_taken_are_found_and_mended(clone: Path, home: Path) -> None:
+    edit(clone, next_id=1, next_number=1, mapped={})
+    done = command(clone, "check")
+    assert done.code == 1 and "that are taken" in done.out
+    assert command(clone, "check", "--repair").code == 0
+    assert command(clone, "index", "new.md").code == 0 and command(clone, "check").code == 0
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[" * 200_000, '{"format": ' * 50_000, '{"format": 1e999}', '{"format": ' + "9" * 5000 + "}", "\ufffe", '"3"'],
+)
+def test_manifests_that_are_none(clone: Path, home: Path, content: str) -> None:
+    (clone / "mergewise.index" / NAME).write_text(content, encoding="utf-16" if content == "\ufffe" else "utf-8")
+    for words in (["ask", QUESTION], ["check", "--repair"]):
+        assert command(clone, *words).code in (1, 2)
+
+
+def test_a_manifest_without_end(clone: Path, home: Path) -> None:
+    with (clone / "mergewise.index" / NAME).open("r+b") as file:
+        file.truncate(1 << 40)
+    done = command(clone, "ask", QUESTION)
+    assert done.code == 2 and "larger than" in done.err
+
+
+# -- files that lie
+
+
+def segments(index: Path) -> list[Path]:
+    return sorted((index / "mapped").glob("*-rows-*.arrow"))
+
+
+def rewritten(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    """The same file with another table in it."""
+    table = change(pa.ipc.open_file(path.read_bytes()).read_all())
+    with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+
+
+def with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    return table.set_column(table.column_names.index(name), name, column)
+
+
+def outside(table: pa.Table, column: str) -> pa.Table:
+    """A dictionary whose numbers lead outside."""
+    numbers = pa.array([2**30] * len(table), pa.int32())
+    lying = pa.DictionaryArray.from_arrays(numbers, pa.array(["x"]), safe=False)
+    return with_column(table, column, lying)
+
+
+def nested(table: pa.Table, column: str) -> pa.Table:
+    """A list of texts whose offsets lead outside, but for the first and the last."""
+    offsets = np.array([0, *[2**30] * (len(table) - 1), 1], np.int32)
+    texts = pa.StringArray.from_buffers(len(table), pa.py_buffer(offsets), pa.py_buffer(b"x"))
+    lists = pa.ListArray.from_arrays(pa.array(range(len(table) + 1), pa.int32()), texts)
+    return with_column(table, column, lists)
+
+
+FILES: dict[str, Callable[[pa.Table], pa.Table]] = {
+    "dictionary": lambda table: outside(table, table.column_names[-1]),
+    "offsets": lambda table: nested(table, table.column_names[-1]),
+    "no ids": lambda table: table.drop_columns(["id"]),
+    "ids of another type": lambda table: with_column(table, "id", pa.array(map(str, range(len(table))))),
+    "ids without order": lambda table: with_column(table, "id", pa.array([2**60] + [0] * (len(table) - 1))),
+    "ids that are null": lambda table: with_column(table, "id", pa.array([None] * len(table), pa.int64())),
+    "no rows": lambda table: table.slice(0, 0),
+    "nulls": lambda table: with_column(table, table.column_names[-1], pa.nulls(len(table), table.schema[-1].type)),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_mapped_files_that_lie(clone: Path, home: Path, name: str) -> None:
+    index = clone / "mergewise.index"
+    for path in segments(index):
+        rewritten(path, FILES[name])
+    # in a process of its own: what Arrow follows without looking would end it
+    for words in (["ask", QUESTION], ["check"], ["check", "--repair"]):
+        assert command(clone, *words).code in (0, 1)
+    assert command(clone, "check").code == 0
+
+
+def test_tables_with_files_elsewhere_are_refused(clone: Path, home: Path) -> None:
+    index = clone / "mergewise.index"
+    version = json.loads((index / NAME).read_text())["tables"]["leaf"]
+    file = lance_versions.version_file(index / "leaf.lance", version)
+    content = file.read_bytes()
+    place = int.from_bytes(content[-16:-8], "little")
+    length = int.from_bytes(content[place : place + 4], "little")
+    path = str(clone).encode()
+    base = b"\x08\x01\x22" + bytes([len(path)]) + path
+    message = content[place + 4 : place + 4 + length] + b"\x92\x01" + bytes([len(base)]) + base
+    file.write_bytes(content[:place] + len(message).to_bytes(4, "little") + message + content[-16:])
+    for words in (["ask", QUESTION], ["index", "new.md"]):
+        done = command(clone, *words)
+        assert done.code == 1 and "files outside of the index" in done.err, done
+    assert command(clone, "check").code == 1
+
+
+# -- configurations
+
+
+def config_case(path: Path, kind: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    elif kind == "link to nowhere":
+        path.symlink_to("nowhere")
+    else:
+        contents = {
+            "nested": b"a = " + b"[" * 100_000,
+            "tables": b"[" + b"a." * 50_000 + b"a]\n",
+            "bytes": b"\xff\xfe\x00",
+            "number": b"budget = " + b"9" * 10_000,
+        }
+        path.write_bytes(contents[kind])
+
+
+KINDS = ["nested", "tables", "pipe", "folder", "huge", "bytes", "number", "link to nowhere"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("whose", ["folder", "user"])
+def test_configurations_that_cannot_be_read(clone: Path, home: Path, kind: str, whose: str) -> None:
+    folder = clone if whose == "folder" else home / "config/mergewise"
+    config_case(folder / "mergewise.toml", kind)
+    done = command(clone, "info")
+    assert done.code == 2 and "mergewise.toml" in done.err, done
+
+
+def test_a_working_directory_that_is_gone(clone: Path, home: Path) -> None:
+    words = [sys.executable, "-c", "from mergewise.cli.main import main; main()"]
+    for arguments in (["info"], ["-v", "info"], ["index", str(clone / "new.md"), "-i", str(clone / "mergewise.index")]):
+        gone = clone / "gone"
+        gone.mkdir()
+        script = 'rmdir "$PWD" && exec "$@"'
+        run = ["sh", "-c", script, "sh", *words, *arguments]
+        done = subprocess.run(run, cwd=gone, capture_output=True, text=True, timeout=SECONDS, env=environment())
+        held = Done(done.returncode, done.stdout, done.stderr).held()
+        assert held.code == 2 and "working directory is gone" in held.err, held
+
+
+GONE = """
+import os, sys
+import mergewise as mw
+with mw.open(sys.argv[1], create=False) as index:
+    os.mkdir(sys.argv[2]); os.chdir(sys.argv[2]); os.rmdir(sys.argv[2])
+    print(index.add(sys.argv[3]).added, len(index.ask("What do owls eat?").citations))
+    try:
+        mw.open("relative", create=False)
+    except mw.MergewiseError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_a_working_directory_that_goes_while_an_index_is_open(clone: Path, home: Path) -> None:
+    words = [clone / "mergewise.index", clone / "gone", clone / "new.md"]
+    done = subprocess.run(
+        [sys.executable, "-c", GONE, *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        env=environment(),
+    )
+    assert done.returncode == 0 and done.stdout.split()[0] == "1" and "UsageError" in done.stdout, done
+
+
+# -- an index that is open while its folder changes
+
+
+def other_index(folder: Path) -> Path:
+    with mw.open(folder, embedder="none") as index:
+        index.add(mw.Document("other", "Foxes eat berries."))
+    return folder
+
+
+@pytest.mark.parametrize("how", ["replaced", "renamed", "deleted"])
+def test_an_index_that_goes_while_it_is_open(clone: Path, tmp_path: Path, how: str) -> None:
+    path = clone / "mergewise.index"
+    other = other_index(tmp_path / "other") if how == "replaced" else None
+    index = mw.open(path)
+    assert index.ask(QUESTION).citations
+    shutil.rmtree(path) if how == "deleted" else path.rename(clone / "away")
+    if other is not None:
+        other.rename(path)
+        before = snapshot(path)
+    for use in (
+        lambda: index.ask(QUESTION),
+        lambda: index.add(mw.Document("new", "New owls.")),
+        lambda: index.remove(["note1"]),
+        lambda: index.check(repair=True),
+        lambda: len(index),
+    ):
+        with pytest.raises(StoreError, match="no longer the index that was opened"):
+            use()
+    assert "StoreError" in repr(index)
+    if how == "replaced":
+        assert snapshot(path) == before
+    if how == "renamed":
+        (clone / "away").rename(path)
+        assert index.ask(QUESTION).citations and index.add(mw.Document("new", "New owls.")).added == 1
+        assert index.check() == []
+
+
+def test_a_change_that_is_under_way_is_not_committed_to_another_index(clone: Path, tmp_path: Path) -> None:
+    path = clone / "mergewise.index"
+    other = other_index(tmp_path / "other")
+    index = mw.open(path)
+    manifest = (other / NAME).read_bytes()
+    with pytest.raises(StoreError, match="no longer the index"), index.store._writing() as change:
+        path.rename(clone / "away")
+        other.rename(path)
+        change.manifest = change.manifest
+        change.commit()
+    assert (path / NAME).read_bytes() == manifest
+    with mw.open(path) as standing:
+        assert standing.check() == [] and [info.id for info in standing.documents()] == ["other"]
+
+
+LOST = """
+import os, sys
+import mergewise as mw
+
+def use(name, call):
+    try:
+        print(name, "done", call())
+    except mw.MergewiseError as error:
+        print(name, type(error).__name__, error)
+
+# all that is imported is imported before
+with mw.open(sys.argv[2], embedder="none") as other:
+    other.add(mw.Document("other", "Foxes eat berries."))
+    other.check(repair=True)
+index = mw.open(sys.argv[1])
+index.ask("What do owls eat?")
+os.setuid(65534)
+use("ask", lambda: len(index.ask("What do owls eat?").citations))
+use("add", lambda: index.add(mw.Document("new", "New owls.")).added)
+use("check", lambda: len(index.check()))
+use("repair", lambda: len(index.check(repair=True)))
+use("open", lambda: len(mw.open(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("lost", ["writing", "reading"])
+def test_permissions_that_are_lost_while_an_index_is_open(clone: Path, lost: str, tmp_path: Path) -> None:
+    if os.geteuid():
+        pytest.skip("only root can become somebody else")
+    folders = [*tmp_path.parents][: len(tmp_path.parents) - 2]
+    modes = {folder: folder.stat().st_mode for folder in [tmp_path, *folders]}
+    index = clone / "mergewise.index"
+    try:
+        if lost == "writing":
+            for folder in modes:
+                folder.chmod(0o755)
+        else:
+            index.chmod(0o700)
+        done = subprocess.run(
+            [sys.executable, "-c", LOST, str(index), str(tmp_path / "other")],
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            env=environment(),
+        )
+    finally:
+        for folder, mode in modes.items():
+            folder.chmod(mode & 0o7777)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr[-3000:]
+    said = {line.partition(" ")[0]: line for line in done.stdout.splitlines()}
+    assert set(said) == {"ask", "add", "check", "repair", "open"}, done.stdout
+    assert "Error" in said["add"], said
+    if lost == "writing":
+        assert "ask done" in said["ask"] and "open done 3" in said["open"], said
+    else:
+        assert "Error" in said["open"] or "NotAnIndex" in said["open"], said
+
+
+# -- what is remembered for a user
+
+
+@pytest.mark.parametrize("kind", ["pipe", "nested", "link", "huge", "spans", "folder", "types"])
+def test_last_answers_that_somebody_planted(clone: Path, home: Path, kind: str) -> None:
+    assert command(clone, "ask", QUESTION).code == 0 and command(clone, "show", "1").code == 0
+    (file,) = (home / "state/mergewise/last").iterdir()
+    kept = json.loads(file.read_text())
+    file.unlink()
+    contents = {
+        "nested": "[" * 200_000,
+        "spans": json.dumps({**kept, "numbers": {"1": [["note1", -(10**9), 10**30, None]]}}),
+        "types": json.dumps({"question": [], "numbers": {"1": [["note1", "0", {}, None]], "x": 3}}),
+        "link": "mine",
+    }
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "folder":
+        file.mkdir()
+    elif kind == "huge":
+        file.touch()
+        os.truncate(file, 1 << 40)
+    elif kind == "link":
+        (home / "precious").write_text("mine")
+        file.symlink_to(home / "precious")
+    else:
+        file.write_text(contents[kind])
+    done = command(clone, "show", "1")
+    assert done.code == 2 and "no answer of this index is remembered" in done.err, done
+    assert command(clone, "ask", QUESTION).code == 0
+    if kind == "link":
+        assert (home / "precious").read_text() == "mine" and not file.is_symlink()
+    assert command(clone, "show", "1").code == (2 if kind == "folder" else 0)
