@@ -26,6 +26,8 @@ class QuestionOptions:
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
     cache: options.CacheOption = None
+    timeout: options.TimeoutOption = None
+    retries: options.RetriesOption = None
     reranker: options.RerankerOption = defaults.RERANKER
     scorer: options.ScorerOption = defaults.SCORER
     tokenizer: options.TokenizerOption = None
@@ -39,6 +41,7 @@ class QuestionOptions:
         from mergewise.models import load_chat
         from mergewise.models.tokens import count_tokens, counter_from_file
 
+        options.set_patience(self.timeout, self.retries)
         return mergewise.open(
             self.index_dir,
             tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),

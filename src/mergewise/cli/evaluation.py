@@ -69,6 +69,8 @@ def evaluate(
     window: options.WindowOption = None,
     max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS,
     cache: options.CacheOption = None,
+    timeout: options.TimeoutOption = None,
+    retries: options.RetriesOption = None,
     embedder: options.EmbedderOption = None,
     reranker: options.RerankerOption = defaults.RERANKER,
     utility: Annotated[
@@ -101,6 +103,7 @@ def evaluate(
     from mergewise.models import load_chat, load_reranker
 
     _check_answer_options(answers, methods, mode)
+    options.set_patience(timeout, retries)
     compared = strategy_methods(strategies, mode) if methods is None else methods_of(methods)
     views = needed_views(compared)
     sizes = _parse_budgets(budgets or (BUDGETS if methods is None else METHOD_BUDGET))

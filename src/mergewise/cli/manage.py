@@ -56,6 +56,8 @@ def index(
     ] = False,
     price_in: options.PriceInOption = 0.0,
     price_out: options.PriceOutOption = 0.0,
+    timeout: options.TimeoutOption = None,
+    retries: options.RetriesOption = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
@@ -74,6 +76,7 @@ def index(
     from mergewise.engine import estimate
     from mergewise.readers.apart import Limits
 
+    options.set_patience(timeout, retries)
     names = [view.strip() for view in views.split(",")]
     limits = Limits() if apart else None
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
