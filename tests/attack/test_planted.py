@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 
 import mergewise as mw
 from mergewise.designs import MODES
+from mergewise.generate.citations import cite
+from mergewise.generate.marks import MarkFilter
 from mergewise.generate.mode import CHAT
+from mergewise.generate.sources import Source
 from mergewise.models.scripted import ScriptedChat
 from mergewise.prompting.quoting import code_for, quotation
-from mergewise.types import Answer, Document, Message
-from tests.attack.support import command
+from mergewise.types import Answer, Document, Message, Span
+from tests.attack.support import LONG, command
 
 QUESTION = "What do owls eat at night?"
 FACT = "Owls eat mice at night."
@@ -153,3 +157,44 @@ def test_a_page_and_a_terminal_of_planted_texts(tmp_path: Path) -> None:
     assert "<script>alert" not in page and "<img src=x" not in page and "<script>x" not in page
     assert 'href="javascript' not in page and "<b>owls" not in page
     assert "default-src 'none'" in page or not re.search(r'(?:src|href)="https?://', page)
+
+
+SHAPES = {
+    "marks": "[1]",
+    "lists of marks": "[1][2, 3] [1-3] [99]",
+    "open brackets": "[",
+    "closing brackets": "]",
+    "words with brackets": "owls [ eat [1 ",
+    "numbers of marks": "[1, ",
+    "numbers": "12, 7 ",
+    "dates": "3 May 1990 ",
+    "ranges": "1-2-",
+    "quotations": "“Owls eat mice.” ",
+    "open quotations": "“",
+    "code": "`a` ",
+    "fences": "``` x ",
+    "sentences": "Owls eat mice at night [1]. ",
+    "names": "Owls Eat ",
+    "one word": "owls",
+    "no spaces": "猫吃鱼",
+    "ends of lines": "\n",
+}
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, "nested brackets"])
+def test_the_time_of_an_answer_grows_with_its_length(shape: str) -> None:
+    """An answer of 600 KB in seconds, of whatever it is made, whole and in pieces."""
+    size = 600_000 if LONG else 60_000
+    unit = SHAPES.get(shape, "")
+    text = (unit * (size // len(unit) + 1))[:size] if unit else "[" * (size // 2) + "1" + "]" * (size // 2)
+    source = "Owls eat mice at night. Bats sleep in caves."
+    sources = [Source(n, "Owls", (), source, ((Span("owls", 0, len(source)), source),), 1.0) for n in (1, 2, 3)]
+    began = time.process_time()
+    cited = cite(text, sources, lambda _: Document("owls", source))
+    shown: list[str] = []
+    reader = MarkFilter({1, 2, 3}, shown.append)
+    for at in range(0, len(text), 5):
+        reader.add(text[at : at + 5])
+    reader.end()
+    assert time.process_time() - began < size / 10_000, "ten times what it takes"
+    assert "".join(shown) == cited.text.lstrip()

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from mergewise.errors import ModelError
 from mergewise.masking import masked
-from mergewise.ranges import RETRYING, SECONDS, Range, number
+from mergewise.ranges import RETRYING, SECONDS, number, whole
 
 # the signs of life while an endpoint is silent; of its own, so that they can be heard without the rest
 log = logging.getLogger("mergewise.waiting")
@@ -46,21 +46,16 @@ _HINT = "it is no answer that was asked for: check the endpoint"
 
 def timeout_of(given: float | None, default: float) -> float:
     """Seconds without a byte from an endpoint that are waited for: the given ones, else MERGEWISE_TIMEOUT, else the default."""
-    return _setting("the time to wait is", "MERGEWISE_TIMEOUT", given, default, float, SECONDS)
+    if given is not None:
+        return number("the time to wait is", given, float, SECONDS)
+    return number("MERGEWISE_TIMEOUT is", os.environ.get("MERGEWISE_TIMEOUT") or default, float, SECONDS)
 
 
 def retries_of(given: int | None, default: int) -> int:
     """How often a request is tried again: as given, else MERGEWISE_RETRIES, else the default."""
-    return int(_setting("the number of retries is", "MERGEWISE_RETRIES", given, default, int, RETRYING))
-
-
-def _setting(
-    what: str, variable: str, given: float | None, default: float, kind: type[int] | type[float], limits: Range
-) -> float:
     if given is not None:
-        return number(what, given, kind, limits)
-    written = os.environ.get(variable)
-    return number(f"{variable} is", written, kind, limits) if written else default
+        return whole("the number of retries is", given, RETRYING)
+    return int(number("MERGEWISE_RETRIES is", os.environ.get("MERGEWISE_RETRIES") or default, int, RETRYING))
 
 
 class PerLoop(Generic[Client]):
