@@ -19,17 +19,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from mergewise.masking import masked
+
 
 class MergewiseError(Exception):
-    """Base of all errors. `exit_code` is what the command line returns; `retryable` is what a retry looks at."""
+    """Base of all errors. `exit_code` is what the command line returns; `retryable` is what a retry looks at.
+
+    Neither message nor hint holds a key that this process sends.
+    """
 
     exit_code: ClassVar[int] = 1
     retryable: ClassVar[bool] = False
 
     def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message, self.hint = masked(message), masked(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message} ({self.hint})" if self.hint else self.message

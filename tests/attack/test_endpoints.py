@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import socket
 import time
+from base64 import b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from itertools import repeat
 from threading import Event, Thread
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
 from mergewise.concurrency import run
-from mergewise.errors import ModelError
+from mergewise.errors import ModelError, UsageError
+from mergewise.masking import masked, remember_key
 from mergewise.models.openai import OpenAIEmbedder
 from mergewise.models.openai_chat import OpenAIChat
 from mergewise.models.openai_scorer import OpenAIScorer
 from mergewise.models.rerank_http import HTTPReranker
+from mergewise.models.scripted import usage_of
 from mergewise.types import Message
 from tests.attack.support import LONG, linux_only, memory_mb
 
 pytest.importorskip("openai")
 
 PATIENCE = 2.0 if LONG else 0.5  # seconds
+KEY = "sk-proj/Ab+12 34=z"
 QUESTION = [Message("user", "What do cats eat?")]
 Sends = Callable[[socket.socket, Event], None]
 
@@ -68,7 +74,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoin
     endpoints: list[Endpoint] = []
     monkeypatch.setattr("mergewise.models.endpoint.TIMEOUT", PATIENCE)
     monkeypatch.setattr("mergewise.models.clients.LONGEST", 2 * PATIENCE)
-    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("RERANK_API_KEY", KEY)
 
     def start(sends: Sends) -> Endpoint:
         endpoints.append(Endpoint(sends))
@@ -80,7 +87,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Sends], Endpoin
         endpoint.close()
 
 
-def complete(url: str, retries: int = 0) -> object:
+def complete(url: str, retries: int = 0) -> Any:
     return run(OpenAIChat("m", base_url=url, retries=retries, timeout=PATIENCE).complete(QUESTION))
 
 
@@ -121,7 +128,7 @@ def fails(name: str, endpoint: Endpoint, retries: int = 0) -> ModelError:
         CALLS[name](endpoint.url, retries)
     assert caught.value.hint
     assert len(str(caught.value)) < 2000 and "\n" not in caught.value.message
-    assert "secret" not in str(caught.value)
+    assert KEY not in str(caught.value)
     return caught.value
 
 
@@ -286,8 +293,9 @@ def test_an_endpoint_that_answers_with_nonsense(name: str, nonsense: str, serve:
     body, *headers = NONSENSE[nonsense]
     endpoint = serve(answers("200 OK", body, *headers))
     if (name, nonsense) == ("complete", "billed in words"):
-        pytest.skip("whether a bill in words is an error is the SDK's affair")
-    fails(name, endpoint)
+        assert complete(endpoint.url).usage.estimated
+    else:
+        fails(name, endpoint)
 
 
 @every_call
@@ -353,3 +361,318 @@ def test_thoughts_are_taken_out_of_pieces(text: str, shown: str, size: int, serv
 
     *given, reply = run(collect())
     assert "".join(given) == reply.text == shown
+
+
+# -- what an endpoint bills
+
+
+def chat_answer(text: object = "Cats eat fish.", reason: object = "stop", **rest: object) -> bytes:
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, **rest}, "finish_reason": reason}
+    return json.dumps({"choices": [choice], **rest}).encode()
+
+
+def billed(usage: str) -> bytes:
+    """A chat completion with this bill, written as it is: no number is too long for JSON."""
+    return chat_answer()[:-1] + b', "usage": ' + usage.encode() + b"}"
+
+
+READ, WRITTEN = usage_of(QUESTION, "Cats eat fish.").input_tokens, usage_of(QUESTION, "Cats eat fish.").output_tokens
+BILLS = [
+    ('{"prompt_tokens": 7, "completion_tokens": 3}', (7, 3, False)),
+    ('{"prompt_tokens": 7.0, "completion_tokens": 0}', (7, 0, False)),
+    ("null", (READ, WRITTEN, True)),
+    ("{}", (READ, WRITTEN, True)),
+    ('{"prompt_tokens": 7}', (7, WRITTEN, True)),
+    (f'{{"prompt_tokens": 1{"0" * 400}, "completion_tokens": 3}}', (READ, 3, True)),
+    ('{"prompt_tokens": -5, "completion_tokens": -1e9}', (READ, WRITTEN, True)),
+    ('{"prompt_tokens": 1.5, "completion_tokens": 1e300}', (READ, WRITTEN, True)),
+    ('{"prompt_tokens": NaN, "completion_tokens": Infinity}', (READ, WRITTEN, True)),
+    ('{"prompt_tokens": true, "completion_tokens": "many"}', (READ, WRITTEN, True)),
+    ('{"prompt_tokens": [7], "completion_tokens": {}}', (READ, WRITTEN, True)),
+]
+
+
+@pytest.mark.parametrize(("bill", "counts"), BILLS)
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_bill_is_whole_numbers_or_an_estimate(
+    bill: str, counts: tuple[int, int, bool], streamed: bool, serve: Callable[[Sends], Endpoint]
+) -> None:
+    if streamed:
+        event = json.loads(chat_answer())
+        event["choices"][0]["delta"] = event["choices"][0].pop("message")
+        body = b"data: " + json.dumps(event).encode()[:-1] + b', "usage": ' + bill.encode() + b"}\n\ndata: [DONE]\n\n"
+        reply = collected(serve(answers("200 OK", body, "Content-Type: text/event-stream")).url)[-1]
+    else:
+        reply = complete(serve(answers("200 OK", billed(bill), JSON_TYPE)).url)
+    usage = reply.usage
+    assert (usage.calls, usage.input_tokens, usage.output_tokens, usage.estimated) == (1, *counts)
+    assert 0 <= usage.cost(3.0, 15.0) < float("inf")
+
+
+def test_a_bill_that_cannot_be_is_named_once(
+    serve: Callable[[Sends], Endpoint], caplog: pytest.LogCaptureFixture
+) -> None:
+    endpoint = serve(answers("200 OK", billed('{"prompt_tokens": -1, "completion_tokens": 2}'), JSON_TYPE))
+    chat = OpenAIChat("m", base_url=endpoint.url, retries=0)
+    for _ in range(3):
+        run(chat.complete(QUESTION))
+    assert [record.getMessage() for record in caplog.records if record.name == "mergewise"] == [
+        "openai:m sends numbers of tokens that cannot be: they are estimated instead"
+    ]
+
+
+# -- a key that comes back
+
+ECHOES = [
+    KEY,
+    quote(KEY, safe=""),
+    quote_plus(KEY),
+    b64encode(KEY.encode()).decode().rstrip("="),
+    json.dumps(KEY)[1:-1],
+]
+
+
+def echoes(status: str) -> Sends:
+    """The key in every form: in the body, where an error is cut, in the address elsewhere, and in headers."""
+    echo = " | ".join(ECHOES)
+    body = json.dumps({"error": {"message": f"bad key {echo}" + "x" * 120 + KEY, "code": echo, "type": KEY}}).encode()
+    return answers(status, body, JSON_TYPE, f"Location: http://h/{echo}?key={KEY}", f"WWW-Authenticate: {echo}")
+
+
+STATUSES = ["400 Bad Request", "307 Temporary Redirect", "401 Unauthorized", "418 Tea", "500 Oops"]
+
+
+@every_call
+@pytest.mark.parametrize("status", STATUSES if LONG else STATUSES[:2])
+def test_an_echoed_key_is_masked(name: str, status: str, serve: Callable[[Sends], Endpoint]) -> None:
+    error = fails(name, serve(echoes(status)))
+    for part in (KEY[:12], *ECHOES):
+        assert part not in error.message + error.hint + repr(error) + str(error.args)
+    assert "***" in str(error) or (name, status[:3]) == ("score", "400"), "who asks in two forms quotes neither refusal"
+
+
+@every_call
+def test_a_key_in_the_name_of_a_packing_is_masked(name: str, serve: Callable[[Sends], Endpoint]) -> None:
+    error = fails(name, serve(answers("200 OK", b"{}", JSON_TYPE, f"Content-Encoding: {'x' * 30}{KEY}")))
+    assert "packed" in error.message and KEY[:6] not in str(error)
+
+
+def test_a_password_in_an_address_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    for call, url in (
+        (complete, "http://me:hunter2hunter2@127.0.0.1:9/v1"),
+        (rerank, "http://127.0.0.1:9/x?api_key=hunter3hunter3&q=a"),
+    ):
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        with pytest.raises(ModelError) as caught:
+            call(url)
+        assert "127.0.0.1:9" in str(caught.value) and "hunter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 100])
+@pytest.mark.parametrize("form", range(len(ECHOES)))
+def test_a_key_in_an_answer_is_masked_in_pieces_too(form: int, size: int, serve: Callable[[Sends], Endpoint]) -> None:
+    text = f"Your key is {ECHOES[form]}, and it begins with {KEY[:7]}."
+    *given, reply = collected(serve(answers("200 OK", events_of(text, size), "Content-Type: text/event-stream")).url)
+    assert "".join(given) == reply.text == f"Your key is ***, and it begins with {KEY[:7]}."
+    assert complete(serve(answers("200 OK", chat_answer(text), JSON_TYPE)).url).text == reply.text
+
+
+def test_short_words_for_keys_are_no_secrets(serve: Callable[[Sends], Endpoint]) -> None:
+    for word in ("none", "EMPTY", "ollama"):
+        remember_key(word)
+        assert masked(f"{word} is a word") == f"{word} is a word"
+
+
+# -- forms of streams
+
+
+def event_of(delta: object, reason: str | None = None, **rest: object) -> bytes:
+    return (
+        b"data: "
+        + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}], **rest}).encode()
+        + b"\n\n"
+    )
+
+
+def events_of(text: str, size: int) -> bytes:
+    pieces = [text[i : i + size] for i in range(0, len(text), size)]
+    return b"".join(event_of({"content": piece}) for piece in pieces) + event_of({}, "stop") + b"data: [DONE]\n\n"
+
+
+def collected(url: str) -> list[Any]:
+    async def collect() -> list[Any]:
+        return [piece async for piece in OpenAIChat("m", base_url=url, retries=0, timeout=30).stream(QUESTION)]
+
+    return run(collect())
+
+
+def in_pieces(body: bytes, size: int) -> Sends:
+    """The body in HTTP chunks of so many bytes, each sent alone."""
+
+    def send(connection: socket.socket, over: Event) -> None:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(EVENTS + b"Connection: close\r\n" + CHUNKED)
+        for at in range(0, len(body), size):
+            connection.sendall(chunk(body[at : at + size]))
+        connection.sendall(b"0\r\n\r\n")
+
+    return send
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_characters_may_arrive_in_pieces(size: int, serve: Callable[[Sends], Endpoint]) -> None:
+    """UTF-8 is cut wherever it may be: within letters, emoji, and the end of a line."""
+    text = "Füchse fressen 🐟 und 漢字 \u2028 e\u0301."
+    body = (
+        b"data: "
+        + json.dumps(
+            {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": "stop"}]}, ensure_ascii=False
+        )
+        .encode()
+        .replace("\u2028".encode(), b"\\u2028")
+        + b"\r\n\r\n"
+    )
+    *given, reply = collected(serve(in_pieces(body, size)).url)
+    assert "".join(given) == reply.text == text
+
+
+USAGE = {"prompt_tokens": 7, "completion_tokens": 3}
+WORDS = [event_of({"content": "Cats "}), event_of({"content": "eat fish."}, "stop")]
+STREAMS = {
+    "usage twice": (
+        [
+            WORDS[0],
+            event_of({}, usage={"prompt_tokens": 7, "completion_tokens": 1}),
+            WORDS[1],
+            event_of({}, usage=USAGE),
+        ],
+        True,
+    ),
+    "usage in the middle": ([WORDS[0], event_of({}, usage=USAGE), *WORDS[1:]], True),
+    "a bill without choices": (
+        [*WORDS, b'data: {"choices": null, "usage": {"prompt_tokens": 7, "completion_tokens": 3}}\n\n'],
+        True,
+    ),
+    "a wrong bill after a right one": (
+        [*WORDS, event_of({}, usage=USAGE), event_of({}, usage={"prompt_tokens": -1})],
+        True,
+    ),
+    "no end": (WORDS, True),
+    "keep-alive": ([b": ping\n\n", WORDS[0], b":\n\n: " + b"x" * 9999 + b"\n\n", WORDS[1], b": bye\n\n"], True),
+    "nulls": (
+        [event_of(None), event_of({"content": None, "role": None, "tool_calls": None}), *WORDS, event_of(None, None)],
+        True,
+    ),
+    "no choices before": ([b'data: {"choices": [], "prompt_filter_results": []}\n\n', *WORDS], True),
+    "thoughts apart": ([event_of({"reasoning_content": "They want fish."}), *WORDS], True),
+    "thoughts that are no text": ([event_of({"reasoning": {"a": 1}}), *WORDS], True),
+    "two ends": ([*WORDS, event_of({}, "length")], False),
+    "two ends the other way": ([WORDS[0], event_of({}, "length"), WORDS[1]], False),
+    "filtered": ([WORDS[0], event_of({"content": "eat fish."}, "content_filter")], False),
+    "a refusal": ([event_of({"refusal": "Cats "}), event_of({"refusal": "eat fish."}, "stop")], True),
+    "a call of a tool beside it": ([event_of({"tool_calls": [{"index": 0, "function": {"name": "f"}}]}), *WORDS], True),
+    "other choices": (
+        [
+            b'data: {"choices": [{"index": 0, "delta": {"content": "Cats "}}, {"index": 1, "delta": {"content": "No"}}]}\n\n',
+            WORDS[1],
+        ],
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_what_streams_may_look_like(name: str, serve: Callable[[Sends], Endpoint]) -> None:
+    events, whole = STREAMS[name]
+    *given, reply = collected(serve(in_pieces(b"".join(events), 1000)).url)
+    assert "".join(given) == reply.text == "Cats eat fish."
+    assert reply.complete is whole
+    if any(b"usage" in event for event in events):
+        assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.estimated) == (7, 3, False)
+    else:
+        assert reply.usage.estimated and reply.usage.output_tokens >= WRITTEN
+    if name == "thoughts apart":
+        assert reply.usage.output_tokens > WRITTEN, "thoughts are billed too"
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "whole"),
+    [
+        (chat_answer(None, refusal="I will not."), "I will not.", True),
+        (chat_answer("Fish", "content_filter"), "Fish", False),
+        (
+            chat_answer("Fish", None, tool_calls=[{"id": "1", "function": {"name": "f", "arguments": "{}"}}]),
+            "Fish",
+            True,
+        ),
+        (chat_answer("<think>a</think>Fish", "stop", reasoning_content="They want it."), "Fish", True),
+        (chat_answer(None, "length", reasoning_content="They want it."), "", False),
+    ],
+)
+def test_what_answers_may_look_like(message: bytes, text: str, whole: bool, serve: Callable[[Sends], Endpoint]) -> None:
+    reply = complete(serve(answers("200 OK", message, JSON_TYPE)).url)
+    assert (reply.text, reply.complete) == (text, whole)
+
+
+def test_an_answer_that_is_only_a_call_of_a_tool_is_an_error(serve: Callable[[Sends], Endpoint]) -> None:
+    calls = [{"index": 0, "id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    assert (
+        "a tool" in fails("complete", serve(answers("200 OK", chat_answer(None, tool_calls=calls), JSON_TYPE))).message
+    )
+    body = event_of({"tool_calls": calls}) + event_of({}, "tool_calls")
+    assert "a tool" in fails("stream", serve(in_pieces(body, 1000))).message
+
+
+def test_an_error_in_an_answer_that_counts_as_good_is_quoted(serve: Callable[[Sends], Endpoint]) -> None:
+    body = json.dumps({"error": {"message": f"no credits for {KEY}"}}).encode()
+    error = fails("complete", serve(answers("200 OK", body, JSON_TYPE)))
+    assert "no credits for ***" in error.message
+
+
+# -- patience
+
+
+@every_call
+def test_patience_comes_from_the_environment(
+    name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {
+        "complete": lambda url: run(OpenAIChat("m", base_url=url).complete(QUESTION)),
+        "stream": collected_by_default,
+        "embed": lambda url: OpenAIEmbedder("m").embed_documents(["a text"]),
+        "score": lambda url: OpenAIScorer("m").nll(["a text"], ["another"]),
+        "rerank": lambda url: HTTPReranker(f"{url}/rerank", pause=0.01).score("question", ["a text"]),
+    }
+    monkeypatch.setattr("mergewise.models.clients.LONGEST", 60.0)
+    monkeypatch.setenv("MERGEWISE_TIMEOUT", "0.2")
+    monkeypatch.setenv("MERGEWISE_RETRIES", "1")
+    endpoint = serve(lambda connection, over: void(over.wait()))
+    with pytest.raises(ModelError):
+        made[name](endpoint.url)
+    assert endpoint.requests == 2
+    for variable, wrong in (("MERGEWISE_TIMEOUT", "soon"), ("MERGEWISE_TIMEOUT", "0"), ("MERGEWISE_RETRIES", "-1")):
+        monkeypatch.setenv("MERGEWISE_TIMEOUT", "1")
+        monkeypatch.setenv(variable, wrong)
+        with pytest.raises(UsageError, match=variable):
+            made[name](endpoint.url)
+
+
+def collected_by_default(url: str) -> list[Any]:
+    async def collect() -> list[Any]:
+        return [piece async for piece in OpenAIChat("m", base_url=url).stream(QUESTION)]
+
+    return run(collect())
+
+
+@every_call
+def test_a_silent_endpoint_is_named(
+    name: str, serve: Callable[[Sends], Endpoint], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once for all calls that wait, and again when it has been silent for twice as long."""
+    monkeypatch.setattr("mergewise.models.clients.SILENT", 0.1)
+    monkeypatch.setattr("mergewise.models.clients._told", -1.0)
+    monkeypatch.setattr("mergewise.models.clients.LONGEST", 0.35)
+    with caplog.at_level(logging.INFO, "mergewise.waiting"):
+        fails(name, serve(lambda connection, over: void(over.wait())))
+    told = [record.getMessage() for record in caplog.records if record.name == "mergewise.waiting"]
+    assert 1 <= len(told) <= 2 and all("has been silent for" in line for line in told)

@@ -16,17 +16,20 @@ from mergewise.text.printable import on_one_line, printable
 from tests.attack.support import LONG, Done, command, on_terminal, posix_only
 
 CLEAR, TITLE, C1, BELL, BACK = "\x1b[2J", "\x1b]0;owned\x07", "\x9b31m", "\x07", "\x08\x08\x08"
-OVERRIDE = "\u202e"
-EVIL = f"{CLEAR}{TITLE}{C1}{BELL}{BACK}{OVERRIDE}"
+OVERRIDE, MARKS, HIDDEN = "\u202e", "\u200f\u200e\u061c", "\U000e0041\U000e007f\ufff9\u2028\u2029\u3164\u115f"
+EVIL = f"{CLEAR}{TITLE}{C1}{BELL}{BACK}{OVERRIDE}{MARKS}{HIDDEN}"
 # with what rich would take for its mark-up
-NAME = f"evil{CLEAR}{TITLE}{OVERRIDE}[/b][red]\nmergewise: forged.md"
+NAME = f"evil{CLEAR}{TITLE}{OVERRIDE}{MARKS}{HIDDEN}[/b][red]\nmergewise: forged.md"
 BODY = (
     f"# Owls {EVIL}\n\nOwls sleep {EVIL} in barns [/] [link=file:///x]all day[/link]. Owls eat mice {EVIL} at night.\n"
 )
 
 # what rich itself may send: colours, cursor movements of the progress bar, its hiding, clearing of a line
 DRAWN = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\d*[AK]|\x1b\[\?25[lh]|\r")
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
+    "\u061c\u200e\u200f\u2028\u2029\u115f\u3164\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 pytestmark = posix_only
 
@@ -74,11 +77,12 @@ EVERY = [
     ("ask", "Where do owls sleep?", "--budget", f"{EVIL}"),
     ("ask", "Where do owls sleep?", "--max-tokens", f"{EVIL}"),
     (f"{EVIL}",),
+    ("ask", "Where do owls sleep?", f"--no{EVIL.replace(chr(0), '')}[/b]"),
     ("-v", "check"),
 ]
 
 
-WORDS = EVERY if LONG else [EVERY[1], EVERY[5], EVERY[9], EVERY[13]]
+WORDS = EVERY if LONG else [EVERY[1], EVERY[5], EVERY[9], EVERY[13], EVERY[15]]
 
 
 @pytest.mark.parametrize("words", WORDS, ids=range(len(WORDS)))
@@ -152,7 +156,7 @@ def test_what_an_encoding_lacks_is_no_error(home: Path) -> None:
 
 
 def test_pictures_keep_what_is_no_control() -> None:
-    text = "a\tb\nç 漢字 🦉 שלום\u200f e\u0301"
+    text = "a\tb\nç 漢字 🦉 שלום e\u0301"
     assert printable(text) == text
     assert printable("a\r\nb\rc\x00\x1b\x7f\x85") == "a\nb\nc\u2400\u241b\u2421\ufffd"
     assert on_one_line("a\nb\r\nc") == "a b c"

@@ -73,3 +73,10 @@ def test_an_outline_that_the_reader_found_counts() -> None:
     document = Document("d", TEXT, "Wood", outline=(Heading(1, "All", 0, 7),))
     (citation,) = cite("Moss likes shade [2].", SOURCES, lambda doc_id: document).citations
     assert citation.headings == ("All",)
+
+
+def test_a_sentence_without_end_is_judged_in_parts() -> None:
+    text = "owls eat mice, " * 700
+    cited = cite(text, [], lambda _: None)
+    assert max(len(statement.text) for statement in cited.statements) <= 2000
+    assert " ".join(statement.text for statement in cited.statements).split() == text.split()

@@ -96,8 +96,10 @@ def test_a_long_block_is_given_in_windows(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(split_sentences("漢字。" * 10_000)) == 10_000
     assert max(given) <= 2000 and sum(given) < 40_000
     given.clear()
-    assert len(split_sentences("word " * 10_000)) == 1  # no sentence ends where a window does
-    assert sum(given) < 200_000
+    assert len(split_sentences("word " * 1500)) == 1, "no sentence ends where a window does"
+    given.clear()
+    assert len(split_sentences("„" * 1_000_000)) == 125, "but one without end would take the square of its length"
+    assert max(given) <= 8000 and sum(given) < 2_000_000
 
 
 @given(
@@ -124,3 +126,11 @@ def test_a_long_sentence_is_cut_at_a_clause() -> None:
 def test_a_run_without_spaces_is_cut_too() -> None:
     text = "x" * 10_000
     assert max(end - start for start, end in split_long(text, 0, len(text), 20, words)) <= 240
+
+
+def test_a_sentence_without_end_is_cut_between_words() -> None:
+    text = "„word„ " * 6000
+    spans = split_sentences(text)
+    assert max(end - start for start, end in spans) <= 8000
+    assert all(text[start:end].strip() == text[start:end] for start, end in spans)
+    assert {word for start, end in spans for word in text[start:end].split()} == {"„word„"}

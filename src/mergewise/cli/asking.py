@@ -29,6 +29,8 @@ class QuestionOptions:
     window: options.WindowOption = None
     cache: options.CacheOption = None
     prompts: options.PromptsOption = None
+    timeout: options.TimeoutOption = None
+    retries: options.RetriesOption = None
     reranker: options.RerankerOption = defaults.RERANKER
     scorer: options.ScorerOption = defaults.SCORER
     tokenizer: options.TokenizerOption = None
@@ -42,6 +44,7 @@ class QuestionOptions:
         from mergewise.models import load_chat
         from mergewise.models.tokens import count_tokens, counter_from_file
 
+        options.set_patience(self.timeout, self.retries)
         return mergewise.open(
             self.index_dir,
             embedder=permitted_embedder(self.index_dir, self.embedder),

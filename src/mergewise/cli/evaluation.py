@@ -70,6 +70,8 @@ def evaluate(
     max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS,
     cache: options.CacheOption = None,
     prompts: options.PromptsOption = None,
+    timeout: options.TimeoutOption = None,
+    retries: options.RetriesOption = None,
     embedder: options.EmbedderOption = None,
     reranker: options.RerankerOption = defaults.RERANKER,
     utility: Annotated[
@@ -102,6 +104,7 @@ def evaluate(
     from mergewise.models import load_chat, load_reranker
 
     _check_answer_options(answers, methods, mode)
+    options.set_patience(timeout, retries)
     compared = strategy_methods(strategies, mode) if methods is None else methods_of(methods)
     views = needed_views(compared)
     if to_json is not None:

@@ -23,7 +23,7 @@ from mergewise.cli.configuration import (
     trusted_folders,
     working_directory,
 )
-from mergewise.cli.options import NamingCommand
+from mergewise.cli.options import NamingCommand, PrintableGroup
 from mergewise.cli.output import PrintableFormatter, say_aside, say_error, say_warning
 from mergewise.errors import MergewiseError
 
@@ -33,6 +33,7 @@ app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
+    cls=PrintableGroup,
 )
 app.command("index", cls=NamingCommand)(manage.index)
 app.command("ask", cls=NamingCommand)(questions.ask)
@@ -90,6 +91,8 @@ def run() -> int:
     log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())
     logging.getLogger("mergewise").addHandler(log)
+    if sys.stderr.isatty():
+        logging.getLogger("mergewise.waiting").setLevel(logging.INFO)
     try:
         typer.main.get_command(app)(default_map=_defaults(), prog_name="mergewise")
     except MergewiseError as error:

@@ -61,6 +61,8 @@ def index(
     ] = False,
     price_in: options.PriceInOption = 0.0,
     price_out: options.PriceOutOption = 0.0,
+    timeout: options.TimeoutOption = None,
+    retries: options.RetriesOption = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Synchronise now and after every change, until Ctrl-C.")
     ] = False,
@@ -84,6 +86,7 @@ def index(
     from mergewise.readers.apart import Limits
 
     embedder = embedder or permitted_embedder(index_dir)
+    options.set_patience(timeout, retries)
     names = [view.strip() for view in views.split(",")]
     limits = Limits(seconds=file_seconds) if apart else None
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):

@@ -6,8 +6,10 @@ when help is shown: the names are those that are installed, and a command that s
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from inspect import Parameter, Signature, signature
@@ -15,9 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperCommand, TyperOption
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from mergewise.errors import UsageError
+from mergewise.masking import masked
+from mergewise.ranges import RETRYING, SECONDS, number, whole
+from mergewise.text.printable import on_one_line
 
 if TYPE_CHECKING:
     from mergewise.evaluate.run import Half
@@ -69,6 +74,30 @@ class NamingCommand(TyperCommand):
         for item in found:
             item.help = _PLACEHOLDER_IN_SENTENCE.sub("", item.help or "")
         return found
+
+
+class PrintableGroup(TyperGroup):
+    """The root of the commands. What a wrong word of the command line brings into typer's own messages is printable."""
+
+    def make_context(self, *args: Any, **extra: Any) -> Any:
+        with _printable_errors():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        # typer's errors, whichever module it has them from, say their message by this
+        if hasattr(error, "format_message"):
+            message = on_one_line(masked(error.format_message()))
+            error.format_message = lambda: message
+        raise
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -246,6 +275,31 @@ WindowOption = Annotated[
 MaxTokensOption = Annotated[
     int, typer.Option(envvar="MERGEWISE_MAX_TOKENS", help="Maximum tokens that a model writes in one call.", min=1)
 ]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        envvar="MERGEWISE_TIMEOUT",
+        metavar="SECONDS",
+        help="Seconds that an endpoint may be silent.",
+        show_default="120, of rerankers 60",
+    ),
+]
+RetriesOption = Annotated[
+    int | None,
+    typer.Option(
+        envvar="MERGEWISE_RETRIES", help="How often a failed request to an endpoint is tried again.", show_default="4"
+    ),
+]
+
+
+def set_patience(timeout: float | None, retries: int | None) -> None:
+    """Tell every adapter of this process how long it waits for its endpoint, and how often it asks again."""
+    if timeout is not None:
+        os.environ["MERGEWISE_TIMEOUT"] = str(number("--timeout is", timeout, float, SECONDS))
+    if retries is not None:
+        os.environ["MERGEWISE_RETRIES"] = str(whole("--retries is", retries, RETRYING))
+
+
 CacheOption = Annotated[
     Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Directory that keeps the chat model's replies.")
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,8 +16,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from mergewise.cli.places import joined_places
+from mergewise.masking import masked
 from mergewise.text.keys import heading_path
-from mergewise.text.printable import on_one_line, printable
+from mergewise.text.printable import escaped_json, on_one_line, printable
 from mergewise.types import Answer, Citation
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 OPENS, CLOSES = "⟦", "⟧"
 
 PIPED_WIDTH = 240
-
-# what JSON may hold as it is, and yet steers a terminal or cannot be encoded
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 @cache
@@ -98,7 +95,7 @@ def say_warning(message: str) -> None:
 
 def say_aside(text: str, style: str | None = "dim") -> None:
     """A line on standard error, beside what was asked for."""
-    text = on_one_line(text)
+    text = on_one_line(masked(text))
     if is_plain(stderr=True):
         sys.stdout.flush()
         sys.stderr.write(f"{text}\n")
@@ -107,27 +104,28 @@ def say_aside(text: str, style: str | None = "dim") -> None:
 
 
 class PrintableFormatter(logging.Formatter):
-    """Lines of a log without what steers a terminal."""
+    """Lines of a log without what steers a terminal, and without keys."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return printable(super().format(record))
+        return printable(masked(super().format(record)))
 
 
 def say_json(value: object, indent: int | None = 2) -> None:
     """JSON in which letters stand as they are, and what steers a terminal as an escape; without `indent` on one line."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    sys.stdout.write(_UNSAFE_IN_JSON.sub(lambda unsafe: f"\\u{ord(unsafe[0]):04x}", text) + "\n")
+    sys.stdout.write(escaped_json(text) + "\n")
 
 
 def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     """One line on what the answer cost and on what was wrong with it."""
     usage = answer.usage
+    about = "~" if usage.estimated else ""
     parts = [
         f"{answer.mode}: {usage.calls} call{'' if usage.calls == 1 else 's'}",
-        f"{usage.input_tokens} tokens read, {usage.output_tokens} written",
+        f"{about}{usage.input_tokens} tokens read, {about}{usage.output_tokens} written",
     ]
     if price_in or price_out:
-        parts.append(f"cost {usage.cost(price_in, price_out):.6f}")
+        parts.append(f"cost {about}{usage.cost(price_in, price_out):.6f}")
     if answer.removed_marks:
         parts.append(f"{answer.removed_marks} marks that named nothing removed")
     if answer.unsupported_extract is not None:

@@ -7,7 +7,7 @@ What a mark is, and what becomes of one that names nothing, stands in `marks`.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +18,7 @@ from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at, words
 from mergewise.text.keys import short_name
 from mergewise.text.sections import headings_at, markdown_headings
-from mergewise.text.sentences import split_sentences
+from mergewise.text.sentences import split_long, split_sentences
 from mergewise.text.spans import has_lines, line_at
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import quotations_in
@@ -26,7 +26,11 @@ from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import content_terms
 from mergewise.types import Citation, Heading, Span
 
-_CLEAR = 0.25  # support from which a sentence is cited alone
+# support from which a sentence is cited alone
+_CLEAR = 0.25
+# characters of a sentence that is judged as one: what has more is a list, a table or no sentence, and the time grows with its
+# square
+_LONGEST = 2000
 _REFUSAL = words(NOT_FOUND)
 _SHORT_REFUSAL = words("Nothing relevant was found")
 
@@ -106,7 +110,8 @@ def _refuses(statements: Sequence[Statement], claims: Claims) -> bool:
 def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]:
     """The sentences; a mark belongs to the one that it stands in or after. Marks without any sentence are one that is empty."""
     plain = "".join(piece.text for piece in pieces if not piece.numbers)
-    sentences = split_sentences(plain) or [(0, 0)]
+    whole = split_sentences(plain) or [(0, 0)]
+    sentences = [part for start, end in whole for part in split_long(plain, start, end, _LONGEST, len)]
     starts = [start for start, _ in sentences]
     cited: list[dict[int, None]] = [{} for _ in sentences]
     offset = 0
@@ -116,20 +121,21 @@ def _statements(pieces: Sequence[MarkedText], claims: Claims) -> list[Statement]
         else:
             offset += len(piece.text)
     quoted = list(quotations_in(plain))
+    begins, ends = [start for start, _, _ in quoted], [end for _, end, _ in quoted]
+
+    def quotations_within(start: int, end: int) -> list[str]:
+        """Those of which a part stands between these offsets."""
+        return [text for _, _, text in quoted[bisect_right(ends, start) : bisect_left(begins, end)]]
+
     return [
         Statement(
             plain[start:end],
             tuple(numbers),
-            claims.is_supported(plain[start:end], numbers, _quotations_within(quoted, start, end)),
+            claims.is_supported(plain[start:end], numbers, quotations_within(start, end)),
         )
         for (start, end), numbers in zip(sentences, cited, strict=True)
         if start < end or numbers
     ]
-
-
-def _quotations_within(quoted: Sequence[tuple[int, int, str]], start: int, end: int) -> list[str]:
-    """The quotations of which a part stands between these offsets."""
-    return [text for first, last, text in quoted if first < end and start < last]
 
 
 class Claims:

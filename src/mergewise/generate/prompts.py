@@ -92,9 +92,9 @@ TEMPLATES = {one.name: one for one in (ANSWER, REFUSAL, EXTRACT, THINK, JUDGE, O
 
 
 def quoted_source(source: Source, code: str) -> str:
-    """The source as every prompt shows it: its number, its title and headings, its text."""
+    """The source as every prompt shows it: its number, and as one quotation its title and headings, on a line, and its text."""
     path = " ".join(source.path.split())[:_LONGEST_PATH]
-    return quotation(f"source [{source.number}] {path}", source.text, code)
+    return quotation(f"source [{source.number}]", f"{path}\n{source.text}" if path else source.text, code)
 
 
 def answer(question: str, sources: Sequence[Source], notes: str, code: str, own: Prompts = SHIPPED) -> list[Message]:

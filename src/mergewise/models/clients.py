@@ -7,14 +7,22 @@ two bytes, which HTTP clients have, bounds none of these.
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from mergewise.errors import ModelError
+from mergewise.masking import masked
+from mergewise.ranges import RETRYING, SECONDS, number, whole
+
+# the signs of life while an endpoint is silent; of its own, so that they can be heard without the rest
+log = logging.getLogger("mergewise.waiting")
 
 Response = TypeVar("Response")
 Client = TypeVar("Client")
@@ -23,11 +31,31 @@ LONGEST = 1800.0
 """Seconds that one answer may take, with everything that is tried again."""
 ANSWER_MB, EMBEDDINGS_MB = 64, 256
 """Megabytes that a completion or scores may have, and embeddings."""
+SILENT = 10.0
+"""Seconds after which it is said that an endpoint is silent."""
 
+# when the last sign of life was given, by the clock of event loops
+_told = -SILENT
+# characters of what an endpoint says
+_SAID = 300
 _MB = 1_000_000
 _PIECE = 1 << 18
 _ANY_ZIP = 47  # zlib or gzip, by its header
 _HINT = "it is no answer that was asked for: check the endpoint"
+
+
+def timeout_of(given: float | None, default: float) -> float:
+    """Seconds without a byte from an endpoint that are waited for: the given ones, else MERGEWISE_TIMEOUT, else the default."""
+    if given is not None:
+        return number("the time to wait is", given, float, SECONDS)
+    return number("MERGEWISE_TIMEOUT is", os.environ.get("MERGEWISE_TIMEOUT") or default, float, SECONDS)
+
+
+def retries_of(given: int | None, default: int) -> int:
+    """How often a request is tried again: as given, else MERGEWISE_RETRIES, else the default."""
+    if given is not None:
+        return whole("the number of retries is", given, RETRYING)
+    return int(number("MERGEWISE_RETRIES is", os.environ.get("MERGEWISE_RETRIES") or default, int, RETRYING))
 
 
 class PerLoop(Generic[Client]):
@@ -62,7 +90,8 @@ async def in_time(spec: str, answer: Awaitable[Response]) -> Response:
     """The answer. Raises ModelError where it is not there after `LONGEST` seconds."""
     try:
         async with asyncio.timeout(LONGEST) as limit:
-            return await answer
+            with _signs_of_life(spec):
+                return await answer
     except TimeoutError:
         if not limit.expired():
             raise
@@ -76,7 +105,8 @@ async def each_in_time(spec: str, chunks: AsyncIterable[Response]) -> AsyncItera
     while True:
         try:
             async with asyncio.timeout_at(until) as limit:
-                chunk = await anext(iterator)
+                with _signs_of_life(spec):
+                    chunk = await anext(iterator)
         except StopAsyncIteration:
             return
         except TimeoutError:
@@ -86,8 +116,39 @@ async def each_in_time(spec: str, chunks: AsyncIterable[Response]) -> AsyncItera
         yield chunk
 
 
+@contextmanager
+def _signs_of_life(spec: str) -> Iterator[None]:
+    """Logs that the endpoint is silent, after `SILENT` seconds and each time that it has been silent twice as long.
+
+    Of many calls at once, one speaks for all.
+    """
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    due = loop.call_later(SILENT, lambda: tell())
+
+    def tell() -> None:
+        nonlocal due
+        global _told
+        silent = loop.time() - began
+        if loop.time() - _told >= SILENT / 2:
+            _told = loop.time()
+            log.info("%s has been silent for %.0f seconds", spec, silent)
+        due = loop.call_later(silent, tell)
+
+    try:
+        yield
+    finally:
+        due.cancel()
+
+
 def late(spec: str) -> ModelError:
     return ModelError(f"{spec} was still answering after {LONGEST:g} seconds", "ask for less, or check the endpoint")
+
+
+def quoted_message(text: str) -> str:
+    """What an endpoint says, as an error quotes it: on one line, cut, without the keys that it was sent."""
+    said = " ".join(masked(text)[: 100 * _SAID].split())
+    return said if len(said) <= _SAID else said[:_SAID] + " ..."
 
 
 def size_limits(megabytes: int) -> dict[str, Any]:
@@ -96,7 +157,8 @@ def size_limits(megabytes: int) -> dict[str, Any]:
     async def bound(response: Any) -> None:
         packed = response.headers.pop("content-encoding", "identity").strip().lower()
         if packed not in ("", "identity", "gzip", "x-gzip"):
-            raise ModelError(f"the endpoint packed its answer as {packed[:40]!r}, which it was not asked to", _HINT)
+            named = masked(packed)[:40]
+            raise ModelError(f"the endpoint packed its answer as {named!r}, which it was not asked to", _HINT)
         response.stream = _stream_kind(type(response).__module__)(response.stream, "gzip" in packed, megabytes * _MB)
 
     return {"headers": {"Accept-Encoding": "gzip"}, "event_hooks": {"response": [bound]}}

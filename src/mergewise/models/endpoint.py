@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mergewise.concurrency import run
 from mergewise.errors import InputRefused, MissingExtra, ModelError, UsageError
-from mergewise.models.clients import EMBEDDINGS_MB, PerLoop, in_time, size_limits
+from mergewise.masking import remember_key, remember_keys_of
+from mergewise.models.clients import (
+    EMBEDDINGS_MB,
+    PerLoop,
+    in_time,
+    quoted_message,
+    retries_of,
+    size_limits,
+    timeout_of,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -23,9 +32,6 @@ Response = TypeVar("Response")
 
 UNREADABLE = (AttributeError, KeyError, IndexError, TypeError, ValueError, OverflowError, RecursionError)
 """What comes of reading an answer that is not of the shape that was asked for, or no JSON, or nested without end."""
-
-# characters of what an endpoint says
-_SAID = 300
 
 RETRIES = 4
 # seconds without a byte from the endpoint
@@ -58,13 +64,16 @@ def key_for(base_url: str | None = None, api_key: str | None = None) -> str:
 
 
 class Endpoint:
-    """An endpoint by the `openai` package: each answer within a time and a size. `serves` is what it should offer."""
+    """An endpoint by the `openai` package: each answer within a time and a size. `serves` is what it should offer.
+
+    `timeout` is in seconds without a byte; it and `retries` are those of the environment where they are not given.
+    """
 
     def __init__(
         self,
         spec: str,
         serves: str,
-        retries: int,
+        retries: int | None = None,
         *,
         base_url: str | None = None,
         api_key: str | None = None,
@@ -73,13 +82,16 @@ class Endpoint:
     ) -> None:
         self.sdk = package()
         self.spec, self.serves, self._megabytes = spec, serves, megabytes or EMBEDDINGS_MB
-        seconds = timeout or TIMEOUT
+        seconds, self.retries = timeout_of(timeout, TIMEOUT), retries_of(retries, RETRIES)
         self.base_url = str(base_url or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1")
+        key = key_for(base_url, api_key)
+        remember_key(key)
+        remember_keys_of(self.base_url)
         self._options = {
             "base_url": self.base_url,
-            "api_key": key_for(base_url, api_key),
+            "api_key": key,
             "timeout": self.sdk.Timeout(seconds, connect=min(seconds, CONNECT)),
-            "max_retries": retries,
+            "max_retries": self.retries,
         }
         self._clients: PerLoop[openai.AsyncOpenAI] = PerLoop(self._client)
 
@@ -123,7 +135,7 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
     if isinstance(error, openai.APITimeoutError):
         hint = f"{base_url} did not answer in time: give it more, or ask for less"
     elif getattr(error, "status_code", None) in REDIRECTS and isinstance(error, openai.APIStatusError):
-        elsewhere = error.response.headers.get("location", "another address")
+        elsewhere = quoted_message(error.response.headers.get("location", "another address"))
         hint = f"{base_url} leads to {elsewhere}, which is not followed: set OPENAI_BASE_URL if that is the endpoint"
     elif isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
         hint = "check OPENAI_API_KEY"
@@ -135,8 +147,7 @@ def failure(spec: str, base_url: object, serves: str, error: openai.OpenAIError)
         hint = "the endpoint asks for a pause: wait, or raise the quota"
     elif isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
         kind, hint = InputRefused, "the endpoint refuses this input; a text may be longer than the model takes"
-    said = " ".join(str(error).split())
-    return kind(f"{spec} failed: {said if len(said) <= _SAID else said[:_SAID] + ' ...'}", hint)
+    return kind(f"{spec} failed: {quoted_message(str(error))}", hint)
 
 
 def _pause(error: openai.OpenAIError) -> int:

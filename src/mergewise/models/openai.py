@@ -6,24 +6,34 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint
+from mergewise.models.endpoint import UNREADABLE, Endpoint
 from mergewise.protocols import FloatArray
-from mergewise.ranges import RETRYING, Range, whole
+from mergewise.ranges import Range, whole
 
 BATCH_TEXTS = 128
 
 
 class OpenAIEmbedder:
-    """An `Embedder`. `dimension` is what the endpoint's vectors must have; without it, the first answer decides."""
+    """An `Embedder`. `dimension` is what the endpoint's vectors must have; without it, the first answer decides.
+
+    `timeout` is in seconds without a byte (default: MERGEWISE_TIMEOUT, else 120), `retries` how often a request is tried again
+    (default: MERGEWISE_RETRIES, else 4).
+    """
 
     def __init__(
-        self, model: str, *, dimension: int | None = None, batch_texts: int = BATCH_TEXTS, retries: int = RETRIES
+        self,
+        model: str,
+        *,
+        dimension: int | None = None,
+        batch_texts: int = BATCH_TEXTS,
+        retries: int | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.spec = f"openai:{model}"
         self._model = model
         self._dimension = dimension
         self._batch_texts = whole("the number of texts in a request is", batch_texts, Range(1, 100_000))
-        self._endpoint = Endpoint(self.spec, "embeddings", whole("the number of retries is", retries, RETRYING))
+        self._endpoint = Endpoint(self.spec, "embeddings", retries, timeout=timeout)
         self.aclose = self._endpoint.aclose
 
     @property

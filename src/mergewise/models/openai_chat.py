@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from mergewise.errors import ModelError, UsageError
-from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time
-from mergewise.models.endpoint import RETRIES, TIMEOUT, UNREADABLE, Endpoint
-from mergewise.ranges import AT_ONCE, RETRYING, SECONDS, Range, number, whole
+from mergewise.masking import MaskedPieces, masked
+from mergewise.models.clients import ANSWER_MB, PerLoop, each_in_time, in_time, quoted_message
+from mergewise.models.endpoint import UNREADABLE, Endpoint
+from mergewise.models.tokens import count_tokens
+from mergewise.ranges import AT_ONCE, Range, number, whole
 from mergewise.types import Message, Reply, Usage
 
 log = logging.getLogger("mergewise")
@@ -55,7 +57,10 @@ class _Accepted:
 
 
 class OpenAIChat:
-    """A `ChatModel`. At most `concurrency` requests are under way at once; `timeout` is in seconds.
+    """A `ChatModel`. At most `concurrency` requests are under way at once.
+
+    `timeout` is in seconds without a byte (default: MERGEWISE_TIMEOUT, else 120), `retries` how often a request is tried again
+    (default: MERGEWISE_RETRIES, else 4).
 
     `window` is what the model takes, in tokens (default: MERGEWISE_WINDOW, else 32,768). `base_url` and `api_key`
     come before the environment. Temperature 0 asks for the same answer to the same question; with None, none is sent.
@@ -68,8 +73,8 @@ class OpenAIChat:
         base_url: str | None = None,
         api_key: str | None = None,
         window: int | None = None,
-        timeout: float = TIMEOUT,
-        retries: int = RETRIES,
+        timeout: float | None = None,
+        retries: int | None = None,
         concurrency: int = CONCURRENCY,
         temperature: float | None = 0.0,
         seed: int | None = None,
@@ -77,11 +82,9 @@ class OpenAIChat:
         self.spec = f"openai:{model}"
         self.window = whole("the window is", _window() if window is None else window, _TOKENS)
         self._model = model
-        self._retries = whole("the number of retries is", retries, RETRYING)
-        seconds = number("the time to wait is", timeout, float, SECONDS)
         self._endpoint = Endpoint(
-            self.spec, "chat completions", self._retries,
-            base_url=base_url, api_key=api_key, timeout=seconds, megabytes=ANSWER_MB,
+            self.spec, "chat completions", retries,
+            base_url=base_url, api_key=api_key, timeout=timeout, megabytes=ANSWER_MB,
         )  # fmt: skip
         self.base_url, self.aclose = self._endpoint.base_url, self._endpoint.aclose
         at_once = whole("the number of requests at once is", concurrency, AT_ONCE)
@@ -94,7 +97,7 @@ class OpenAIChat:
             )
             if value is not None
         }
-        self._accepted = _Accepted()
+        self._accepted, self._has_warned = _Accepted(), False
 
     @property
     def identity(self) -> str:
@@ -107,15 +110,26 @@ class OpenAIChat:
             answer = await in_time(self.spec, self._create(messages, max_tokens, schema, stream=False))
         try:
             choice = answer.choices[0]
-            text = visible(_clean(choice.message.content or ""))
-            return Reply(text, _usage(answer.usage), complete=choice.finish_reason != "length")
+            written = _Delta.of(choice.message)
+            text = masked(visible(written.text))
+            bill = _Bill().with_counts(answer.usage)
+            complete = choice.finish_reason not in _CUT
         except UNREADABLE as error:
-            raise self._endpoint.nonsense(f"no chat completion ({error})") from error
+            what = (
+                f"an error: {quoted_message(str(said))}"
+                if (said := getattr(answer, "error", None))
+                else "no chat completion"
+            )
+            raise self._endpoint.nonsense(f"{what} ({type(error).__name__})") from error
+        if written.calls_tool and not text:
+            raise self._endpoint.nonsense(_TOOL)
+        self._warn_of(bill)
+        return Reply(text, bill.usage(messages, written.thoughts + written.text), complete)
 
     async def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
         """A connection that is lost before the first piece is tried again; afterwards it is an error."""
         async with self._slots.here():
-            for attempt in range(self._retries + 1):
+            for attempt in range(self._endpoint.retries + 1):
                 answer = _Streamed()
                 chunks = await in_time(self.spec, self._create(messages, max_tokens, None, stream=True))
                 try:
@@ -127,14 +141,20 @@ class OpenAIChat:
                 except ModelError:
                     raise
                 except Exception as error:
-                    if not self._is_lost(error) or answer.begun or attempt == self._retries:
+                    if not self._is_lost(error) or answer.begun or attempt == self._endpoint.retries:
                         raise self._endpoint.failure(error) from error
                     log.info("%s: the stream broke (%s); asking again", self.spec, type(error).__name__)
                     await asyncio.sleep(_PAUSE * 2**attempt)
                 else:
-                    if answer.reason is None:
+                    if not answer.reasons:
                         raise self._endpoint.nonsense("a stream that ends in the middle")
-                    yield answer.reply()
+                    if piece := answer.end():
+                        yield piece
+                    reply = answer.reply(messages)
+                    if answer.calls_tool and not reply.text:
+                        raise self._endpoint.nonsense(_TOOL)
+                    self._warn_of(answer.bill)
+                    yield reply
                     return
                 finally:
                     await chunks.close()
@@ -176,38 +196,116 @@ class OpenAIChat:
                 options["extra_body"] = {_INSTEAD[name]: value}
         return options
 
+    def _warn_of(self, bill: _Bill) -> None:
+        """Say once that the endpoint's counts are not to be trusted."""
+        if bill.is_wrong and not self._has_warned:
+            self._has_warned = True
+            log.warning("%s sends numbers of tokens that cannot be: they are estimated instead", self.spec)
+
     def _is_lost(self, error: Exception) -> bool:
         """Whether a connection broke. While it streams, older versions of the SDK raise the errors of their HTTP library."""
         return isinstance(error, self._endpoint.sdk.APIConnectionError) or type(error).__module__.startswith("http")
+
+
+# finish reasons of an answer that is not whole
+_CUT = frozenset({"length", "content_filter"})
+_TOOL = "a call of a tool, though it was offered none"
+MOST_TOKENS = 1_000_000_000
+"""Tokens of one call that an endpoint may bill; a larger count is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Delta:
+    """What a message, or a piece of one, brings: a text or a refusal, thoughts that stand apart, calls of tools."""
+
+    text: str = ""
+    thoughts: str = ""
+    calls_tool: bool = False
+
+    @classmethod
+    def of(cls, message: Any) -> _Delta:
+        text = _clean(message.content or getattr(message, "refusal", None) or "")
+        thoughts = getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None)
+        return cls(
+            text, _clean(thoughts) if isinstance(thoughts, str) else "", bool(getattr(message, "tool_calls", None))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Bill:
+    """The tokens that an endpoint bills for a call, None where it does not say or says what is no count."""
+
+    read: int | None = None
+    written: int | None = None
+    is_wrong: bool = False
+
+    def with_counts(self, billed: Any) -> _Bill:
+        """Those of a further bill come before those of this one."""
+        counts = [getattr(billed, name, None) for name in ("prompt_tokens", "completion_tokens")]
+        read, written = map(_count, counts)
+        is_wrong = any(count is not None and _count(count) is None for count in counts)
+        return _Bill(
+            self.read if read is None else read, self.written if written is None else written, self.is_wrong or is_wrong
+        )
+
+    def usage(self, messages: Sequence[Message], written: str) -> Usage:
+        """The usage of a call. What is not billed is estimated by the vocabulary that ships with the package."""
+        if self.read is not None and self.written is not None:
+            return Usage(1, self.read, self.written)
+        *read, answered = count_tokens([*(message.text for message in messages), written])
+        tokens = sum(read) if self.read is None else self.read, answered if self.written is None else self.written
+        return Usage(1, *tokens, estimated=True)
+
+
+def _count(billed: object) -> int | None:
+    """A number of tokens, None for what is none: a negative, a fraction, a text, more than any call can take."""
+    is_number = isinstance(billed, int | float) and not isinstance(billed, bool)
+    return int(billed) if is_number and 0 <= billed <= MOST_TOKENS and billed == int(billed) else None  # type: ignore[operator, call-overload]
 
 
 class _Streamed:
     """A streamed answer as it grows. Every character is looked at a bounded number of times."""
 
     def __init__(self) -> None:
-        self.reason: str | None = None
-        self.begun = False  # whether a piece was shown
+        self.reasons: set[str] = set()
+        # whether a piece was shown
+        self.begun = False
+        self.calls_tool = False
         self._pieces: list[str] = []
-        self._thoughts = _Thoughts()
-        self._usage = Usage(calls=1)
+        # what was written, thoughts among it
+        self._all: list[str] = []
+        self._thoughts, self._masked = _Thoughts(), MaskedPieces()
+        self.bill = _Bill()
 
     def add(self, chunk: Any) -> str:
-        """The text that the chunk brings."""
-        if chunk.usage is not None:
-            self._usage = _usage(chunk.usage)
-        piece = ""
-        for choice in chunk.choices[:1]:
-            self.reason = choice.finish_reason or self.reason
-            piece = self._thoughts.without(_clean(choice.delta.content or ""), last=self.reason is not None)
+        """The text that the chunk brings. A bill may come in any chunk, and more than once; the last one counts."""
+        self.bill = self.bill.with_counts(chunk.usage)
+        for choice in (chunk.choices or ())[:1]:
+            written = _Delta() if choice.delta is None else _Delta.of(choice.delta)
+            if choice.finish_reason:
+                self.reasons.add(str(choice.finish_reason))
+            self.calls_tool |= written.calls_tool
+            self._all += [written.thoughts, written.text]
+            return self._show(self._masked.add(self._thoughts.without(written.text, last=bool(self.reasons))))
+        return ""
+
+    def end(self) -> str:
+        """What was held back."""
+        return self._show(self._masked.add("", last=True))
+
+    def reply(self, messages: Sequence[Message]) -> Reply:
+        usage = self.bill.usage(messages, "".join(self._all))
+        return Reply("".join(self._pieces), usage, complete=not self.reasons & _CUT)
+
+    def _show(self, piece: str) -> str:
         self._pieces.append(piece)
         self.begun = self.begun or bool(piece)
         return piece
 
-    def reply(self) -> Reply:
-        return Reply("".join(self._pieces), self._usage, complete=self.reason != "length")
-
 
 THOUGHTS = ("<think>", "</think>")
+# characters before thoughts, mostly white space
+_BEFORE_THOUGHTS = 64
 
 
 class _Thoughts:
@@ -225,7 +323,7 @@ class _Thoughts:
         piece = self._held + piece
         self._held = ""
         if self._state == "undecided":
-            if not last and begins.startswith(piece.strip()):
+            if not last and len(piece) < _BEFORE_THOUGHTS and begins.startswith(piece.strip()):
                 # this may be the beginning of thoughts
                 self._held = piece
                 return ""
@@ -252,13 +350,6 @@ def visible(text: str) -> str:
 def _clean(text: str) -> str:
     """The text with halves of surrogate pairs replaced: JSON can hold them, but they can be neither stored nor printed."""
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _usage(billed: Any) -> Usage:
-    """The tokens that the endpoint bills for the call; 0 where it does not say."""
-    if billed is None:
-        return Usage(calls=1)
-    return Usage(1, int(billed.prompt_tokens or 0), int(billed.completion_tokens or 0))
 
 
 def _response_format(schema: Schema, form: str) -> Options:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mergewise.errors import ModelError
-from mergewise.models.endpoint import RETRIES, UNREADABLE, Endpoint
+from mergewise.models.endpoint import UNREADABLE, Endpoint
 from mergewise.models.scores import Pair, PairMemory
 from mergewise.protocols import FloatArray
 
@@ -32,13 +32,23 @@ _FORMS: Mapping[str, Mapping[str, Any]] = {
 
 
 class OpenAIScorer:
-    """An `NLLScorer`. Each pair is asked for once; `requests` counts what was sent."""
+    """An `NLLScorer`. Each pair is asked for once; `requests` counts what was sent.
 
-    def __init__(self, model: str, *, batch_prompts: int = BATCH_PROMPTS, retries: int = RETRIES) -> None:
+    `timeout` and `retries` are those of `OpenAIEmbedder`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        batch_prompts: int = BATCH_PROMPTS,
+        retries: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
         self.spec = f"openai:{model}"
         self.requests = 0
         self._model = model
-        self._endpoint = Endpoint(self.spec, "completions", retries)
+        self._endpoint = Endpoint(self.spec, "completions", retries, timeout=timeout)
         self.aclose = self._endpoint.aclose
         self._form: str | None = None
         self._memory = PairMemory(self._scores, batch_prompts)

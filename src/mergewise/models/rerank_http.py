@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 from mergewise.concurrency import run
 from mergewise.errors import MissingExtra, ModelError, UsageError
-from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, size_limits
+from mergewise.masking import remember_key, remember_keys_of
+from mergewise.models.clients import ANSWER_MB, PerLoop, in_time, quoted_message, retries_of, size_limits, timeout_of
 from mergewise.models.scores import Scale, scale_of, unit_interval
-from mergewise.ranges import RETRYING, SECONDS, Range, number, whole
+from mergewise.ranges import Range, number, whole
 
 if TYPE_CHECKING:
     import httpx2
@@ -50,7 +51,11 @@ _AGAIN = {408, 429, 500, 502, 503, 504}
 
 
 class HTTPReranker:
-    """A `Reranker`. Safe to use from several threads."""
+    """A `Reranker`. Safe to use from several threads.
+
+    `timeout` is in seconds without a byte (default: MERGEWISE_TIMEOUT, else 60), `retries` how often a request is tried again
+    (default: MERGEWISE_RETRIES, else 4).
+    """
 
     def __init__(
         self,
@@ -58,8 +63,8 @@ class HTTPReranker:
         *,
         key: str | None = None,
         batch_texts: int = BATCH_TEXTS,
-        retries: int = RETRIES,
-        timeout: float = TIMEOUT,
+        retries: int | None = None,
+        timeout: float | None = None,
         pause: float = _PAUSE,
         scale: Scale | None = None,
     ) -> None:
@@ -68,13 +73,15 @@ class HTTPReranker:
         if not self._url.startswith(("http://", "https://")):
             raise UsageError(f"{url!r} is not an address", "write --reranker http:https://host/v1/rerank")
         self._batch_texts = whole("the number of texts in a request is", batch_texts, _BATCH)
-        self._retries = whole("the number of retries is", retries, RETRYING)
+        self._retries = retries_of(retries, RETRIES)
         self._pause = number("the pause is", pause, float, Range(0, _LONGEST_PAUSE))
         self._texts_shape = False  # TEI's
         self._scale = scale
         key = key or os.environ.get("RERANK_API_KEY")
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._timeout = number("the time to wait is", timeout, float, SECONDS)
+        remember_key(key or "")
+        remember_keys_of(self._url)
+        self._timeout = timeout_of(timeout, TIMEOUT)
         _package()
         self._clients: PerLoop[httpx2.AsyncClient] = PerLoop(self._client)
 
@@ -118,7 +125,7 @@ class HTTPReranker:
                 answer = retried
         if answer.status_code >= 300:
             raise ModelError(
-                f"{self.spec} answered {answer.status_code}: {' '.join(answer.text[:200].split())}", self._hint(answer)
+                f"{self.spec} answered {answer.status_code}: {quoted_message(answer.text)}", self._hint(answer)
             )
         return self._scores(answer, len(texts))
 
@@ -137,7 +144,7 @@ class HTTPReranker:
                 answer: httpx2.Response = await self._clients.here().post(self._url, json=body)
             except httpx2.RequestError as error:
                 if last:
-                    reason = str(error) or type(error).__name__
+                    reason = quoted_message(str(error)) or type(error).__name__
                     raise ModelError(f"{self.spec} failed: {reason}", f"is {self._url} up?") from error
                 log.info("the rerank endpoint was not reached (%s); asking again", type(error).__name__)
                 await asyncio.sleep(min(self._pause * 2**attempt, _LONGEST_PAUSE))
@@ -174,7 +181,7 @@ class HTTPReranker:
 
     def _hint(self, answer: httpx2.Response) -> str:
         if answer.status_code < 400:
-            elsewhere = answer.headers.get("Location", "another address")
+            elsewhere = quoted_message(answer.headers.get("Location", "another address"))
             return f"it leads to {elsewhere}, which is not followed: name that one if it is the endpoint"
         if answer.status_code in (401, 403):
             return "check RERANK_API_KEY"

@@ -16,7 +16,7 @@ from mergewise.concurrency import run
 from mergewise.generate.prompts import NOTHING, quoted_source
 from mergewise.generate.sources import DocumentLookup, Source, base_sources, fit
 from mergewise.models.record import Models
-from mergewise.prompting.quoting import code_for, turn, warning
+from mergewise.prompting.quoting import code_for, quotation, turn, warning
 from mergewise.text.sentences import split_sentences
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Context, Message, Usage
@@ -40,7 +40,7 @@ def next_question(
     if models.chat is None:
         return by_name(question, asked, context), Usage()
     chat, count_tokens = models.chat, models.count_tokens
-    code = code_for([question, context.text])
+    code = code_for([question, *asked, context.text])
     limit = min(_TOKENS, chat.window // 4)
     frame = _prompt(question, asked, [], code)
     room = int(0.95 * chat.window) - limit - sum(count_tokens([message.text for message in frame]))
@@ -57,7 +57,8 @@ def next_question(
 
 
 def _prompt(question: str, asked: Sequence[str], sources: Sequence[Source], code: str) -> list[Message]:
-    searched = "Already searched for:\n" + "\n".join(f"- {q}" for q in asked)
+    # a model wrote all of them but the first, and perhaps that one too
+    searched = quotation("already searched for", "\n".join(f"- {' '.join(q.split())}" for q in asked), code)
     texts = [*(quoted_source(source, code) for source in sources), searched, f"Question: {question}"]
     return turn(_PROMPT.format(nothing=NOTHING, data=warning(code)), texts)
 

@@ -50,8 +50,8 @@ _WORD = re.compile(r"\s+")
 # All in characters: what `sentencex` is given at once, the end of that which it is given again with what follows, and the end of
 # a sentence that is looked at.
 _WINDOW, _AHEAD, _TAIL = 2000, 200, 24
-# Characters that are looked at for the end of a sentence: where there is none, the time may grow with their square, too.
-_MAX_WINDOW = 64_000
+# a window without an end of a sentence is ended here: no sentence is so long, and the time grows with its square
+_LONGEST_WINDOW = 4 * _WINDOW
 MAX_CHARS_PER_TOKEN = 12
 
 
@@ -161,18 +161,19 @@ def _pieces(block: str, language: str) -> Iterator[str]:
     """The sentences that `sentencex` finds in the block, window by window.
 
     Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
-    a window is given to it again with the text that follows; a window without any other piece is doubled, and above a size cut between words.
+    a window is given to it again with the text that follows; a window without any other piece is doubled, but never without end.
     """
     at, window = 0, _WINDOW
     while len(block) - at > window:
         found = list(sentencex.segment(language, block[at : at + window]))
         left = window
+        if window >= _LONGEST_WINDOW and len(found) < 2:
+            cut = block.rfind(" ", at + window // 2, at + window) + 1 or at + window
+            yield block[at:cut]
+            at, window = cut, _WINDOW
+            continue
         while found and left > window - _AHEAD:
             left -= len(found.pop())
-        if not found and window >= _MAX_WINDOW:
-            left = block.rfind(" ", at + 1, at + window) + 1 - at
-            left = left if left > 0 else window
-            found = [block[at : at + left]]
         yield from found
         at, window = at + left, _WINDOW if found else 2 * window
     yield from sentencex.segment(language, block[at:])
