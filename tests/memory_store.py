@@ -21,6 +21,7 @@ from mergewise.store.documents import content_of, same_documents, with_checked_m
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
+from mergewise.text.languages import document_language
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
 
 Row = TypeVar("Row")
@@ -154,7 +155,7 @@ class MemoryStore:
         leaves = self._tables.get(self._first)
         counts = Counter(leaves[NUMBER].to_pylist() if leaves is not None else ())
         return [
-            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number], origin)
+            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number], origin, document_language(d))
             for number, d, origin in ((n, rows.document, rows.origin) for n, _, rows in self._documents.values())
         ]
 
@@ -215,6 +216,9 @@ class MemoryStore:
         counts = Counter(self._rows_of(self._first)[NUMBER].to_pylist())
         standing = {doc_id: self._documents[doc_id] for doc_id in doc_ids if doc_id in self._documents}
         return {doc_id: range(first, first + counts[number]) for doc_id, (number, first, _) in standing.items()}
+
+    def languages(self) -> Mapping[str, int]:
+        return Counter(document_language(rows.document) for _, _, rows in self._documents.values())
 
     def row_counts(self) -> dict[str, int]:
         tables = [table.name for view in self._views for table in self._specs(view)]

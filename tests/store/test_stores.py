@@ -245,3 +245,12 @@ def test_rows_of_documents_that_are_gone_are_gone(store: Store) -> None:
     store.optimize()
     assert reader_of(store).leaves(ids) == {}
     assert store.check() == []
+
+
+def test_documents_have_languages(store: Store) -> None:
+    french = Document(
+        id="fr", text="La rivière se jette dans le lac, qui est connu pour son eau claire et ses poissons."
+    )
+    store.write(rows_of([replace(CATS, metadata={"lang": "en-GB"}), french, PAGED], EMBEDDER))
+    assert dict(store.reader().languages()) == {"en": 1, "fr": 1, "und": 1}
+    assert [info.language for info in store.reader().documents()] == ["en", "fr", "und"]

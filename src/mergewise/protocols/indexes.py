@@ -163,6 +163,10 @@ class StoreReader(TableReader, Protocol):
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]: ...
 
+    def languages(self) -> Mapping[str, int]:
+        """The documents of each language; without those that an older mergewise indexed."""
+        ...
+
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:
         """The views that every document has, with their settings."""

@@ -7,6 +7,7 @@ not held there is read from the table.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -174,6 +175,16 @@ class LanceReader:
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
+
+    def languages(self) -> Mapping[str, int]:
+        return self.once("languages", self._read_languages)
+
+    def _read_languages(self) -> Mapping[str, int]:
+        table = self._table(d.DOCUMENTS)
+        if table is None or "_language" not in self._document_columns():
+            return {}
+        languages = run(scan(table, ["_language"]))["_language"].to_pylist()
+        return Counter(language for language in languages if language)
 
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""

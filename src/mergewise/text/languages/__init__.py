@@ -1,0 +1,15 @@
+"""Languages of documents and questions, and what depends on them: sizes of texts, and the words that are searched."""
+
+from __future__ import annotations
+
+from mergewise.text.languages.detection import (
+    ENGLISH,
+    UNKNOWN,
+    detect,
+    document_language,
+    language_code,
+    question_languages,
+    script_of,
+)
+
+__all__ = ["ENGLISH", "UNKNOWN", "detect", "document_language", "language_code", "question_languages", "script_of"]
