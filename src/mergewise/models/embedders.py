@@ -9,7 +9,7 @@ import numpy as np
 
 from mergewise.errors import EmbedderMismatch, ModelError, UsageError
 from mergewise.models import knows_embedder
-from mergewise.protocols import Embedder, FloatArray, PartEmbedder
+from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
 
 _NEEDED = "an embedder has `spec` (a name), `dimension` (a number), `embed_documents` and `embed_queries`"
 
@@ -33,6 +33,7 @@ class GivenEmbedder:
         self.given = given
         self.spec = spec
         self.dimension = int(dimension)
+        self.languages = languages_known(given)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._rows(self.given.embed_documents(texts), len(texts))
@@ -101,6 +102,7 @@ class QuestionVectors:
         self._known = dict(zip(asked, embedder.embed_queries(asked), strict=True)) if asked else {}
         self.spec = embedder.spec
         self.dimension = embedder.dimension
+        self.languages = languages_known(embedder)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._embedder.embed_documents(texts)

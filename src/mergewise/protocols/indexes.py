@@ -90,7 +90,7 @@ class IndexReader(Protocol):
         ...
 
     def question_vector(self, question: str) -> FloatArray | None:
-        """The question's unit vector; None for an index without an embedder."""
+        """The question's unit vector; None without an embedder, or where it does not know the question's language."""
         ...
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:

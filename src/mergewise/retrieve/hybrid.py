@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
-from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
+from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader, languages_known
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
+from mergewise.text.languages import question_languages, script_of
 from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
@@ -22,9 +23,17 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
+# Weights of vectors in languages that their embedder does not know: docs/evaluation.md.
+WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking."""
+    """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking.
+
+    Where the embedder does not know the question's language, the vectors weigh less: `WEIGHT_OF_LATIN` at most, or
+    `WEIGHT_OF_OTHERS` in other scripts than Latin.
+    """
 
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
     weight: Annotated[float, SHARE] = 0.4
@@ -67,7 +76,7 @@ class HybridReader(TreeReader):
         With a reranker, these leaves get the reranker's scores and are sorted by them.
         """
         text, vector = self._both_searches(question, k, None, "vector")
-        ranking = self._fuse(text, vector, k)
+        ranking = self._fuse(question, text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
@@ -79,6 +88,26 @@ class HybridReader(TreeReader):
         return super().rank(question, k)
 
     def question_vector(self, question: str) -> FloatArray | None:
+        return self._vector(question) if self._knows(question) else None
+
+    def languages(self, question: str) -> tuple[str, ...]:
+        """The languages of the index that the question may be in; none in an index that knows no languages."""
+        return question_languages(question, self._store.languages())
+
+    def _knows(self, question: str) -> bool:
+        """Whether the embedder knows a language that the question may be in."""
+        known = None if self._embedder is None else languages_known(self._embedder)
+        return known is None or not known.isdisjoint(self.languages(question) or known)
+
+    def _weight(self, question: str) -> float:
+        if self._embedder is None:
+            return 0.0
+        if self._knows(question):
+            return self._search.weight
+        latin = any(script_of(language) == "latin" for language in self.languages(question))
+        return min(self._search.weight, WEIGHT_OF_LATIN if latin else WEIGHT_OF_OTHERS)
+
+    def _vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
             return None
         if question not in self._questions:
@@ -98,10 +127,10 @@ class HybridReader(TreeReader):
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fuse(*self._both_searches(question, k, table, column), k)
+        return self._fuse(question, *self._both_searches(question, k, table, column), k)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        query = self.question_vector(question)
+        query = self._vector(question)
         if query is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
         found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
@@ -141,20 +170,18 @@ class HybridReader(TreeReader):
         began = perf_counter()
         depth = max(k, self._search.depth)
         text = self._store.text_search(question, depth, self._where, table)
-        query = self.question_vector(question)
+        query = self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
         found = text.result(), [] if vector is None else vector.result()
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _fuse(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
-        if self._embedder is None:
-            fused = convex(text, vector, 0.0)
-        elif self._search.fusion == "reciprocal-rank":
+    def _fuse(self, question: str, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
+        if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
             fused = reciprocal_rank([text, vector])
         else:
-            fused = convex(text, vector, self._search.weight)
+            fused = convex(text, vector, self._weight(question))
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 

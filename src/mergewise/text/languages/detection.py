@@ -114,6 +114,8 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
     none has its script, in any.
     """
     languages = [language for language in among if language != UNKNOWN]
+    if len(languages) < 2:
+        return tuple(languages)
     script = main_script(question, latin=0.25)
     same = [
         language for language in languages if script_of(language) == script or {script, script_of(language)} <= _EASTERN
