@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 # Combining marks, with the letters between them: vowels of Hindi or Thai, accents apart from their letters. They are no `\w`.
-_MARKS = (
+MARKS = (
     r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
     r"\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711-\u07f3\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08e1"
     r"\u08e3-\u0963\u0981-\u09e3\u09fe-\u0a75\u0a81-\u0ae3\u0afa-\u0b63\u0b82-\u0bd7\u0c00-\u0c63\u0c81-\u0c83"
@@ -19,7 +19,7 @@ _MARKS = (
     r"\ua8ff-\ua92d\ua947-\ua953\ua980-\ua9c0\ua9e5-\uaa4d\uaa7b-\uaac1\uaaeb-\uaaef\uaaf5-\uaaf6\uabe3-\uabea"
     r"\uabec-\uabed\ufb1e\ufe00-\ufe0f\ufe20-\ufe2f"
 )
-LETTERS = rf"[^\W_]++(?:[{_MARKS}]++[^\W_]*+)*+"
+LETTERS = rf"[^\W_]++(?:[{MARKS}]++[^\W_]*+)*+"
 """The pattern of a run of letters and digits, with their combining marks."""
 WORD = rf"[぀-ヿ㐀-鿿가-힯]|{LETTERS}(?:['’]{LETTERS})*"
 """The pattern of a word; in scripts without spaces, of a single character."""

@@ -11,5 +11,15 @@ from mergewise.text.languages.detection import (
     question_languages,
     script_of,
 )
+from mergewise.text.languages.sizes import neutral_lengths
 
-__all__ = ["ENGLISH", "UNKNOWN", "detect", "document_language", "language_code", "question_languages", "script_of"]
+__all__ = [
+    "ENGLISH",
+    "UNKNOWN",
+    "detect",
+    "document_language",
+    "language_code",
+    "neutral_lengths",
+    "question_languages",
+    "script_of",
+]
