@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.languages import detect, document_language, language_code, question_languages
+from mergewise.text.languages import (
+    detect,
+    document_language,
+    language_code,
+    question_languages,
+    question_words,
+    search_words,
+)
+from mergewise.text.languages.analysis import STEMMERS
 from mergewise.text.languages.detection import SCRIPT_OF
 from mergewise.types import Document, FileMetadata
 
@@ -105,3 +113,41 @@ def test_a_question_is_in_a_language_of_the_index() -> None:
     assert question_languages("湖在哪里", {"ja": 2, "en": 5}) == ("ja",)
     assert question_languages("Where is the lake?", {"ru": 2, "ar": 5}) == ("ar", "ru")
     assert question_languages("Where?", {}) == question_languages("Where?", {"und": 3}) == ()
+
+
+def test_words_are_stems_with_their_grams() -> None:
+    assert search_words("образования, ёлки", ["ru"]).split() == [
+        "образован", "#обра", "#браз", "#разо", "#азов", "#зова", "#ован", "#вани", "#ания", "елк", "#елки",
+    ]  # fmt: skip
+    assert search_words("Häuser", ["de"]).split() == ["haus", "#haus", "#ause", "#user"]
+    assert search_words("l'été", ["fr"]).split() == ["l", "ete"]
+
+
+def test_turkish_letters_and_apostrophes() -> None:
+    assert search_words("İstanbul'da", ["tr"]) == search_words("istanbul da", ["tr"])
+    assert search_words("ILIK", ["tr"]) == search_words("ılık", ["tr"])
+    assert "i\u0307" not in search_words("İstanbul", ["de"])
+
+
+def test_accents_are_letters_in_vietnamese_and_vowels_in_hindi() -> None:
+    assert search_words("là", ["vi"]) != search_words("la", ["vi"])
+    assert search_words("là", ["fr"]) == search_words("la", ["fr"])
+    assert search_words("दिन", ["hi"]) != search_words("दान", ["hi"])
+    assert search_words("E\u0301cole", ["fr"]) == search_words("École", ["fr"])
+
+
+def test_scripts_without_spaces_give_characters_and_pairs_or_runs_of_three() -> None:
+    assert search_words("特斯拉 ABC的", ["zh"]).split() == ["特", "斯", "拉", "特斯", "斯拉", "abc", "的"]
+    assert search_words("ง่ายมาก", ["th"]).split() == ["ง่า", "่าย", "ายม", "ยมา", "มาก"]
+
+
+def test_a_question_has_each_word_of_each_language_once() -> None:
+    words = question_words("Haus Haus maison", ["de", "fr"]).split()
+    assert len(words) == len(set(words)) and {"haus", "maison", "#mais"} <= set(words)
+
+
+@given(st.text(max_size=80), st.sampled_from(sorted(STEMMERS)))
+def test_a_question_is_cut_as_documents_are(text: str, language: str) -> None:
+    words = search_words(text, [language])
+    assert set(question_words(text, [language]).split()) == set(words.split())
+    assert "  " not in words and not any(word.isspace() for word in words.split(" "))

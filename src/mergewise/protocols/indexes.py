@@ -176,9 +176,12 @@ class StoreReader(TableReader, Protocol):
         """Rows by table, the documents first."""
         ...
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
+    def text_search(
+        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+    ) -> Future[Ranking]:
         """Ids by BM25 over the column of the table that is searched, best first, equal scores by id; only scores above zero.
 
+        With `words`, the question is words apart by spaces, and the table's column of words is searched, where it has one.
         It is searched in the background. Without a table, here and below, the leaves are meant.
         """
         ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
@@ -14,7 +15,7 @@ from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreRe
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
-from mergewise.text.languages import question_languages, script_of
+from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of
 from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
@@ -170,12 +171,23 @@ class HybridReader(TreeReader):
         began = perf_counter()
         depth = max(k, self._search.depth)
         text = self._store.text_search(question, depth, self._where, table)
+        words = self._words_search(question, depth, table)
         query = self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
-        found = text.result(), [] if vector is None else vector.result()
+        found = (
+            combine(text.result(), words.result(), depth) if words is not None else text.result(),
+            [] if vector is None else vector.result(),
+        )
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
+
+    def _words_search(self, question: str, depth: int, table: str | None) -> Future[Ranking] | None:
+        """The search of documents in other languages than English; None for a question that is in none of these."""
+        others = [language for language in self.languages(question) if language != ENGLISH]
+        if not others:
+            return None
+        return self._store.text_search(question_words(question, others), depth, self._where, table, words=True)
 
     def _fuse(self, question: str, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
         if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
@@ -193,6 +205,22 @@ def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]
 
 
 # -- fusion
+
+
+# Of the rank of a row that only the search of English words knows, in an index with several languages: docs/evaluation.md.
+TEXT_SHARE = 0.5
+
+
+def combine(text: Ranking, words: Ranking, k: int) -> Ranking:
+    """Two rankings by full text as one: scores over the largest of each, those of `text` times `TEXT_SHARE`, the better one
+    of each row. The scores are on the scale of `words`."""
+    if not words:
+        return text
+    scores = over_largest(words)
+    for row, score in over_largest(text).items():
+        scores[row] = max(scores.get(row, 0.0), TEXT_SHARE * score)
+    ranked = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+    return [(row, score * words[0][1]) for row, score in ranked]
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:

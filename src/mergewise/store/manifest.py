@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat
 
-FORMAT = 3
+# 4: the table of leaves may have a column of words in other languages than English, which older versions cannot write
+FORMAT = 4
 # is read, and written anew as the newest by the next change
 OLDEST = 2
 NAME = "manifest.json"
@@ -96,7 +97,7 @@ def _parse(text: str, directory: Path) -> Manifest:
             "index the documents again into a new directory",
         )
     try:
-        return _sound(_manifest(raw if written_by == FORMAT else _upgrade(raw)))
+        return _sound(_manifest(_upgrade(raw) if written_by == OLDEST else raw))
     except (TypeError, KeyError, ValueError, AttributeError):
         raise CorruptIndex(
             f"{directory / NAME} lacks fields", "index the documents again into a new directory"

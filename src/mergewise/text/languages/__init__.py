@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mergewise.text.languages.analysis import VERSION, question_words, search_words
 from mergewise.text.languages.detection import (
     ENGLISH,
     UNKNOWN,
@@ -16,10 +17,13 @@ from mergewise.text.languages.sizes import neutral_lengths
 __all__ = [
     "ENGLISH",
     "UNKNOWN",
+    "VERSION",
     "detect",
     "document_language",
     "language_code",
     "neutral_lengths",
     "question_languages",
+    "question_words",
     "script_of",
+    "search_words",
 ]
