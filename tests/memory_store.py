@@ -20,6 +20,7 @@ from mergewise.store.documents import content_of, same_documents, with_checked_m
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
 from mergewise.store.views import Registry
+from mergewise.text.languages import document_language
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
 from tests.slow_conditions import meets
 
@@ -140,6 +141,7 @@ class MemoryStore:
         by = {"row": self._next_id, "leaf": first_id}
         for table in self._specs(view):
             schema = table.schema(self.dimension)
+            schema = schema.append(pa.field(table.words, pa.string())) if table.words else schema
             rows = arrow_table(table, [PlacedRows(number, row.tables[table.name], by)], schema)
             self._tables[table.name] = pa.concat_tables([self._tables.get(table.name, schema.empty_table()), rows])
         self._next_id += ids_used(self._specs(view), row.tables)
@@ -154,7 +156,7 @@ class MemoryStore:
         leaves = self._tables.get(self._first)
         counts = Counter(leaves[NUMBER].to_pylist() if leaves is not None else ())
         return [
-            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number], origin)
+            DocumentInfo(d.id, d.title, d.metadata, len(d.text), counts[number], origin, document_language(d))
             for number, d, origin in ((n, rows.document, rows.origin) for n, _, rows in self._documents.values())
         ]
 
@@ -207,6 +209,9 @@ class MemoryStore:
         standing = {doc_id: self._documents[doc_id] for doc_id in doc_ids if doc_id in self._documents}
         return {doc_id: range(first, first + counts[number]) for doc_id, (number, first, _) in standing.items()}
 
+    def languages(self) -> Mapping[str, int]:
+        return Counter(document_language(rows.document) for _, _, rows in self._documents.values())
+
     def row_counts(self) -> dict[str, int]:
         tables = [table.name for view in self._views for table in self._specs(view)]
         return {"documents": len(self._documents), **{name: len(self._rows_of(name)) for name in tables}}
@@ -236,31 +241,34 @@ class MemoryStore:
         by_id = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
         return {row: by_id[row] for row in ids if row in by_id}
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
-        return _done(self._text_ranking(question, k, where, table))
+    def text_search(
+        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+    ) -> Future[Ranking]:
+        return _done(self._text_ranking(question, k, where, table, words))
 
     def vector_search(
         self, vector: FloatArray, k: int, where: str | None = None, table: str | None = None, column: str = "vector"
     ) -> Future[Ranking]:
         return _done(self._vector_ranking(vector, k, where, table, column))
 
-    def _text_ranking(self, question: str, k: int, where: str | None, table: str | None) -> Ranking:
+    def _text_ranking(self, question: str, k: int, where: str | None, table: str | None, words: bool) -> Ranking:
         """BM25 (Robertson and Zaragoza 2009) with the idf that is never negative."""
         spec, numbers = self._spec(table or self._first), self.numbers(where) - self.copies(where).keys()
-        if spec is None or spec.text is None:
+        column, cut = (spec and spec.words, str.split) if words else (spec and spec.text, _words)
+        if spec is None or column is None:
             return []
         rows = self._rows_of(spec.name)
-        texts = {i: _words(text) for i, text in zip(*(rows[c].to_pylist() for c in ("id", spec.text)), strict=True)}
-        average = sum(map(len, texts.values())) / max(1, len(texts))
-        holding = Counter(word for words in texts.values() for word in set(words))
+        texts = {i: cut(text or "") for i, text in zip(*(rows[c].to_pylist() for c in ("id", column)), strict=True)}
+        average = sum(map(len, texts.values())) / max(1, len(texts)) or 1
+        holding = Counter(word for held in texts.values() for word in set(held))
         scores = {}
-        for (row, words), number in zip(texts.items(), rows[NUMBER].to_pylist(), strict=True):
-            counts = Counter(words)
-            length = K1 * (1 - B + B * len(words) / average)
+        for (row, held), number in zip(texts.items(), rows[NUMBER].to_pylist(), strict=True):
+            counts = Counter(held)
+            length = K1 * (1 - B + B * len(held) / average)
             scores[row] = (number in numbers) * sum(
                 math.log(1 + (len(texts) - holding[w] + 0.5) / (holding[w] + 0.5))
                 * counts[w] * (K1 + 1) / (counts[w] + length)
-                for w in set(_words(question)) if counts[w]
+                for w in set(cut(question)) if counts[w]
             )  # fmt: skip
         return _top({row: score for row, score in scores.items() if score > 0}, k)
 

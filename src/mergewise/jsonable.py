@@ -122,6 +122,7 @@ def document_json(document: DocumentInfo) -> dict[str, Any]:
         "metadata": dict(document.metadata),
         "characters": document.characters,
         "leaves": document.leaves,
+        **({"language": document.language} if document.language else {}),
         **({} if document.origin is None else asdict(document.origin)),
     }
 

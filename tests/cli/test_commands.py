@@ -90,7 +90,7 @@ def test_compare_shows_strategies_side_by_side(home: Path) -> None:
 def test_info(home: Path) -> None:
     info = run_json(home, "info")
     assert isinstance(info, dict)
-    assert (info["documents"], info["embedder"], info["format"]) == (2, "minilm", 3)
+    assert (info["documents"], info["embedder"], info["format"]) == (2, "minilm", 4)
     assert info["views"].keys() == {"leaf", "section", "name"}
     assert "docs/cats.md" in run(home, "info", "--documents").stdout
 

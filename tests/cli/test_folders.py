@@ -112,11 +112,13 @@ def test_info_shows_formats_sizes_dates_and_duplicates(home: Path) -> None:
     assert info["formats"] == {".md": 3, ".txt": 1} and info["without_file"] == 1
     assert info["oldest"] == "1970-01-02T00:00:00+00:00" < info["newest"] <= info["changed"]
     assert info["duplicates"] == [{"id": "docs/cats (1).md", "same_as": "docs/cats.md"}]
+    assert info["languages"] == {"und": 5}
     assert info["bytes"] == sum(p.stat().st_size for p in (home / "docs").rglob("*.[mt]*"))
     assert info["characters"] == info["bytes"] + len("Mine.") and info["index_bytes"] > 0
     shown = run("info").stdout
     for part in (
         "formats: 3 .md, 1 .txt, 1 without a file",
+        "languages: 5 und",
         "the same as docs/cats.md: docs/cats (1).md",
         "1970-01-02",
     ):

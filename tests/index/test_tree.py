@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mergewise.designs import VIEWS
+from mergewise.evaluate.tasks import load_task
 from mergewise.index.tree import Tree, TreeSettings, build_trees
 from mergewise.models.tokens import count_tokens
 from mergewise.readers import find_files, read
 from mergewise.store.audit import document_problems, with_settings
 from mergewise.text.keys import LONGEST_NAME
+from mergewise.text.languages import document_language, neutral_lengths
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, DocumentRows, Heading, Rows
 
@@ -50,7 +54,9 @@ def test_leaves_hold_their_limit_and_never_cross_a_heading(text: str) -> None:
         heading_lines = document.text[leaf.start : leaf.body]
         body = document.text[leaf.body : leaf.end]
         if not heading_lines.strip():
-            assert leaf.tokens <= SMALL.max_leaf_tokens
+            english = document_language(document) in ("en", "und")
+            size = leaf.tokens if english else neutral_lengths([leaf.text])[0]
+            assert size <= SMALL.max_leaf_tokens
         if not all(line.startswith("#") for line in body.splitlines() if line.strip()):  # more than bare headings
             headings = [h for h in markdown_headings(text) if leaf.body < h.start]  # those in code blocks are none
             assert not any(text[h.end : leaf.end].strip() for h in headings)
@@ -155,3 +161,40 @@ def test_what_is_announced_stays_with_the_announcement() -> None:
     text = "Some words to begin with here.\n\nDo this:\n\n```\nrun it\n```\n"
     tree = tree_of(Document(id="d", text=text), TreeSettings(leaf_tokens=20))
     assert any("Do this:" in leaf.text and "run it" in leaf.text for leaf in tree.leaves)
+
+
+RUSSIAN = "Река берёт начало в высоких горах на севере страны и впадает в озеро, которое известно своей чистой водой. "
+ENGLISH = (
+    "The river rises in high mountains in the north of the country and flows into a lake known for its clear water. "
+)
+
+
+def test_leaves_have_the_same_length_in_all_scripts() -> None:
+    """By the tokens of the shipped counter, which knows single letters of Russian, each sentence would be a leaf of its own."""
+    lengths = [
+        [len(leaf.text) for leaf in tree_of(Document("d", text * 40), TreeSettings()).leaves]
+        for text in (RUSSIAN, ENGLISH)
+    ]
+    russian, english = (sum(of) / len(of) for of in lengths)
+    assert 0.8 < russian / english < 1.25
+    assert count_tokens([RUSSIAN])[0] > 64 > 2 * neutral_lengths([RUSSIAN])[0]
+
+
+def test_a_long_sentence_is_whole_where_an_english_one_is() -> None:
+    long = RUSSIAN.strip()[:-1] + ", и " + RUSSIAN.lower().strip()[:-1] + ", и " + RUSSIAN.lower()
+    (leaf,) = tree_of(Document("d", long), TreeSettings()).leaves
+    assert len(leaf.sentences) == 1 and leaf.tokens > TreeSettings().max_leaf_tokens
+    assert leaf.tokens == leaf.sentences[0].tokens == count_tokens([long])[0]  # what budgets count is not the length
+
+
+def test_sizes_are_in_tokens_of_english() -> None:
+    assert neutral_lengths(["", "  \n", "a", "a.", "река", "水", "नदी"]) == [0, 0, 1, 2, 1, 1, 1]
+    assert abs(neutral_lengths([ENGLISH * 20])[0] / count_tokens([ENGLISH * 20])[0] - 1) < 0.2
+
+
+def test_english_documents_are_cut_by_tokens_as_they_ever_were(bench: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = load_task(bench / "hotpotqa")
+    documents = task.documents[::40]
+    trees = build_trees(documents, count_tokens)
+    monkeypatch.setattr(import_module("mergewise.index.tree.build"), "neutral_lengths", None)
+    assert build_trees(documents, count_tokens) == trees

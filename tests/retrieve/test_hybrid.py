@@ -8,7 +8,7 @@ from tests.support import HashEmbedder, memory_store
 
 from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray
-from mergewise.retrieve.hybrid import HybridReader, SearchSettings
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings, over_largest, spread
 from mergewise.types import Document
 
 DOCUMENTS = [
@@ -93,3 +93,43 @@ def test_a_reranker_is_asked_about_what_was_found() -> None:
     assert [hit.score for hit in hits] == pytest.approx(sorted((len(t) / 1000 for t in longest.asked[1]), reverse=True))
     assert longest.asked[0] == "cats" and longest.asked[1][0].startswith("T")
     assert HybridReader(store, None, VIEWS, reranker=longest).search("nothing", 10) == []
+
+
+class EnglishEmbedder(HashEmbedder):
+    languages = frozenset({"en"})
+
+
+FRENCH = Document("fr", "La rivière se jette dans le lac, qui est connu pour son eau claire et ses poissons.")
+RUSSIAN = Document("ru", "Река берёт начало в горах и впадает в озеро, которое известно своей чистой водой.")
+ENGLISH = Document("en", "The river flows into the lake, which is known for its clear water and its fish.")
+
+
+def fused_weight(documents: Sequence[Document], question: str, embedder: HashEmbedder, weight: float = 0.4) -> float:
+    """The weight that the vectors had, out of a hit that both searches found."""
+    reader = HybridReader(memory_store(documents, embedder), embedder, VIEWS, settings=SearchSettings(weight=weight))
+    text, vector = reader._both_searches(question, 10, None, "vector")
+    of_text, of_vectors = over_largest(text), spread(vector)
+    hit = next(hit for hit in reader.search(question, 10) if of_text.get(hit.row.id, 0) != of_vectors.get(hit.row.id))
+    a, b = of_text.get(hit.row.id, 0.0), of_vectors[hit.row.id]
+    return round((hit.score - a) / (b - a), 6)
+
+
+def test_vectors_weigh_little_in_languages_that_their_embedder_does_not_know() -> None:
+    documents = [*DOCUMENTS, ENGLISH, FRENCH, RUSSIAN]
+    english, french, russian = "Where does the river flow?", "Où est la rivière ?", "Где озеро и река?"
+    known = EnglishEmbedder()
+    assert fused_weight(documents, english, known) == 0.4
+    assert fused_weight(documents, french, known) == 0.2
+    assert fused_weight(documents, russian, known) == 0.1
+    assert fused_weight(documents, russian, known, weight=0.05) == 0.05
+    assert fused_weight(documents, french, HashEmbedder()) == fused_weight(documents, russian, HashEmbedder()) == 0.4
+    assert fused_weight([*DOCUMENTS, ENGLISH], french, known) == 0.4  # an index in English alone
+    assert fused_weight(documents, "alpha", known) == 0.4  # may be English
+
+
+def test_a_question_has_a_vector_where_the_embedder_knows_its_language() -> None:
+    embedder = EnglishEmbedder()
+    reader = HybridReader(memory_store([ENGLISH, FRENCH], embedder), embedder, VIEWS)
+    assert reader.question_vector("Où est la rivière ?") is None
+    assert reader.question_vector("Where is the river?") is not None
+    assert reader.rank_by_vectors("Où est la rivière ?", 2, "leaf")

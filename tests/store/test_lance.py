@@ -12,6 +12,7 @@ from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat, UsageError
+from mergewise.index.tree.tables import LEAF
 from mergewise.store.lance import LanceStore
 from mergewise.store.lance_reader import within
 from mergewise.store.manifest import read_manifest
@@ -210,3 +211,27 @@ def test_a_vector_index_is_trained_anew_once_the_rows_are_many_times_as_many(
         exact = max(float(vector @ question) for vector in store.reader().vectors(ids).values())
         assert store.reader().vector_search(question, 3).result()[0][1] == pytest.approx(exact, abs=0.01)
     assert trained == [300, 300, 2700]
+
+
+def test_a_document_in_another_language_rewrites_no_leaf(tmp_path: Path) -> None:
+    """The column of words comes empty for the leaves that stand, and their files stay."""
+    store = new_store("lance", tmp_path / "index")
+    store.write(
+        rows_of([Document(f"d{i}", f"Cats of the house number {i} eat fish in the garden.") for i in range(40)])
+    )
+    store.optimize()
+    data = set((tmp_path / "index" / "leaf.lance" / "data").iterdir())
+    columns = set(store.reader().whole("leaf", ["id"]).column_names)
+    french = "Les rivières se jettent dans le lac, qui est connu pour son eau claire et ses poissons."
+    store.write(rows_of([Document("fr", french)]))
+    after = set((tmp_path / "index" / "leaf.lance" / "data").iterdir())
+    assert data <= after and len(after - data) == 1
+    words = store.reader().whole("leaf", ["doc", LEAF.words])
+    assert words[LEAF.words].null_count == 40 and columns == {"id"}
+    assert store.check() == []
+
+
+def test_an_index_in_english_has_no_column_of_words(tmp_path: Path) -> None:
+    store = new_store("lance", tmp_path / "index")
+    store.write(rows_of([Document("d", "Cats of the house eat fish in the garden, and they sleep.")]))
+    assert LEAF.words not in lancedb.connect(tmp_path / "index").open_table("leaf").schema.names

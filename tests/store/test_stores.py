@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
+from mergewise.designs import VIEWS
 from mergewise.errors import UsageError
 from mergewise.protocols import Store
+from mergewise.retrieve.hybrid import HybridReader
 from mergewise.types import AddReport, Document, Heading, Page, Span
 
 EMBEDDER = HashEmbedder()
@@ -245,3 +247,52 @@ def test_rows_of_documents_that_are_gone_are_gone(store: Store) -> None:
     store.optimize()
     assert reader_of(store).leaves(ids) == {}
     assert store.check() == []
+
+
+def test_documents_have_languages(store: Store) -> None:
+    french = Document(
+        id="fr", text="La rivière se jette dans le lac, qui est connu pour son eau claire et ses poissons."
+    )
+    store.write(rows_of([replace(CATS, metadata={"lang": "en-GB"}), french, PAGED], EMBEDDER))
+    assert dict(store.reader().languages()) == {"en": 1, "fr": 1, "und": 1}
+    assert [info.language for info in store.reader().documents()] == ["en", "fr", "und"]
+
+
+FRENCH = Document(
+    id="fr",
+    text="Les rivières se jettent dans le lac, qui est connu pour son eau claire et ses poissons.\n\n"
+    "Le château est dans la montagne, et il est fermé en hiver pour les visiteurs de la ville.",
+)
+
+
+def found_words(store: Store, words: str, where: str | None = None) -> list[str]:
+    found = store.reader().text_search(words, 10, where, words=True).result()
+    return [leaf.doc_id for leaf in reader_of(store).leaves([leaf for leaf, _ in found]).values()]
+
+
+def test_words_of_other_languages_are_searched_beside_the_text(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS], EMBEDDER))
+    store.optimize()
+    assert found_words(store, "riviere") == [] == found_words(store, "eat")
+    before = store.reader()
+    english = before.text_search("cats eat", 10).result()
+    store.write(rows_of([FRENCH], EMBEDDER))
+    assert found_words(store, "rivier #rivi") == ["fr"] == found_words(store, "visiteur")
+    assert found_words(store, "rivier", "year = 2020") == [] == found_words(store, "eat")
+    assert [row for row, _ in store.reader().text_search("cats eat", 10).result()] == [row for row, _ in english]
+    store.optimize()
+    assert found_words(store, "rivier #rivi") == ["fr"]
+    assert store.check() == []
+    store.write(rows_of([PAGED, replace(FRENCH, id="copy", title="Lac")], EMBEDDER))
+    assert sorted(found_words(store, "rivier #rivi")) == ["copy", "fr"]
+    store.remove(["fr"])
+    store.optimize()
+    assert found_words(store, "rivier #rivi") == ["copy"] and store.check() == []
+
+
+def test_inflected_questions_find_french_leaves(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS, FRENCH], EMBEDDER))
+    reader = HybridReader(store.reader(), None, VIEWS)
+    assert reader.search("Où est la rivière claire ?", 1)[0].row.doc_id == "fr"
+    assert reader.search("Quels châteaux sont fermés ?", 1)[0].row.text.startswith("Le château")
+    assert reader.search("What do dogs eat?", 1)[0].row.doc_id == "dogs.md"

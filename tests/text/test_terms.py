@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import gzip
+import re
+import unicodedata
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.text.terms import TermFinder, content_terms, spelled_terms
+from mergewise.text.names import words_of
+from mergewise.text.terms import LETTERS, TermFinder, content_terms, spelled_terms
 
 
 def test_stop_words_go_and_inflections_meet() -> None:
@@ -16,6 +19,20 @@ def test_stop_words_go_and_inflections_meet() -> None:
 
 def test_scripts_without_spaces_give_characters() -> None:
     assert content_terms("東京タワー") >= {"東", "京"}
+
+
+def test_combining_marks_are_part_of_their_word() -> None:
+    assert content_terms("वह सक्रिय है") == {"वह", "सक्रिय", "है"}
+    assert content_terms("ง่ายมาก") == {"ง่ายมาก"}
+    assert content_terms(unicodedata.normalize("NFD", "Müller")) == {unicodedata.normalize("NFD", "müller")}
+    assert len(words_of("सक्रिय भूकंप").folded) == 2
+
+
+def test_every_mark_of_the_basic_plane_joins_its_letters() -> None:
+    marks = [c for c in map(chr, range(0x300, 0x10000)) if unicodedata.category(c) in ("Mn", "Mc", "Me")]
+    assert len(marks) > 1000
+    assert [mark for mark in marks if not re.fullmatch(LETTERS, f"a{mark}b")] == []
+    assert [c for c in " \n.,;:!?-–—'’\"()[]{}<>/|*_#=+…·।॥、。" if re.fullmatch(LETTERS, f"a{c}b")] == []
 
 
 @given(st.text(alphabet="abeginorsty' -_.é東", max_size=30), st.text(alphabet="abeginorsty' -_é東", max_size=60))

@@ -250,6 +250,8 @@ def say_contents(contents: IndexContents) -> None:
     formats = [f"{count} {suffix}" for suffix, count in contents.formats.items()]
     formats += [f"{contents.without_file} without a file"] if contents.without_file else []
     say(f"  formats: {', '.join(formats) or 'none'}")
+    languages = [f"{count} {language}" for language, count in contents.languages.items()]
+    say(f"  languages: {', '.join(languages) or 'not known'}")
     sizes = f"{contents.characters} characters, {_megabytes(contents.bytes)} of files"
     say(f"  sizes: {sizes}, {_megabytes(contents.index_bytes)} of index")
     if contents.oldest is not None and contents.newest is not None:

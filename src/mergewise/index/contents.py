@@ -20,7 +20,8 @@ class IndexContents:
     """Dates are in UTC, as ISO 8601; None without a file, or where no calendar has the date. Sizes of files are in bytes.
 
     `formats` counts files by their suffix, `without_file` the documents that the caller made. `oldest` and `newest` are dates of
-    files, `changed` is that of the index.
+    files, `changed` is that of the index. `languages` counts documents by the codes of their languages, "und"
+    where that cannot be told; those that an older mergewise indexed are left out.
     """
 
     formats: Mapping[str, int]
@@ -32,6 +33,7 @@ class IndexContents:
     newest: str | None
     changed: str | None
     duplicates: tuple[Duplicate, ...]
+    languages: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -52,6 +54,7 @@ def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicat
         newest=_iso_date(max(dates, default=None)),
         changed=_iso_date((directory / manifest.NAME).stat().st_mtime),
         duplicates=tuple(duplicates),
+        languages=dict(Counter(document.language for document in documents if document.language).most_common()),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from mergewise.protocols import Embedder, FloatArray, PartEmbedder
+from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
 from mergewise.store.views import Progress
 
 Result = TypeVar("Result")
@@ -88,6 +88,10 @@ class _WatchedEmbedder:
     @property
     def dimension(self) -> int:
         return self.embedder.dimension
+
+    @property
+    def languages(self) -> frozenset[str] | None:
+        return languages_known(self.embedder)
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray:
         return self.embedder.embed_queries(texts)

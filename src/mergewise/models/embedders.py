@@ -22,7 +22,7 @@ from mergewise.defaults import SHIPPED_EMBEDDERS
 from mergewise.errors import EmbedderMismatch, ModelError, UsageError
 from mergewise.files import state_directory, write_whole
 from mergewise.models import knows_embedder
-from mergewise.protocols import Embedder, FloatArray, PartEmbedder
+from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
 
 log = logging.getLogger("mergewise")
 
@@ -48,6 +48,7 @@ class GivenEmbedder:
         self.given = given
         self.spec = spec
         self.dimension = int(dimension)
+        self.languages = languages_known(given)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._rows(self.given.embed_documents(texts), len(texts))
@@ -151,6 +152,7 @@ class QuestionVectors:
         self._known = dict(zip(asked, embedder.embed_queries(asked), strict=True)) if asked else {}
         self.spec = embedder.spec
         self.dimension = embedder.dimension
+        self.languages = languages_known(embedder)
 
     def embed_documents(self, texts: Sequence[str]) -> FloatArray:
         return self._embedder.embed_documents(texts)

@@ -65,6 +65,7 @@ class MiniLM:
 
     spec = "minilm"
     dimension = 384
+    languages = frozenset({"en"})
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -23,3 +23,4 @@ from mergewise.protocols.models import PartEmbedder as PartEmbedder
 from mergewise.protocols.models import Reranker as Reranker
 from mergewise.protocols.models import TokenCounter as TokenCounter
 from mergewise.protocols.models import UtilityPredictor as UtilityPredictor
+from mergewise.protocols.models import languages_known as languages_known

@@ -94,7 +94,7 @@ class IndexReader(Protocol):
         ...
 
     def question_vector(self, question: str) -> FloatArray | None:
-        """The question's unit vector; None for an index without an embedder."""
+        """The question's unit vector; None without an embedder, or where it does not know the question's language."""
         ...
 
     def leaves(self, ids: Sequence[int]) -> dict[int, Leaf]:
@@ -167,6 +167,10 @@ class StoreReader(TableReader, Protocol):
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]: ...
 
+    def languages(self) -> Mapping[str, int]:
+        """The documents of each language; without those that an older mergewise indexed."""
+        ...
+
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:
         """The views that every document has, with their settings."""
@@ -176,9 +180,12 @@ class StoreReader(TableReader, Protocol):
         """Rows by table, the documents first."""
         ...
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
+    def text_search(
+        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+    ) -> Future[Ranking]:
         """Ids by BM25 over the column of the table that is searched, best first, equal scores by id; only scores above zero.
 
+        With `words`, the question is words apart by spaces, and the table's column of words is searched, where it has one.
         It is searched in the background. Without a table, here and below, the leaves are meant.
         """
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -18,7 +18,10 @@ TokenCounter: TypeAlias = Callable[[Sequence[str]], list[int]]
 
 
 class Embedder(Protocol):
-    """Texts to unit vectors. `spec` is the name by which an index remembers it."""
+    """Texts to unit vectors. `spec` is the name by which an index remembers it.
+
+    One that knows few languages also has `languages`, their codes (`languages_known`).
+    """
 
     @property
     def spec(self) -> str: ...
@@ -31,6 +34,12 @@ class Embedder(Protocol):
         ...
 
     def embed_queries(self, texts: Sequence[str]) -> FloatArray: ...
+
+
+def languages_known(embedder: Embedder) -> frozenset[str] | None:
+    """The codes of the languages whose texts an embedder compares well; None: all."""
+    languages: Collection[str] | None = getattr(embedder, "languages", None)
+    return None if languages is None else frozenset(languages)
 
 
 @runtime_checkable

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
-from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader
+from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader, languages_known
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
 from mergewise.text.keys import search_key
+from mergewise.text.languages import ENGLISH, question_languages, question_words, script_of
 from mergewise.types import Hit
 
 log = logging.getLogger("mergewise")
@@ -22,9 +24,17 @@ Row = TypeVar("Row")
 Kept = TypeVar("Kept")
 
 
+# Weights of vectors in languages that their embedder does not know: docs/evaluation.md.
+WEIGHT_OF_LATIN, WEIGHT_OF_OTHERS = 0.2, 0.1
+
+
 @dataclass(frozen=True, slots=True)
 class SearchSettings:
-    """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking."""
+    """How two rankings become one. `weight` is that of the vectors in the convex fusion, `depth` the rows of each ranking.
+
+    Where the embedder does not know the question's language, the vectors weigh less: `WEIGHT_OF_LATIN` at most, or
+    `WEIGHT_OF_OTHERS` in other scripts than Latin.
+    """
 
     fusion: Literal["convex", "reciprocal-rank"] = "convex"
     weight: Annotated[float, SHARE] = 0.4
@@ -67,7 +77,7 @@ class HybridReader(TreeReader):
         With a reranker, these leaves get the reranker's scores and are sorted by them, if they are to be `reranked`.
         """
         text, vector = self._both_searches(question, k, None, "vector")
-        ranking = self._fuse(text, vector, k)
+        ranking = self._fuse(question, text, vector, k)
         leaves = self.leaves([row for row, _ in ranking])
         bm25, cosine = dict(text), dict(vector)
         hits = [Hit(leaves[row], score, bm25.get(row), cosine.get(row)) for row, score in ranking if row in leaves]
@@ -79,6 +89,26 @@ class HybridReader(TreeReader):
         return super().rank(question, k)
 
     def question_vector(self, question: str) -> FloatArray | None:
+        return self._vector(question) if self._knows(question) else None
+
+    def languages(self, question: str) -> tuple[str, ...]:
+        """The languages of the index that the question may be in; none in an index that knows no languages."""
+        return question_languages(question, self._store.languages())
+
+    def _knows(self, question: str) -> bool:
+        """Whether the embedder knows a language that the question may be in."""
+        known = None if self._embedder is None else languages_known(self._embedder)
+        return known is None or not known.isdisjoint(self.languages(question) or known)
+
+    def _weight(self, question: str) -> float:
+        if self._embedder is None:
+            return 0.0
+        if self._knows(question):
+            return self._search.weight
+        latin = any(script_of(language) == "latin" for language in self.languages(question))
+        return min(self._search.weight, WEIGHT_OF_LATIN if latin else WEIGHT_OF_OTHERS)
+
+    def _vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
             return None
         if question not in self._questions:
@@ -98,10 +128,10 @@ class HybridReader(TreeReader):
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fuse(*self._both_searches(question, k, table, column), k)
+        return self._fuse(question, *self._both_searches(question, k, table, column), k)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        query = self.question_vector(question)
+        query = self._vector(question)
         if query is None:
             raise UsageError("this index has no vectors", "search by full text, or index with an embedder")
         found = self._store.vector_search(query, max(k, self._search.depth), self._where, table, column).result()
@@ -141,20 +171,29 @@ class HybridReader(TreeReader):
         began = perf_counter()
         depth = max(k, self._search.depth)
         text = self._store.text_search(question, depth, self._where, table)
-        query = self.question_vector(question)
+        words = self._words_search(question, depth, table)
+        query = self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
-        found = text.result(), [] if vector is None else vector.result()
+        found = (
+            combine(text.result(), words.result(), depth) if words is not None else text.result(),
+            [] if vector is None else vector.result(),
+        )
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
 
-    def _fuse(self, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
-        if self._embedder is None:
-            fused = convex(text, vector, 0.0)
-        elif self._search.fusion == "reciprocal-rank":
+    def _words_search(self, question: str, depth: int, table: str | None) -> Future[Ranking] | None:
+        """The search of documents in other languages than English; None for a question that is in none of these."""
+        others = [language for language in self.languages(question) if language != ENGLISH]
+        if not others:
+            return None
+        return self._store.text_search(question_words(question, others), depth, self._where, table, words=True)
+
+    def _fuse(self, question: str, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
+        if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
             fused = reciprocal_rank([text, vector])
         else:
-            fused = convex(text, vector, self._search.weight)
+            fused = convex(text, vector, self._weight(question))
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
@@ -166,6 +205,22 @@ def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]
 
 
 # -- fusion
+
+
+# Of the rank of a row that only the search of English words knows, in an index with several languages: docs/evaluation.md.
+TEXT_SHARE = 0.5
+
+
+def combine(text: Ranking, words: Ranking, k: int) -> Ranking:
+    """Two rankings by full text as one: scores over the largest of each, those of `text` times `TEXT_SHARE`, the better one
+    of each row. The scores are on the scale of `words`."""
+    if not words:
+        return text
+    scores = over_largest(words)
+    for row, score in over_largest(text).items():
+        scores[row] = max(scores.get(row, 0.0), TEXT_SHARE * score)
+    ranked = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
+    return [(row, score * words[0][1]) for row, score in ranked]
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from mergewise.ranges import short_repr
+from mergewise.text.languages import document_language
 from mergewise.types import (
     Document,
     DocumentInfo,
@@ -46,6 +47,7 @@ SCHEMA = pa.schema(
         pa.field("_bytes", pa.int64()),
         pa.field("_modified", pa.int64()),
         pa.field("_units", pa.string()),
+        pa.field("_language", pa.string()),
     ]
 )
 LATER = {
@@ -54,6 +56,7 @@ LATER = {
     "_bytes": pa.int64(),
     "_modified": pa.int64(),
     "_units": pa.string(),
+    "_language": pa.string(),
 }
 """Columns that indexes of older versions lack: what they are made of, or their type where they begin empty."""
 UNLISTED = frozenset({"_text", "_outline", "_pages", "_digest", "_content", "_units"})
@@ -89,6 +92,7 @@ def _record(number: int, first_id: int, rows: DocumentRows, leaves: int) -> dict
         "_first_id": first_id,
         "_leaves": leaves,
         "_content": content_of(document.text),
+        "_language": document_language(document),
         **origin_columns(rows.origin),
         **document.metadata,
     }
@@ -136,7 +140,13 @@ def document_from(row: Mapping[str, Any]) -> Document:
 
 def info_from(row: Mapping[str, Any]) -> DocumentInfo:
     return DocumentInfo(
-        row["id"], row["title"], metadata_from(row), row["_characters"], row["_leaves"], origin_from(row)
+        row["id"],
+        row["title"],
+        metadata_from(row),
+        row["_characters"],
+        row["_leaves"],
+        origin_from(row),
+        row.get("_language") or "",
     )
 
 

@@ -210,16 +210,20 @@ class Change:
     def _add(self, placed: Mapping[str, Sequence[PlacedRows]]) -> None:
         for name, rows in placed.items():
             opened, table = self.table(name), self.specs[name].table
+            if _lacks_words(opened, table) and any(p.rows.columns.get(str(table.words)) for p in rows):
+                # empty in the rows that stand: none of them is written again
+                opened.add_columns([pa.field(str(table.words), pa.string())])
             opened.add(arrow_table(table, rows, opened.schema))
-            if table.text is not None and not _has_index(opened, table.text):
-                _index_text(opened, table.text)
+            _index_texts(opened, table)
 
     # -- search indexes and mapped files
 
     def needs_indexing(self) -> bool:
         """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
-        searched = [spec.table for spec in self.specs.values() if spec.table.text is not None]
-        return any(_is_behind(self.table(t.name), str(t.text)) for t in searched if t.name in self.manifest.tables)
+        tables = [spec.table for spec in self.specs.values() if spec.table.name in self.manifest.tables]
+        return any(
+            _is_behind(self.table(t.name), column) for t in tables for column in _searched(self.table(t.name), t)
+        )
 
     def build_indexes(self) -> None:
         """Full text, vectors (where there are enough) and keys: made once, then brought up to date."""
@@ -234,8 +238,7 @@ class Change:
                 continue
             opened, table = self.table(name), spec.table
             opened.optimize(cleanup_older_than=timedelta(days=36500))
-            if table.text is not None and not _has_index(opened, table.text):
-                _index_text(opened, table.text)
+            _index_texts(opened, table)
             for column in table.keys:
                 _index(opened, column, BTree())
             for column in table.vectors:
@@ -295,11 +298,13 @@ class Change:
         if not compacted and not len(addressed):
             return None
         addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
+        # words are searched, never read
+        columns = [column for column in table.schema.names if column != self.specs[name].table.words]
         living = np.sort(_scan(self.table(d.DOCUMENTS), ["_number"], None)["_number"].to_numpy())
         fresh = np.sort(ids[ids >= mapped.end])
         # by the ids that there are: the manifest may say anything about those to come
         parts = (
-            _scan(table, None, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
+            _scan(table, columns, f"id >= {some[0]} and id <= {some[-1]}").sort_by("id")
             for some in (fresh[first : first + MAPPED_IDS] for first in range(0, len(fresh), MAPPED_IDS))
         )
         written = MappingWriter(self.directory, name, mapped).with_rows(parts, living)
@@ -369,8 +374,35 @@ def _index(table: LanceTable, column: str, config: Any) -> None:
         table.create_index(column, config=config)
 
 
-def _index_text(table: LanceTable, column: str) -> None:
+def _lacks_words(opened: LanceTable, table: Table) -> bool:
+    return table.words is not None and table.words not in opened.schema.names
+
+
+def _searched(opened: LanceTable, table: Table) -> list[str]:
+    """The columns of a table that full text searches."""
+    words = [] if table.words is None or _lacks_words(opened, table) else [table.words]
+    return [*([] if table.text is None else [table.text]), *words]
+
+
+def _index_texts(opened: LanceTable, table: Table) -> None:
+    """Full text of what has no index of it yet."""
     from lancedb.index import FTS
 
-    config = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-    table.create_index(column, config=config)
+    for column in _searched(opened, table):
+        if not _has_index(opened, column):
+            text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
+            opened.create_index(column, config=_fts_of_words() if column == table.words else text)
+
+
+def _fts_of_words() -> Any:
+    """Words are searched as they stand."""
+    from lancedb.index import FTS
+
+    return FTS(
+        base_tokenizer="whitespace",
+        lower_case=False,
+        stem=False,
+        remove_stop_words=False,
+        ascii_folding=False,
+        with_position=False,
+    )

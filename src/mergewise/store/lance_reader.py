@@ -8,6 +8,7 @@ not held there is read from the table.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -189,6 +190,16 @@ class LanceReader:
         rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}
 
+    def languages(self) -> Mapping[str, int]:
+        return self.once("languages", self._read_languages)
+
+    def _read_languages(self) -> Mapping[str, int]:
+        table = self._table(d.DOCUMENTS)
+        if table is None or "_language" not in self._document_columns():
+            return {}
+        languages = run(scan(table, ["_language"]))["_language"].to_pylist()
+        return Counter(language for language in languages if language)
+
     def numbered_in(self, runs: Sequence[Run]) -> list[str]:
         """Ids of the documents whose numbers lie in the runs, in the order in which they were added."""
         if not runs:
@@ -216,12 +227,15 @@ class LanceReader:
 
     # -- searches
 
-    def text_search(self, question: str, k: int, where: str | None = None, table: str | None = None) -> Future[Ranking]:
+    def text_search(
+        self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
+    ) -> Future[Ranking]:
         table = table or self._first
         opened, spec = self._table(table), self._specs.get(table)
-        if opened is None or spec is None or not question.strip():
+        column = None if spec is None else spec.table.words if words else spec.table.text
+        if opened is None or not question.strip() or (words and column not in self._columns(table)):
             return start(_nothing())
-        query = opened.query().nearest_to_text(question, columns=[str(spec.table.text)])
+        query = opened.query().nearest_to_text(question, columns=[str(column)])
         return start(self._text_ranking(table, self._meeting(query, where), k))
 
     async def _text_ranking(self, table: str, query: Any, k: int) -> Ranking:
@@ -363,9 +377,14 @@ class LanceReader:
                 yield rows_of_documents(pa.concat_tables(blocks), living)
             wanted = wanted[missing]
         if len(wanted):
-            schema = self.once(f"columns {table}", lambda: frozenset(run(opened.schema()).names))
             condition = f"{_ID} in ({sql_numbers(wanted.tolist())})"
-            yield run(scan(opened, [name for name in read if name in schema], condition))
+            yield run(scan(opened, [name for name in read if name in self._columns(table)], condition))
+
+    def _columns(self, table: str) -> frozenset[str]:
+        opened = self._table(table)
+        return self.once(
+            f"columns {table}", lambda: frozenset() if opened is None else frozenset(run(opened.schema()).names)
+        )
 
     def mapped_rows(self, table: str) -> MappedRows:
         if table not in self._mapped:

@@ -15,7 +15,8 @@ from mergewise.errors import CorruptIndex, NewerFormat, NotAnIndex, OlderFormat,
 from mergewise.files import regular_bytes, strange_entry, write_whole
 from mergewise.ranges import short_repr
 
-FORMAT = 3
+# 4: the table of leaves may have a column of words in other languages than English, which older versions cannot write
+FORMAT = 4
 # is read, and written anew as the newest by the next change
 OLDEST = 2
 NAME = "manifest.json"
@@ -132,7 +133,7 @@ def _parse(text: str, directory: Path) -> Manifest:
             "index the documents again into a new directory",
         )
     try:
-        manifest = _manifest(raw if written_by == FORMAT else _upgrade(raw))
+        manifest = _manifest(_upgrade(raw) if written_by == OLDEST else raw)
         wrong = next(_faults(manifest), None)
     # what a field of another shape brings
     except (TypeError, KeyError, ValueError, AttributeError):

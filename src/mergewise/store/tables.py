@@ -48,9 +48,11 @@ class Packed:
 class Table:
     """One table of a view.
 
-    `text` is the column that full text searches. `vectors` are columns of unit vectors, stored in half precision, which an
-    index without an embedder does not have; from `vector_index_rows` rows on they get a search index. `keys` are columns that
-    rows are found by. Rows of a `mapped` table are read by id without a query (`store.mapped`).
+    `text` is the column that full text searches. `words` is a second one, of words that are cut beforehand and stand apart by
+    spaces. Its values come beside the records, as `Rows.columns` of this name, for some documents only, and the table has the
+    column from the first of them on. `vectors` are columns of unit vectors, stored in half precision, which an index without
+    an embedder does not have; from `vector_index_rows` rows on they get a search index. `keys` are columns that rows are
+    found by. Rows of a `mapped` table are read by id without a query (`store.mapped`).
     """
 
     name: str
@@ -58,6 +60,7 @@ class Table:
     packed: tuple[Packed, ...] = ()
     vectors: tuple[str, ...] = ()
     text: str | None = None
+    words: str | None = None
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
     # below, an exact scan is as fast (benchmarks/vectors.py)
@@ -168,6 +171,10 @@ def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -
         elif field.name in table.vectors:
             arrays.append(_vectors(field, placed))
             continue
+        elif field.name == table.words:
+            values = list(
+                chain.from_iterable(p.rows.columns.get(field.name) or [None] * len(p.rows.records) for p in placed)
+            )
         elif field.name not in packed:
             values = [value for p in placed for value in columns[field.name].column_values(p.rows.records, p.by)]
         elif (pack := packed[field.name].pack) is not None:
@@ -242,8 +249,8 @@ def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
 def rows_from(table: Table, rows: pa.Table) -> Rows:
     """All of these rows as they were given to the store, with final ids."""
     columns: dict[str, Any] = {name: unit_vectors(rows, name) for name in table.vectors}
-    beside = (p.column for p in table.packed if p.pack is None and p.column in rows.column_names)
-    columns |= {name: rows[name].to_pylist() for name in beside}
+    beside = [p.column for p in table.packed if p.pack is None] + ([table.words] if table.words else [])
+    columns |= {name: rows[name].to_pylist() for name in beside if name in rows.column_names}
     return Rows(tuple(form(table, table.record).read(rows)), {k: v for k, v in columns.items() if v is not None})
 
 

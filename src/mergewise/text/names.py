@@ -13,13 +13,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from mergewise.text.terms import STOP_WORDS
+from mergewise.text.terms import LETTERS, STOP_WORDS
 
 LONGEST = 6  # words
 # Characters of a first sentence in which other names are looked for.
 DEFINING = 300
 
-_WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")
+NAME_WORD = rf"{LETTERS}(?:['’.&-]{LETTERS})*"
+"""The pattern of a word of a name."""
+_WORD = re.compile(NAME_WORD)
 _BRACKETS = re.compile(r"\s*\([^()]*\)")
 _SMALL = "of|the|de|der|du|von|van|and|da|la|le|el|al|bin|ibn|in|on|for|to|a|&"
 _PART = r"[A-Z0-9À-ÖØ-Þ][\w.'’&-]*"

@@ -6,7 +6,24 @@ import re
 from functools import cache, lru_cache
 from typing import Any
 
-_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_]+(?:['’][^\W_]+)*")
+# Combining marks, with the letters between them: vowels of Hindi or Thai, accents apart from their letters. They are no `\w`.
+MARKS = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c2\u05c4-\u05c5\u05c7\u0610-\u061a\u064b-\u065f"
+    r"\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711-\u07f3\u07fd\u0816-\u082d\u0859-\u085b\u0898-\u08e1"
+    r"\u08e3-\u0963\u0981-\u09e3\u09fe-\u0a75\u0a81-\u0ae3\u0afa-\u0b63\u0b82-\u0bd7\u0c00-\u0c63\u0c81-\u0c83"
+    r"\u0cbc-\u0d4d\u0d57-\u0d63\u0d81-\u0df3\u0e31-\u0e3a\u0e47-\u0e4e\u0eb1-\u0ecd\u0f18-\u0f19\u0f35\u0f37"
+    r"\u0f39\u0f3e-\u0f84\u0f86-\u0fbc\u0fc6\u102b-\u103e\u1056-\u109d\u135d-\u135f\u1712-\u1734\u1752-\u17d3"
+    r"\u17dd\u180b-\u180d\u180f-\u193b\u1a17-\u1a1b\u1a55-\u1a7f\u1ab0-\u1b44\u1b6b-\u1b73\u1b80-\u1bf3"
+    r"\u1c24-\u1c37\u1cd0-\u1cd2\u1cd4-\u1cf9\u1dc0-\u1dff\u20d0-\u20f0\u2cef-\u2cf1\u2d7f-\u2dff\u302a-\u302f"
+    r"\u3099-\u309a\ua66f-\ua672\ua674-\ua67d\ua69e-\ua6f1\ua802-\ua827\ua82c\ua880-\ua8c5\ua8e0-\ua8f1"
+    r"\ua8ff-\ua92d\ua947-\ua953\ua980-\ua9c0\ua9e5-\uaa4d\uaa7b-\uaac1\uaaeb-\uaaef\uaaf5-\uaaf6\uabe3-\uabea"
+    r"\uabec-\uabed\ufb1e\ufe00-\ufe0f\ufe20-\ufe2f"
+)
+LETTERS = rf"[^\W_]++(?:[{MARKS}]++[^\W_]*+)*+"
+"""The pattern of a run of letters and digits, with their combining marks."""
+WORD = rf"[぀-ヿ㐀-鿿가-힯]|{LETTERS}(?:['’]{LETTERS})*"
+"""The pattern of a word; in scripts without spaces, of a single character."""
+_WORD = re.compile(WORD)
 STOP_WORDS = frozenset(
     """
     a an the this that these those there here it its he she his her him they them their we us our you your i me my

@@ -81,6 +81,7 @@ class DocumentInfo:
     """A row of `Index.documents`: a document without its text. `characters` and `leaves` are its size.
 
     `origin` is the file that it was read from; None for a document that the caller made, or an older mergewise indexed.
+    `language` is a code such as "fr", or "und" where it cannot be told; empty where an older mergewise indexed it.
     """
 
     id: str
@@ -89,6 +90,7 @@ class DocumentInfo:
     characters: int
     leaves: int
     origin: Origin | None = None
+    language: str = ""
 
 
 @dataclass(frozen=True, slots=True)

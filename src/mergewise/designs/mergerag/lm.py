@@ -24,6 +24,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mergewise.text.terms import WORD
+
 Matrix: TypeAlias = npt.NDArray[np.float32]
 Ids: TypeAlias = npt.NDArray[np.int64]
 Vector: TypeAlias = npt.NDArray[np.float64]
@@ -32,7 +34,7 @@ MU = 100.0  # words of the corpus that stand in for what the anchor did not say
 NU = 10.0
 UNSEEN = 0.5  # occurrences of a word that the corpus sample does not hold
 
-_WORD = re.compile(r"[぀-ヿ㐀-鿿가-힯]|[^\W_]+(?:['’][^\W_]+)*")
+_WORD = re.compile(WORD)
 
 
 @lru_cache(4096)

@@ -217,7 +217,8 @@ class Candidates:
 
     def evidence(self, among: Iterable[int], *, previous: bool = True) -> tuple[Evidence, ...]:
         """These candidates as evidence, the most relevant first."""
-        cosines = self.cosines().tolist() if self.vectors() is not None else [None] * len(self)
+        compared = self.vectors() is not None and self.asked.vector is not None
+        cosines = self.cosines().tolist() if compared else [None] * len(self)
         ranked = sorted(among, key=lambda i: -self.relevance[i])
         documents = self._terms_of({self.sentences[i].leaf.doc_id for i in ranked})
         return tuple(self._evidence(i, cosines[i], documents, previous) for i in ranked)

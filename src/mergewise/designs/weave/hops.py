@@ -16,7 +16,7 @@ import numpy as np
 from mergewise.assemble.fragments import SectionKey
 from mergewise.designs.weave.evidence import COMMON, PREFIX, Candidates, Link, QuestionAspects
 from mergewise.protocols import FloatArray, IndexReader
-from mergewise.text.names import Mention, Words, mentions, possible_names, words_of
+from mergewise.text.names import NAME_WORD, Mention, Words, mentions, possible_names, words_of
 from mergewise.text.terms import STOP_WORDS, content_terms
 from mergewise.types import Definition, LeafSentences
 
@@ -28,7 +28,7 @@ EVEN = 0.8  # of the best: what the best sentence of a named section counts for 
 LEADING = 3  # candidates whose names are searched for, the most relevant ones
 ANSWERED_BY = 2  # of them, whose terms the question is taken to have got an answer for
 
-_WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*")
+_WORD = re.compile(NAME_WORD)
 
 
 def named_definitions(asked: QuestionAspects, reader: IndexReader) -> tuple[list[Mention], dict[str, list[Definition]]]:

@@ -63,7 +63,9 @@ def _order(candidates: Candidates, models: Models, parameters: Sentences, trace:
     if not candidates.sentences:
         return []
     if parameters.by == "cosine" and candidates.asked.vector is None:
-        trace.append(Step("cosine", "no vectors in this index: shares of the question's terms, without a least one"))
+        trace.append(
+            Step("cosine", "no vectors for this question: shares of the question's terms, without a least one")
+        )
         by_terms: list[int] = np.argsort(-_term_shares(candidates), kind="stable").tolist()
         return by_terms
     scores = candidates.cosines() if parameters.by == "cosine" else _scores(candidates)

@@ -16,6 +16,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
 from mergewise.store.views import View, ViewRows
 from mergewise.text.keys import search_key
+from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, search_words
 from mergewise.text.markup import readable
 from mergewise.text.names import names_defined
 from mergewise.types import Document, DocumentRows, Leaf, Name, Rows
@@ -30,7 +31,7 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Mod
     built: list[ViewRows] = []
     for rows, tree, (vectors, sentence_vectors) in zip(documents, trees, embedded, strict=True):
         packed = None if sentence_vectors is None else [of_leaf.tobytes() for of_leaf in sentence_vectors]
-        columns = {"vector": vectors, "sentence_vectors": packed}
+        columns = {"vector": vectors, "sentence_vectors": packed, LEAF.words: words_of(rows.document, tree)}
         built.append(
             {
                 LEAF.name: Rows(tree.leaves, {name: values for name, values in columns.items() if values is not None}),
@@ -39,6 +40,14 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Mod
             }
         )
     return built
+
+
+def words_of(document: Document, tree: Tree) -> list[str] | None:
+    """What is searched of each leaf, title and headings included; None for a document that is taken for English."""
+    language = document_language(document)
+    if language in (ENGLISH, UNKNOWN):
+        return None
+    return [search_words(search_key(leaf.title, leaf.headings, leaf.text), [language]) for leaf in tree.leaves]
 
 
 def names_of(document: Document, tree: Tree) -> tuple[Name, ...]:

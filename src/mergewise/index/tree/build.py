@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 from mergewise.protocols import TokenCounter
 from mergewise.ranges import Range, check_fields
 from mergewise.text.keys import short_name
+from mergewise.text.languages import ENGLISH, UNKNOWN, document_language, neutral_lengths
 from mergewise.text.markup import readable, says_something
 from mergewise.text.sections import markdown_headings, paragraphs, shared_path
 from mergewise.text.sentences import MAX_CHARS_PER_TOKEN, split_long, strip_span
@@ -29,6 +30,7 @@ _SIZE = Range(1, 1_000_000)
 class TreeSettings:
     """Sizes in tokens of the shipped counter; docs/evaluation.md has the measurements behind the defaults.
 
+    In other languages than English, they are those of English text of the same length (`text.languages.sizes`).
     Leaves have two sizes, since half a sentence is worth little.
     """
 
@@ -67,7 +69,11 @@ def build_trees(
     trees = []
     for document, outline, units in zip(documents, outlines, cut, strict=True):
         counted = [unit._replace(tokens=next(counts)) for unit in units]
-        sized = _split_long(document.text, counted, count_tokens, settings.max_leaf_tokens)
+        measure = count_tokens if _is_english(document) else neutral_lengths
+        if measure is not count_tokens:
+            lengths = measure([document.text[unit.start : unit.end] for unit in units])
+            counted = [unit._replace(own_size=length) for unit, length in zip(counted, lengths, strict=True)]
+        sized = _split_long(document.text, counted, count_tokens, measure, settings.max_leaf_tokens)
         root = _heading_tree(document.text, outline, sized)
         _divide(document, root, settings)
         _weigh(root)
@@ -76,16 +82,27 @@ def build_trees(
     return trees
 
 
+def _is_english(document: Document) -> bool:
+    """Or taken for it: then sizes are in tokens of the shipped counter, which was made for English."""
+    return document_language(document) in (ENGLISH, UNKNOWN)
+
+
 class _SizedUnit(NamedTuple):
     """A unit with the white space after it, or a heading's line: the units of a document tile its text.
 
-    `lead` is where the unit begins that this one needs before it.
+    `lead` is where the unit begins that this one needs before it. `own_size` is what is compared with settings, where that is not
+    `tokens`.
     """
 
     start: int
     end: int
     tokens: int = 0
     lead: int | None = None
+    own_size: int | None = None
+
+    @property
+    def size(self) -> int:
+        return self.tokens if self.own_size is None else self.own_size
 
 
 @dataclass(slots=True)
@@ -103,6 +120,7 @@ class _TreeNode:
     joined: bool = False
     # of the units, its own and those below
     tokens: int = 0
+    size: int = 0
 
 
 def _clean_outline(document: Document) -> list[Heading]:
@@ -125,11 +143,12 @@ def _inside(units: Sequence[tuple[int, int]], position: int) -> bool:
 def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     """Headings are units of their own; what stands between them, and between the bounds of given units, is cut into units."""
     text = document.text
+    language = ENGLISH if _is_english(document) else document_language(document)
     bounds = {0, len(text), *(bound for unit in document.units for bound in unit)}
     starts: dict[int, int | None] = {}  # of units, with their leads
     for start, end in pairwise(sorted(bounds.union(*((h.start, h.end) for h in outline)))):
         heading = any(h.start == start for h in outline)
-        stretch = [TextUnit(0, end - start)] if heading else split_units(text[start:end])
+        stretch = [TextUnit(0, end - start)] if heading else split_units(text[start:end], language)
         for unit in stretch:
             starts[start + unit.start] = None if unit.lead is None else start + stretch[unit.lead].start
     if not starts:
@@ -139,20 +158,27 @@ def _units(document: Document, outline: Sequence[Heading]) -> list[_SizedUnit]:
     return [_SizedUnit(a, b, 0, lead) for a, b, lead in zip(begins, [*begins[1:], len(text)], leads, strict=True)]
 
 
-def _split_long(text: str, units: list[_SizedUnit], count_tokens: TokenCounter, limit: int) -> list[_SizedUnit]:
-    """The units, those longer than a leaf cut on clause or word bounds."""
+def _split_long(
+    text: str, units: list[_SizedUnit], count_tokens: TokenCounter, measure: TokenCounter, limit: int
+) -> list[_SizedUnit]:
+    """The units, those longer than a leaf by `measure` cut on clause or word bounds."""
 
-    def measure(piece: str) -> int:
-        return count_tokens([piece])[0]
+    def size(piece: str) -> int:
+        return measure([piece])[0]
 
     most = limit * MAX_CHARS_PER_TOKEN
     bounded: list[_SizedUnit] = []
     for unit in units:
-        if unit.tokens <= limit and unit.end - unit.start <= most:
+        if unit.size <= limit and unit.end - unit.start <= most:
             bounded.append(unit)
         else:
-            pieces = split_long(text, unit.start, unit.end, limit, measure)
-            bounded += [_SizedUnit(a, b, measure(text[a:b]), unit.lead if a == unit.start else None) for a, b in pieces]
+            pieces = split_long(text, unit.start, unit.end, limit, size)
+            tokens = count_tokens([text[a:b] for a, b in pieces])
+            own = [None if unit.own_size is None else size(text[a:b]) for a, b in pieces]
+            bounded += [
+                _SizedUnit(a, b, count, unit.lead if a == unit.start else None, of_own)
+                for (a, b), count, of_own in zip(pieces, tokens, own, strict=True)
+            ]
     return bounded
 
 
@@ -212,7 +238,7 @@ def _divide(document: Document, node: _TreeNode, settings: TreeSettings) -> None
     """A long stretch without headings becomes sections at blank lines, placed before the node's other children."""
     for child in node.children:
         _divide(document, child, settings)
-    if sum(u.tokens for u in node.units) <= settings.section_tokens:
+    if sum(u.size for u in node.units) <= settings.section_tokens:
         return
     groups = _paragraph_groups(document, node.units, settings)
     if len(groups) > 1:
@@ -226,13 +252,13 @@ def _paragraph_groups(document: Document, units: list[_SizedUnit], settings: Tre
     groups: list[list[_SizedUnit]] = []
     size = 0
     for paragraph in _paragraphs(document, units):
-        tokens = sum(u.tokens for u in paragraph)
-        if groups and (size < settings.min_section_tokens or size + tokens <= settings.section_tokens):
+        more = sum(u.size for u in paragraph)
+        if groups and (size < settings.min_section_tokens or size + more <= settings.section_tokens):
             groups[-1] += paragraph
-            size += tokens
+            size += more
         else:
             groups.append(paragraph)
-            size = tokens
+            size = more
     return groups
 
 
@@ -243,16 +269,18 @@ def _paragraphs(document: Document, units: list[_SizedUnit]) -> list[list[_Sized
     return [units[first:end] for first, end in pairwise(bounds)]
 
 
-def _weigh(node: _TreeNode) -> int:
-    node.tokens = sum([u.tokens for u in node.units]) + sum([_weigh(child) for child in node.children])
-    return node.tokens
+def _weigh(node: _TreeNode) -> None:
+    for child in node.children:
+        _weigh(child)
+    node.tokens = sum([part.tokens for parts in (node.units, node.children) for part in parts])
+    node.size = sum([part.size for parts in (node.units, node.children) for part in parts])
 
 
 def _join_small(node: _TreeNode, limit: int) -> None:
     """Neighbouring child sections are joined while together they stay within `limit`."""
     joined: list[_TreeNode] = []
     for child in node.children:
-        if joined and joined[-1].tokens + child.tokens <= limit:
+        if joined and joined[-1].size + child.size <= limit:
             joined[-1] = _join(joined[-1], child)
         else:
             _join_small(child, limit)
@@ -263,8 +291,10 @@ def _join_small(node: _TreeNode, limit: int) -> None:
 def _join(left: _TreeNode, right: _TreeNode) -> _TreeNode:
     parts = left.children if left.joined else [left]
     shared = shared_path([left.headings, right.headings])
-    tokens = left.tokens + right.tokens
-    return _TreeNode(left.start, right.end, left.start, shared, children=[*parts, right], joined=True, tokens=tokens)
+    tokens, size = left.tokens + right.tokens, left.size + right.size
+    return _TreeNode(
+        left.start, right.end, left.start, shared, children=[*parts, right], joined=True, tokens=tokens, size=size
+    )
 
 
 def _collapse(node: _TreeNode) -> _TreeNode:
@@ -429,18 +459,18 @@ def _leaf_runs(document: Document, node: _TreeNode, limit: int) -> list[tuple[li
     paragraph_starts = {start for start, _ in paragraphs(text, units[0].start, units[-1].end)}
     given = {bound for unit in document.units for bound in unit}
     runs: list[tuple[list[_SizedUnit], int]] = []
-    run, size = [units[0]], units[0].tokens
+    run, size = [units[0]], units[0].size
     for unit in units[1:]:
         at = unit.start
         announced = unit.lead == run[-1].start
         settled = 2 * size >= limit and at > node.body and at in paragraph_starts and not announced
-        closes = size + unit.tokens > limit or settled or (at in given and at > node.body)
+        closes = size + unit.size > limit or settled or (at in given and at > node.body)
         if closes and not _inside(document.units, at):
             # an announcement goes along with the first thing that it announces
             kept = run[:-1] if announced and len(run) > 1 and run[-1].start > node.body else run
             runs.append((kept, sum(u.tokens for u in kept)))
             run = run[len(kept) :]
-            size = sum(u.tokens for u in run)
+            size = sum(u.size for u in run)
         run.append(unit)
-        size += unit.tokens
-    return [*runs, (run, size)]
+        size += unit.size
+    return [*runs, (run, sum(u.tokens for u in run))]

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from mergewise.store.tables import Packed, Table
 from mergewise.text.keys import search_key, split_key
+from mergewise.text.languages import VERSION
 from mergewise.types import Lead, Leaf, Name, Section, Sentence
 
 
@@ -99,7 +100,13 @@ def name_hash(name: str) -> int:
 NAME_HASH = Packed("hash", pa.int64(), lambda name: name_hash(name.name))
 
 LEAF = Table(
-    "leaf", Leaf, (SPANNED_KEY, SENTENCES, LEADS, SENTENCE_VECTORS), vectors=("vector",), text="key", mapped=True
+    "leaf",
+    Leaf,
+    (SPANNED_KEY, SENTENCES, LEADS, SENTENCE_VECTORS),
+    vectors=("vector",),
+    text="key",
+    words=f"words_{VERSION}",
+    mapped=True,
 )
 SECTION = Table("section", Section, keys=("id",), mapped=True)
 NAME = Table("name", Name, (NAME_HASH,), keys=())

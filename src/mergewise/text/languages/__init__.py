@@ -1,0 +1,29 @@
+"""Languages of documents and questions, and what depends on them: sizes of texts, and the words that are searched."""
+
+from __future__ import annotations
+
+from mergewise.text.languages.analysis import VERSION, question_words, search_words
+from mergewise.text.languages.detection import (
+    ENGLISH,
+    UNKNOWN,
+    detect,
+    document_language,
+    language_code,
+    question_languages,
+    script_of,
+)
+from mergewise.text.languages.sizes import neutral_lengths
+
+__all__ = [
+    "ENGLISH",
+    "UNKNOWN",
+    "VERSION",
+    "detect",
+    "document_language",
+    "language_code",
+    "neutral_lengths",
+    "question_languages",
+    "question_words",
+    "script_of",
+    "search_words",
+]

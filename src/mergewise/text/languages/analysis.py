@@ -1,0 +1,97 @@
+"""The words by which texts in other languages than English are searched: stems, and pieces of words that need no stemmer.
+
+Of a word there are its stem and its 4-grams, marked by `#`, so that other forms of the word are found where a stemmer fails or
+the language was misjudged; of scripts without spaces, characters and pairs of them, or runs of three (Thai). Questions and
+documents are cut alike. A change here needs another `VERSION`, which is part of the column's name.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+from typing import Any
+
+from mergewise.text.terms import MARKS
+
+VERSION = 1
+GRAM, RUN = 4, 3  # letters
+
+# Those of Snowball 2.2, whose stems are the same in later versions.
+STEMMERS: Mapping[str, str] = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "en": "english", "es": "spanish",
+    "eu": "basque", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian",
+    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
+    "yi": "yiddish",
+}  # fmt: skip
+
+_DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿豈-﫿가-힯"
+_UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
+_LETTER = rf"[^\W_{_DENSE}{_UNSPACED}]"
+_PIECE = re.compile(
+    rf"(?P<dense>[{_DENSE}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
+)
+# Scripts whose accents are often left out: not those of India, where marks are vowels.
+_FOLDED = re.compile(r"[A-Za-zÀ-ɏͰ-ԯ֐-ۿḀ-῿]")
+# its tones are letters
+_UNFOLDED = frozenset({"vi"})
+
+
+def search_words(text: str, languages: Iterable[str]) -> str:
+    """The words of a text by the rules of each of these languages, apart by spaces, in the order of the text and as often as there."""
+    among = tuple(languages)
+    words: list[str] = []
+    for match in _PIECE.finditer(text):
+        if match["word"]:
+            words += _words_of(match[0], among)
+        elif match["dense"]:
+            words += match[0]
+            words += _grams(match[0], 2)
+        else:
+            words += _grams(match[0], RUN) or [match[0]]
+    return " ".join(words)
+
+
+def question_words(question: str, languages: Iterable[str]) -> str:
+    """The same of a question, each word once."""
+    return " ".join(dict.fromkeys(search_words(question, languages).split()))
+
+
+@lru_cache(100_000)
+def _words_of(word: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    forms: dict[str, None] = {}
+    for language in languages:
+        lowered = lower_case(unicodedata.normalize("NFC", word), language)
+        stem = _stemmer(STEMMERS[language]).stemWord(lowered) if language in STEMMERS else lowered
+        forms |= dict.fromkeys(
+            (_fold(stem, language), *("#" + gram for gram in _grams(_fold(lowered, language), GRAM)))
+        )
+    return tuple(forms)
+
+
+def lower_case(word: str, language: str) -> str:
+    """In small letters, by the rules of Turkish where it is Turkish; never with a dot apart from its letter."""
+    if language == "tr":
+        word = word.replace("I", "ı").replace("İ", "i")
+    return word.lower().replace("i\u0307", "i")
+
+
+def _fold(word: str, language: str) -> str:
+    if word.isascii() or language in _UNFOLDED or not _FOLDED.match(word):
+        return word
+    letters = unicodedata.normalize("NFKD", word.replace("ß", "ss").replace("ı", "i"))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
+
+
+def _grams(text: str, size: int) -> list[str]:
+    return [text[at : at + size] for at in range(len(text) - size + 1)]
+
+
+@cache
+def _stemmer(algorithm: str) -> Any:
+    """Written in C; it holds the interpreter's lock while it stems a word, so that threads may share one."""
+    import Stemmer
+
+    return Stemmer.Stemmer(algorithm, 0)

@@ -1,0 +1,209 @@
+"""Which language a text is in: by its script, and among the languages of a script by words and letters that tell them.
+
+Codes are those of ISO 639-1. What cannot be told is `UNKNOWN`. English wins where it is close: documents in English are then cut
+and searched as English ones are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache, lru_cache
+
+from mergewise.text.languages.words import ARABIC, CYRILLIC, DEVANAGARI, LATIN, MARKS
+from mergewise.text.terms import LETTERS
+from mergewise.types import Document, FileMetadata
+
+ENGLISH = "en"
+UNKNOWN = "und"
+SAMPLE = 2000  # characters of a document that are looked at
+_WITH_CODE = 4  # times as many, code included
+
+_RANGES: Mapping[str, str] = {
+    "latin": r"A-Za-zÀ-ɏḀ-ỿ",
+    "cyrillic": r"Ѐ-ԯ",
+    "greek": r"Ͱ-Ͽἀ-῿",
+    "arabic": r"؀-ۿݐ-ݿﭐ-﷿ﹰ-﻿",
+    "hebrew": r"֐-׿",
+    "devanagari": r"ऀ-ॿ",
+    "bengali": r"ঀ-৿",
+    "gurmukhi": r"਀-੿",
+    "gujarati": r"઀-૿",
+    "tamil": r"஀-௿",
+    "telugu": r"ఀ-౿",
+    "kannada": r"ಀ-೿",
+    "malayalam": r"ഀ-ൿ",
+    "sinhala": r"඀-෿",
+    "thai": r"฀-๿",
+    "lao": r"຀-໿",
+    "burmese": r"က-႟",
+    "georgian": r"Ⴀ-ჿ",
+    "ethiopic": r"ሀ-፿",
+    "khmer": r"ក-៿",
+    "armenian": r"԰-֏",
+    "hangul": r"ᄀ-ᇿ㄰-㆏가-힯",
+    "kana": r"぀-ヿㇰ-ㇿ",
+    "han": r"㐀-䶿一-鿿豈-﫿",
+}
+_ONE_LANGUAGE: Mapping[str, str] = {
+    "greek": "el", "hebrew": "he", "bengali": "bn", "gurmukhi": "pa", "gujarati": "gu", "tamil": "ta", "telugu": "te",
+    "kannada": "kn", "malayalam": "ml", "sinhala": "si", "thai": "th", "lao": "lo", "burmese": "my", "georgian": "ka",
+    "ethiopic": "am",
+    "khmer": "km", "armenian": "hy", "hangul": "ko", "kana": "ja", "han": "zh",
+}  # fmt: skip
+_WORDS = {"latin": LATIN, "cyrillic": CYRILLIC, "arabic": ARABIC, "devanagari": DEVANAGARI}
+# where no word tells
+_USUAL = {"latin": UNKNOWN, "cyrillic": "ru", "arabic": "ar", "devanagari": "hi"}
+SCRIPT_OF: Mapping[str, str] = {
+    **{language: script for script, language in _ONE_LANGUAGE.items()},
+    **{language: script for script, lists in _WORDS.items() for language in lists},
+}
+"""The script of each language that is known here; all others are taken for Latin."""
+
+_SCRIPT = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _RANGES.items()))
+_WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*")
+_NOT_PROSE = re.compile(
+    r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`|<[^<>\n]{1,200}>|https?://\S+|\{[^{}\n]*\}",
+    re.DOTALL | re.MULTILINE,
+)
+# A sign of these scripts says as much as so many letters.
+_WORTH = {"latin": 1, "han": 3, "kana": 2, "hangul": 2}
+_LEAST, _SHARE = 3.5, 0.04  # telling words of a document, and their share of its words
+_BEATS_ENGLISH = 3
+
+
+def detect(text: str) -> str:
+    """The language of a text, by its first `SAMPLE` characters without code."""
+    return _detect(text[: _WITH_CODE * SAMPLE])
+
+
+@lru_cache(512)
+def _detect(text: str) -> str:
+    prose = _NOT_PROSE.sub(" ", text)[:SAMPLE]
+    script = main_script(prose)
+    if script in _ONE_LANGUAGE:
+        return _ONE_LANGUAGE[script]
+    words = _words(prose)
+    scores = _scores(words, _WORDS[script])
+    ranked = sorted(scores, key=lambda language: (-scores[language], language))
+    if not ranked or scores[ranked[0]] < max(_LEAST, _SHARE * len(words)):
+        return _USUAL[script]
+    best = ranked[0]
+    if best != ENGLISH and scores[best] < _BEATS_ENGLISH * scores.get(ENGLISH, 0):
+        return ENGLISH
+    return best
+
+
+def document_language(document: Document) -> str:
+    """The language of a document: what its caller says in the metadata `language` or `lang`, else what the text tells.
+
+    What a file says of itself counts where the text does not tell: pages are often marked by their template.
+    """
+    named = language_code(document.metadata.get("language")) or language_code(document.metadata.get("lang"))
+    if named and not isinstance(document.metadata, FileMetadata):
+        return named
+    found = detect(document.text)
+    return named if named and found == UNKNOWN else found
+
+
+def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ...]:
+    """The languages of an index that a question may be in: one where that can be told, else all of its script.
+
+    `among` are the languages of the index, with their documents. The question is in one of them whatever it looks like: where
+    none has its script, in any.
+    """
+    languages = [language for language in among if language != UNKNOWN]
+    if len(languages) < 2:
+        return tuple(languages)
+    script = main_script(question, latin=0.25)
+    same = [
+        language for language in languages if script_of(language) == script or {script, script_of(language)} <= _EASTERN
+    ]
+    if len(same) < 2:
+        return tuple(same or sorted(languages))
+    scores = _scores(_words(question), dict.fromkeys(same, "") | _pick(_WORDS.get(script, {}), same))
+    ranked = sorted(
+        same, key=lambda language: (-scores.get(language, 0), language != ENGLISH, -among[language], language)
+    )
+    first, second = scores.get(ranked[0], 0), scores.get(ranked[1], 0)
+    if script == "kana" and "ja" in same:
+        return ("ja",)
+    return (ranked[0],) if first >= 1 and first >= 2 * second else tuple(sorted(same))
+
+
+def main_script(text: str, latin: float = 0.5) -> str:
+    """The script of most of a text's letters. Names and terms in Latin letters stand in texts of all scripts: they count less."""
+    found = Counter(str(match.lastgroup) for match in _SCRIPT.finditer(text))
+    counts: dict[str, float] = {script: found[script] * _WORTH.get(script, 1) for script in _RANGES}
+    if counts["kana"] * 10 > counts["han"]:
+        counts["kana"] += counts.pop("han")
+    counts["latin"] *= latin
+    return max(counts, key=lambda script: counts[script])
+
+
+def script_of(language: str) -> str:
+    return SCRIPT_OF.get(language, "latin")
+
+
+_EASTERN = {"han", "kana"}
+
+
+def language_code(named: object) -> str:
+    """The code in what somebody names a language by: "de" of "de-DE", "de_AT.UTF-8", "ger" or "German"; empty where none is."""
+    if not isinstance(named, str):
+        return ""
+    first = re.split(r"[-_.\s,;]", named.strip().lower(), maxsplit=1)[0]
+    two = first if len(first) == 2 and first.isascii() and first.isalpha() else ""
+    return _NAMES.get(first, two)
+
+
+_NAMES: Mapping[str, str] = {
+    name: code
+    for code, names in {
+        "ar": "ara arabic", "cs": "ces cze czech", "da": "dan danish", "de": "deu ger german deutsch", "el": "ell gre greek",
+        "en": "eng english", "es": "spa spanish español", "fi": "fin finnish", "fr": "fra fre french français",
+        "he": "heb hebrew iw", "hi": "hin hindi", "hu": "hun hungarian", "id": "ind indonesian", "it": "ita italian italiano",
+        "ja": "jpn japanese", "ko": "kor korean", "nl": "nld dut dutch", "no": "nor nob norwegian nb nn", "pl": "pol polish",
+        "pt": "por portuguese", "ro": "ron rum romanian", "ru": "rus russian", "sv": "swe swedish", "th": "tha thai",
+        "tr": "tur turkish", "uk": "ukr ukrainian", "vi": "vie vietnamese", "zh": "zho chi chinese",
+    }.items()
+    for name in names.split()
+}  # fmt: skip
+
+
+# -- words that tell
+
+
+def _words(text: str) -> list[str]:
+    return [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+
+
+def _scores(words: Iterable[str], lists: Mapping[str, str]) -> dict[str, float]:
+    """For each of the languages the words that tell it; one that several have counts for each as its share."""
+    telling = _telling(tuple(sorted(lists)), tuple(lists[language] for language in sorted(lists)))
+    marks = {
+        mark: [code for code in lists if mark in MARKS.get(code, "")] for code in lists for mark in MARKS.get(code, "")
+    }
+    scores: dict[str, float] = defaultdict(float)
+    for word in words:
+        for language in (known := telling.get(word, ())):
+            scores[language] += 1 / len(known)
+        if not known and not word.isascii():
+            marked = {code for letter in set(word) for code in marks.get(letter, ())}
+            for language in marked:
+                scores[language] += 0.5 / len(marked)
+    return scores
+
+
+@cache
+def _telling(languages: tuple[str, ...], lists: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+    by_word: dict[str, list[str]] = defaultdict(list)
+    for language, words in zip(languages, lists, strict=True):
+        for word in set(words.split()):
+            by_word[word].append(language)
+    return {word: tuple(found) for word, found in by_word.items()}
+
+
+def _pick(lists: Mapping[str, str], languages: Collection[str]) -> dict[str, str]:
+    return {language: words for language, words in lists.items() if language in languages}
