@@ -268,6 +268,7 @@ def test_the_paper_s_values_are_one_preset() -> None:
     assert (paper.k, paper.m, paper.beta, paper.temperature) == (10, 2, 0.5, 0.0)
     assert paper.triplets and paper.memory and paper.ensemble and paper.by == "utility"
     # what the paper does not say is not done: a background of "N/A" is read and weighed
+    assert replace(paper, na=False) == resolve("aed")[1]
     assert paper.na and not resolve("aed")[1].na
     assert resolve("aed(preset=paper, m=1, k=5)")[1] == replace(paper, m=1, k=5)
     assert ensemble_of(ask("aed(preset=paper)")).na  # type: ignore[union-attr]

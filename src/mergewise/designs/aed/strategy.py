@@ -23,8 +23,8 @@ With `ensemble=false` nothing is fused, and m are read in one prompt. `together`
 
 With `by=search` it is the search that orders them, as in standard RAG.
 
-The preset `paper` differs from the defaults in the background: the paper says nothing of one that is "N/A", so that it is read
-and weighed like any other. Ours has no weight: the model said that it knows nothing.
+The preset `paper` differs from the defaults in the background alone: the paper says nothing of one that is "N/A", so that it is
+read and weighed like any other. Ours has no weight: the model said that it knows nothing.
 
 Note on Eq. 11: the loss of Eq. 9 leaves S_phi free up to a constant, but Eq. 11 is not. A constant c adds c (1 + beta + ...)
 to the utility of m passages and c to that of one, and with logits below zero a second passage takes from the utility. We follow
@@ -90,8 +90,8 @@ class AED:
             )
 
 
-PRESETS: Presets = {"paper": {"k": 10, "m": 2, "beta": 0.5, "longest": PASSAGE_TOKENS, "na": True}}
-"""Section 4.1."""
+PRESETS: Presets = {"paper": {"na": True}}
+"""All other defaults are the paper's (section 4.1), or what it has no figure for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.designs.aed.training.candidates import Example, TrainCandidate
 from mergewise.designs.aed.training.distilling import CERTAIN, divergence, gains, step_candidates, teacher, teaches
-from mergewise.designs.aed.training.labels import Label, LabelledQuestion
-from mergewise.designs.aed.training.trainer import PRESETS, TrainSettings, digest, split_questions
-from mergewise.errors import UsageError
 
 PERPLEXITIES = st.lists(st.floats(1, 1e9), min_size=1, max_size=41)
 PAIRS = st.lists(st.tuples(st.floats(1, 1e6), st.floats(-30, 30)), min_size=1, max_size=41)
@@ -78,31 +74,3 @@ def test_of_41_candidates_32_are_shown_and_gainrag_draws_15() -> None:
     drawings = [step_candidates(cppl, 1, 15, np.random.default_rng(seed)) for seed in range(40)]
     assert all(len(one) == 16 and cppl.index(1.0) in one for one in drawings)
     assert len({tuple(one) for one in drawings}) == 40 and set().union(*drawings) == set(range(41))
-
-
-def labelled(name: str, solved: bool | None, *cppl: float) -> LabelledQuestion:
-    candidates = [Label(TrainCandidate("passages", "", (), f"{name} {value}", 0.0), value) for value in cppl]
-    return LabelledQuestion(Example(name, name, ("x",)), tuple(candidates), 3.0, solved)
-
-
-def test_questions_are_filtered_by_what_differs_or_by_what_the_reader_solves() -> None:
-    questions = [labelled("a", True, 1.5, 2), labelled("b", False, 1.5, 2), labelled("c", True, 1, 1)]
-    kept = {
-        taught: [
-            one.example.id for one in split_questions(questions, TrainSettings(questions=taught, held_out=0)).learnt
-        ]
-        for taught in ("differing", "solved")
-    }
-    assert kept == {"differing": ["a", "b"], "solved": ["a"]}
-    assert split_questions(questions, PRESETS["paper"]).dropped == 2
-    with pytest.raises(UsageError, match="which questions the reader solves"):
-        split_questions([*questions, labelled("d", None, 1.5, 2)], PRESETS["gainrag"])
-    assert digest(questions) != digest([labelled("a", False, 1.5, 2), *questions[1:]])
-
-
-def test_presets_are_those_of_the_papers() -> None:
-    paper, gainrag = PRESETS["paper"], PRESETS["gainrag"]
-    assert (paper.best, paper.drawn, paper.batch, paper.rate, paper.warmup) == (32, 0, 8, 6e-5, 0.1)  # appendix C
-    assert (paper.level, paper.patience, paper.held_out) == ("free", 0, 0.0)
-    assert (gainrag.best, gainrag.drawn, gainrag.batch, gainrag.rate, gainrag.warmup) == (1, 15, 8, 6e-5, 0.1)
-    assert {(one.epochs, one.tokens, one.questions) for one in (paper, gainrag)} == {(2, 512, "solved")}

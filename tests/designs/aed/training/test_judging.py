@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,7 +15,7 @@ from mergewise.designs.aed.training.curve import svg
 from mergewise.designs.aed.training.distilling import divergence
 from mergewise.designs.aed.training.judging import interval, judge, ranks, spearman
 from mergewise.designs.aed.training.labels import Label, LabelledQuestion
-from mergewise.designs.aed.training.trainer import PRESETS, History, TrainSettings, pace, split_questions
+from mergewise.designs.aed.training.trainer import PRESETS, History, TrainSettings, digest, pace, split_questions
 from mergewise.errors import UsageError
 
 VALUES = st.lists(st.integers(-3, 3).map(float), min_size=2, max_size=12)
@@ -79,10 +80,27 @@ def test_a_split_is_by_seed_keeps_questions_together_and_drops_what_teaches_noth
         split_questions([question(1.0, 1.0)], TrainSettings())
 
 
+def test_questions_are_filtered_by_what_differs_or_by_what_the_reader_solves() -> None:
+    asked = [
+        replace(question(*cppl, text=text, name=text), solved=solved)
+        for text, solved, cppl in (("a", True, (1.5, 2.0)), ("b", False, (1.5, 2.0)), ("c", True, (1.0, 1.0)))
+    ]
+    differing, solved = (TrainSettings(questions=kept, held_out=0) for kept in ("differing", "solved"))
+    assert [one.example.id for one in split_questions(asked, differing).learnt] == ["a", "b"]
+    assert [one.example.id for one in split_questions(asked, solved).learnt] == ["a"]
+    assert split_questions(asked, PRESETS["paper"]).dropped == 2
+    with pytest.raises(UsageError, match="which questions the reader solves"):
+        split_questions([*asked, question(1.5, 2.0)], PRESETS["gainrag"])
+    assert digest(asked) != digest([replace(asked[0], solved=False), *asked[1:]])
+
+
 def test_presets_are_the_papers() -> None:
-    aed, gainrag = PRESETS["aed"], PRESETS["gainrag"]
-    assert (aed.best, aed.drawn, aed.batch, aed.rate, aed.warmup) == (32, 0, 8, 6e-5, 0.1)
-    assert (gainrag.best, gainrag.drawn, gainrag.epochs) == (1, 15, 2)
+    aed, paper, gainrag = (PRESETS[name] for name in ("aed", "paper", "gainrag"))
+    for one in (aed, paper):
+        assert (one.best, one.drawn, one.batch, one.rate, one.warmup) == (32, 0, 8, 6e-5, 0.1)  # appendix C
+    assert (paper.level, paper.patience, paper.held_out) == ("free", 0, 0.0)
+    assert (gainrag.best, gainrag.drawn, gainrag.batch, gainrag.rate, gainrag.warmup) == (1, 15, 8, 6e-5, 0.1)
+    assert {(one.epochs, one.tokens, one.questions) for one in (paper, gainrag)} == {(2, 512, "solved")}
     with pytest.raises(UsageError, match="level"):
         TrainSettings(level="other")  # type: ignore[arg-type]
 
