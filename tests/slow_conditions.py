@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any
 
-from mergewise.store.conditions import Column, Condition, Constant
+from mergewise.store.conditions import ColumnReference, Condition, Constant
 
 
 class Failing(Exception):
@@ -24,7 +24,7 @@ def meets(condition: Condition, row: Mapping[str, Any]) -> bool:
 
 
 def value_of(condition: Condition, row: Mapping[str, Any]) -> Any:
-    if isinstance(condition, Column):
+    if isinstance(condition, ColumnReference):
         return row.get(condition.name)
     if isinstance(condition, Constant):
         return condition.value
