@@ -29,7 +29,7 @@ from mergewise.models.cross_encoder import load_cross_encoder
 from mergewise.models.scripted import ScriptedChat
 from mergewise.ranges import range_of
 from mergewise.types import Message
-from tests.attack.support import LONG, SECONDS, environment, linux_only, posix_only
+from tests.attack.support import LONG, SECONDS, command, environment, linux_only, posix_only
 
 pytestmark = posix_only
 
@@ -136,6 +136,14 @@ def test_modes_that_there_are_not(mode: str, index: mw.Index) -> None:
         with pytest.raises(UsageError) as caught:
             call("What did Ada write?", mode=mode)
         assert caught.value.hint
+
+
+def test_a_file_for_rows_that_cannot_be_written_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "questions.csv").write_text("question,answer\nWhat do owls eat?,mice\n")
+    (tmp_path / "folder").mkdir()
+    for place in ("folder", "nowhere/rows.json"):
+        done = command(tmp_path, "eval", "questions.csv", "--json", place)
+        assert done.code == 2 and f"{place} cannot be written" in done.err
 
 
 # -- caches that others wrote into

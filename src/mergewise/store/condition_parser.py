@@ -103,7 +103,8 @@ class _Parser:
         return self._of_kind(condition, "truth", self._tokens[0])
 
     def _split(self) -> list[_Token]:
-        tokens, at = [], 0
+        tokens: list[_Token] = []
+        at = 0
         while not tokens or tokens[-1].kind != "end":
             match = _TOKEN.match(self._text, at)
             if match is None:
@@ -140,14 +141,7 @@ class _Parser:
             sign = self._advance().word
             return self._operation(_COMPARISONS[sign], self._alike([left, self._sum()], at), at)
         if self._takes("is"):
-            negated, word = self._takes("not"), self._advance()
-            if word.word not in ("null", "true", "false"):
-                self._refuse("is goes with null, true or false", "year is not null", word)
-            if word.word != "null":
-                self._of_kind(left, "truth", at)
-            elif isinstance(left, Operation) and left.name == "regexp_match":
-                self._refuse("regexp_match is true or false", "leave out is null", at)
-            return self._operation(f"is {'not ' if negated else ''}{word.word}", [left], at)
+            return self._state_of(left, at)
         negated = self._takes("not")
         if self._takes("in"):
             test = self._operation("in", self._alike([left, *self._in_brackets(self._sum)], at), at)
@@ -164,6 +158,17 @@ class _Parser:
         else:
             return left
         return self._operation("not", [test], at) if negated else test
+
+    def _state_of(self, left: Condition, at: _Token) -> Condition:
+        """What stands behind `is`."""
+        negated, state = self._takes("not"), self._advance()
+        if state.word not in ("null", "true", "false"):
+            self._refuse("is goes with null, true or false", "year is not null", state)
+        if state.word != "null":
+            self._of_kind(left, "truth", at)
+        elif isinstance(left, Operation) and left.name == "regexp_match":
+            self._refuse("regexp_match is true or false", "leave out is null", at)
+        return self._operation(f"is {'not ' if negated else ''}{state.word}", [left], at)
 
     def _sum(self) -> Condition:
         at, left = self._token, self._product()
