@@ -241,7 +241,8 @@ class _Parser:
             if abs(value) >= 2**63:
                 self._refuse("whole numbers have up to 64 bits", "write a smaller number", token)
             return Constant(value, "whole")
-        fraction = sign * float(token.text)
+        # -0.0 is 0.0: the database orders them
+        fraction = sign * float(token.text) or 0.0
         if not math.isfinite(fraction):
             self._refuse("the number is too large", "write a smaller number", token)
         return Constant(fraction, "fraction")
