@@ -15,7 +15,7 @@ import pyarrow as pa
 from mergewise.errors import StoreError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
-from mergewise.store.conditions import parse_condition
+from mergewise.store.condition_parser import parse_condition
 from mergewise.store.documents import content_of, same_documents, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any
 
-from mergewise.store.conditions import Column, Condition, Constant
+from mergewise.store.conditions import ColumnReference, Condition, Constant
 
 
 class Failing(Exception):
-    """There is no such value: a division by zero, a text that is no number."""
+    """There is no such value: a division by zero, a text that is no number, the place of NaN in an order."""
 
 
 def meets(condition: Condition, row: Mapping[str, Any]) -> bool:
@@ -24,7 +24,7 @@ def meets(condition: Condition, row: Mapping[str, Any]) -> bool:
 
 
 def value_of(condition: Condition, row: Mapping[str, Any]) -> Any:
-    if isinstance(condition, Column):
+    if isinstance(condition, ColumnReference):
         return row.get(condition.name)
     if isinstance(condition, Constant):
         return condition.value
@@ -64,6 +64,9 @@ def value_of_operator(name: str, left: Any, right: Any) -> Any:
 def ordered(value: Any) -> Any:
     if not isinstance(value, float):
         return value
+    if math.isnan(value):
+        # its sign, and so its place, is up to the processor
+        raise Failing
     (bits,) = struct.unpack("<q", struct.pack("<d", value))
     return bits ^ (0x7FFFFFFFFFFFFFFF if bits < 0 else 0)
 

@@ -6,9 +6,9 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import sqlite3
-import stat
 import subprocess
 import sys
 import time
@@ -29,7 +29,7 @@ from mergewise.models.cross_encoder import load_cross_encoder
 from mergewise.models.scripted import ScriptedChat
 from mergewise.ranges import range_of
 from mergewise.types import Message
-from tests.attack.support import LONG, SECONDS, environment, linux_only, posix_only
+from tests.attack.support import LONG, SECONDS, command, environment, linux_only, posix_only
 
 pytestmark = posix_only
 
@@ -136,6 +136,14 @@ def test_modes_that_there_are_not(mode: str, index: mw.Index) -> None:
         with pytest.raises(UsageError) as caught:
             call("What did Ada write?", mode=mode)
         assert caught.value.hint
+
+
+def test_a_file_for_rows_that_cannot_be_written_is_named_at_once(tmp_path: Path) -> None:
+    (tmp_path / "questions.csv").write_text("question,answer\nWhat do owls eat?,mice\n")
+    (tmp_path / "folder").mkdir()
+    for place in ("folder", "nowhere/rows.json"):
+        done = command(tmp_path, "eval", "questions.csv", "--json", place)
+        assert done.code == 2 and f"{place} cannot be written" in done.err
 
 
 # -- caches that others wrote into
@@ -278,6 +286,13 @@ with mw.open(place / "index", embedder="none") as index:
 """
 
 
+def start_writer(place: Path, name: str, seed: int) -> subprocess.Popen[bytes]:
+    """A process that writes until it is killed, and notes what it does in NAME.log."""
+    words = [sys.executable, "-c", WRITER, str(place), name, str(seed)]
+    with (place / f"{name}.log").open("w") as log, (place / f"{name}.err").open("w") as errors:
+        return subprocess.Popen(words, stdout=log, stderr=errors, env=environment())
+
+
 @linux_only
 def test_two_writers_and_kills_leave_what_the_calls_reported(tmp_path: Path) -> None:
     mw.open(tmp_path / "index", embedder="none").close()
@@ -287,15 +302,7 @@ def test_two_writers_and_kills_leave_what_the_calls_reported(tmp_path: Path) -> 
     may_stand: dict[str, set[str]] = {}
     rng = random.Random(1)
     for round_ in range(40 if LONG else 2):
-        writers = {
-            name: subprocess.Popen(
-                [sys.executable, "-c", WRITER, str(tmp_path), name, str(round_)],
-                stdout=(tmp_path / f"{name}.log").open("w"),
-                stderr=(tmp_path / f"{name}.err").open("w"),
-                env=environment(),
-            )
-            for name in ("a", "b")
-        }
+        writers = {name: start_writer(tmp_path, name, round_) for name in ("a", "b")}
         try:
             # both have begun to write, and go on for a while
             until = time.monotonic() + SECONDS
@@ -327,38 +334,49 @@ def test_two_writers_and_kills_leave_what_the_calls_reported(tmp_path: Path) -> 
             may_stand[doc] = {state}
 
 
+LOSING = """
+import pathlib, sys
+import mergewise as mw
+place = pathlib.Path(sys.argv[1])
+index = mw.open(place / "index", embedder="none")
+index.add(mw.Document("a", "Owls eat mice."))
+refused = 0
+for part in ("leaf.lance", "mapped", "documents.lance", "index"):
+    paths = [place / "index", *(place / "index").rglob("*")]
+    modes = {path: path.stat().st_mode for path in paths}
+    for path in paths:
+        if part in path.parts:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+    for call in (
+        lambda: index.add(mw.Document("b", f"Cats eat fish, not {part}.")),
+        lambda: index.remove(["b"]),
+        lambda: index.check(repair=True),
+    ):
+        try:
+            call()
+        except mw.MergewiseError as error:
+            assert "ermission" in str(error) or "written" in str(error), error
+            refused += 1
+    for path in paths:
+        if path.exists():
+            path.chmod(modes[path])
+    with mw.open(place / "index", create=False) as again:
+        assert again.check() == [], again.check()
+        assert again.ask("What do owls eat?").citations
+    index.add(mw.Document("a", f"Owls eat mice, not {part}."))
+print("refused", refused)
+"""
+
+
 @linux_only
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="sets the owner of files")
 def test_permissions_that_go_while_a_writer_works(tmp_path: Path) -> None:
-    """As another user, since root writes everywhere: each call says so, and what stood stays."""
-    code = (
-        "import os, sys, pathlib\nimport mergewise as mw\nfrom mergewise.errors import MergewiseError\n"
-        "place = pathlib.Path(sys.argv[1])\nindex = mw.open(place / 'index', embedder='none')\n"
-        "index.add(mw.Document('a', 'Owls eat mice.'))\n"
-        "paths = [place / 'index', *(place / 'index').rglob('*')]\nmodes = {p: p.stat().st_mode for p in paths}\n"
-        "for part in (['leaf.lance'], ['mapped'], ['documents.lance'], ['']):\n"
-        "    for p in paths:\n"
-        "        if any(name in str(p) for name in part): p.chmod(0o555 if p.is_dir() else 0o444)\n"
-        "    for call in (lambda: index.add(mw.Document('b', 'Cats eat fish.')), lambda: index.remove(['a', 'b']),\n"
-        "                 lambda: index.check(repair=True)):\n"
-        "        try: call()\n"
-        "        except MergewiseError as error: assert 'ermission' in str(error) or 'written' in str(error), error\n"
-        "    for p, mode in modes.items():\n"
-        "        if p.exists(): p.chmod(mode)\n"
-        "    with mw.open(place / 'index', create=False) as again: assert again.check() == [], again.check()\n"
-        "    index.add(mw.Document('a', 'Owls eat mice.'))\n"
-        "    assert index.ask('What do owls eat?').citations\n"
-        "print('whole')\n"
-    )
-    tmp_path.chmod(0o777)
-    for parent in tmp_path.parents:
-        if not parent.stat().st_mode & stat.S_IXOTH:
-            pytest.skip(f"{parent} is closed to other users")
-    words = [sys.executable, "-c", code, str(tmp_path)]
-    state = environment(HOME=str(tmp_path), XDG_STATE_HOME=str(tmp_path / "state"))
-    done = subprocess.run(
-        words, capture_output=True, text=True, timeout=SECONDS, env=state, user=65534, group=65534, cwd=tmp_path
-    )
-    if "PermissionError" in done.stderr and "import mergewise" in done.stderr:
-        pytest.skip("the interpreter is closed to other users")
-    assert done.stdout.endswith("whole\n"), done.stderr[-3000:]
+    """Each call says so, and what stood stays. Root is held to permissions too, without the capability to pass them over."""
+    words = [sys.executable, "-c", LOSING, str(tmp_path)]
+    if os.geteuid() == 0:
+        held = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"]
+        if shutil.which(held[0]) is None or subprocess.run([*held, "true"], capture_output=True).returncode != 0:
+            pytest.skip("root cannot be held to permissions here")
+        words = [*held, *words]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment())
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert int(done.stdout.split()[-1]) >= 6, done.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,52 @@ def test_half_a_surrogate_pair_in_an_answer_is_written_all_the_same(tmp_path: Pa
     answers.add(question(1, "What is \ud800?"), answer("it is \ud800"))
     again = AnswerFile(tmp_path, RUN)
     assert again[question(1, "What is \ud800?")].prediction == "it is ?"
+
+
+@pytest.mark.parametrize(
+    "poison",
+    [
+        {"prediction": 5},
+        {"found": 1},
+        {"input_tokens": "9"},
+        {"seconds": float("nan")},
+        {"context_answer": float("inf")},
+        {"weights": ["passages"]},
+        {"weights": {"passages": "much"}},
+        {"context_all": []},
+        {"calls": True},
+    ],
+)
+def test_answers_that_others_wrote_have_the_form_of_ours(poison: dict[str, object], tmp_path: Path) -> None:
+    AnswerFile(tmp_path, RUN).add(question(1), answer())
+    path = only_file(tmp_path)
+    first, line = path.read_text().splitlines()
+    path.write_text(f"{first}\n{json.dumps({**json.loads(line), **poison})}\n")
+    with pytest.raises(UsageError, match=f"{next(iter(poison)).rstrip('s')}.*is"):
+        AnswerFile(tmp_path, RUN)
+
+
+def test_whole_numbers_are_fractions_too(tmp_path: Path) -> None:
+    AnswerFile(tmp_path, RUN).add(question(1), answer())
+    path = only_file(tmp_path)
+    path.write_text(path.read_text().replace('"seconds": 0.5', '"seconds": 1'))
+    assert AnswerFile(tmp_path, RUN)[question(1)].seconds == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes in the file system")
+@pytest.mark.parametrize("kind", ["link", "pipe", "nested"])
+def test_answers_are_in_plain_files(kind: str, tmp_path: Path) -> None:
+    """A link would have a file elsewhere cut off and written to; a pipe would be waited for."""
+    AnswerFile(tmp_path / "answers", RUN)
+    path = only_file(tmp_path / "answers")
+    path.unlink()
+    (tmp_path / "victim").write_text("a line\nand half of one")
+    if kind == "link":
+        path.symlink_to(tmp_path / "victim")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text("[" * 100_000 + "\n")
+    with pytest.raises(UsageError, match="answers that can be gone on with"):
+        AnswerFile(tmp_path / "answers", RUN)
+    assert (tmp_path / "victim").read_text() == "a line\nand half of one"

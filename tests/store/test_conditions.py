@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from tests.slow_conditions import Failing, meets
 import mergewise as mw
 from mergewise.errors import UsageError
 from mergewise.store import lance_reader
-from mergewise.store.conditions import FUNCTIONS, parse_condition, sql_of
+from mergewise.store.condition_parser import parse_condition
+from mergewise.store.conditions import FUNCTIONS, sql_of
 from mergewise.store.lance_reader import LanceReader
 
 LONG = "MERGEWISE_ATTACK" in os.environ
@@ -163,6 +165,15 @@ def test_a_condition_has_a_time(reader: LanceReader, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(lance_reader, "CONDITION_SECONDS", 0.0)
     with pytest.raises(UsageError, match="takes more than 0 seconds"):
         reader.numbers("title like '%in time%'")
+
+
+@pytest.mark.parametrize("piece", ["1", ".", "'", "''", "a", " ", "(", "-", "not ", "1e", "`", "and "])
+def test_a_condition_is_read_in_a_time_that_grows_with_it(piece: str) -> None:
+    began = time.process_time()
+    with pytest.raises(UsageError):
+        parse_condition(piece * (99_000 // len(piece)) + "!", KINDS)
+    # it takes a tenth of a second; with every character looked at for every other one, minutes
+    assert time.process_time() - began < 5
 
 
 def test_the_slow_reading_knows_every_function() -> None:

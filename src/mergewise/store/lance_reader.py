@@ -24,7 +24,8 @@ from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.ranges import short_repr
 from mergewise.store import documents as d
-from mergewise.store.conditions import parse_condition, sql_of
+from mergewise.store.condition_parser import parse_condition
+from mergewise.store.conditions import sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.lance_versions import demand_own_files
