@@ -12,6 +12,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.cli.configuration import harmless
+from mergewise.cli.main import configuration
 from mergewise.designs import PROMPTS, VIEWS
 from mergewise.errors import UsageError
 from mergewise.models.scripted import ChatServer, ScriptedChat
@@ -137,6 +138,19 @@ def test_every_view_that_a_model_writes_names_its_prompt() -> None:
 def test_a_folder_of_somebody_elses_may_not_name_prompts(tmp_path: Path) -> None:
     (tmp_path / "prompts").mkdir()
     assert harmless({"prompts": "prompts", "budget": 200}, tmp_path) == {"budget": 200}
+
+
+def test_ones_own_configuration_may_name_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, work = tmp_path / "mergewise", tmp_path / "work"
+    own.mkdir()
+    work.mkdir()
+    (own / "mergewise.toml").write_text('prompts = "mine"', encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(work)
+    for command in ("index", "ask", "context", "compare", "eval"):
+        assert configuration()[command]["prompts"] == str(own / "mine")
+    (work / "mergewise.toml").write_text('prompts = "theirs"', encoding="utf-8")
+    assert configuration()["ask"]["prompts"] == str(own / "mine")
 
 
 def test_the_command_lists_and_writes_them(tmp_path: Path) -> None:
