@@ -293,7 +293,7 @@ def show(said: dict[str, Any]) -> None:
         cost = one["per_document"]
         took = "-" if cost["seconds"] is None else f"{cost['seconds']:.0f}"
         attempts = ", ".join(f"{share:.1%}" for share in one["coverage_by_attempt"]) or "-"
-        rejects = ", ".join(f"{count} {kind}" for kind, count in one["rejected"]["reasons"].items()) or "-"
+        rejects = ", ".join(f"{count} {kind}" for kind, count in one["rejected"].items()) or "-"
         print(
             f"| {name} | {attempts} | {one['fallback_share']:.1%} | {rejects} | {one['unsupported_share']:.1%}, "
             f"{one['unsupported_left']:.1%} | {_lengths(one, 'key')} | {_lengths(one, 'value')} | {cost['calls']:.1f}, "

@@ -12,6 +12,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.cli.configuration import harmless
+from mergewise.cli.main import configuration
 from mergewise.designs import PROMPTS, VIEWS
 from mergewise.errors import UsageError
 from mergewise.models.scripted import ChatServer, ScriptedChat
@@ -58,7 +59,9 @@ def test_rows_of_two_prompts_are_not_mixed_and_info_tells_which_it_was(tmp_path:
             mw.open(tmp_path / "i", chat=chat, prompts=prompts).add(other)
     again = mw.open(tmp_path / "i", chat=chat, prompts={"markers": OWN})
     assert again.add(other).added == 1
-    assert json.loads(run_text(["info", "--index", str(tmp_path / "i"), "--json"]).stdout)["prompts"] == {"marker": digest}
+    assert json.loads(run_text(["info", "--index", str(tmp_path / "i"), "--json"]).stdout)["prompts"] == {
+        "marker": digest
+    }
     assert digest in run_text(["info", "--index", str(tmp_path / "i")]).stdout
     search = again.context("Which town built bridge number 3?", strategy="mrag").trace[0]
     assert search.reason.endswith(f"written by a prompt of one's own, {digest}")
@@ -71,6 +74,10 @@ def test_an_index_whose_rows_ship_is_not_written_further_by_ones_own(tmp_path: P
     with pytest.raises(UsageError, match="written by the prompt that ships, and would now be by"):
         own.add(mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges"))
     assert own.context("Which town built bridge number 3?", strategy="mrag").passages, "asking changes no row"
+    same = marker_index(tmp_path / "i", chat, {"markers": OWN})
+    assert same.context("Which town built bridge number 3?", strategy="mrag").passages, (
+        "with the settings that stand, too"
+    )
 
 
 def test_what_one_prompt_was_answered_is_not_taken_for_another(tmp_path: Path) -> None:
@@ -133,6 +140,19 @@ def test_a_folder_of_somebody_elses_may_not_name_prompts(tmp_path: Path) -> None
     assert harmless({"prompts": "prompts", "budget": 200}, tmp_path) == {"budget": 200}
 
 
+def test_ones_own_configuration_may_name_prompts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, work = tmp_path / "mergewise", tmp_path / "work"
+    own.mkdir()
+    work.mkdir()
+    (own / "mergewise.toml").write_text('prompts = "mine"', encoding="utf-8")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.chdir(work)
+    for command in ("index", "ask", "context", "compare", "eval"):
+        assert configuration()[command]["prompts"] == str(own / "mine")
+    (work / "mergewise.toml").write_text('prompts = "theirs"', encoding="utf-8")
+    assert configuration()["ask"]["prompts"] == str(own / "mine")
+
+
 def test_the_command_lists_and_writes_them(tmp_path: Path) -> None:
     listed = run_text(["prompts"]).stdout
     assert [line.partition(":")[0] for line in listed.splitlines()] == list(PROMPTS)
@@ -142,3 +162,18 @@ def test_the_command_lists_and_writes_them(tmp_path: Path) -> None:
     (tmp_path / "mine" / "answer.txt").write_text("Answer.\nOr say $refuse", encoding="utf-8")
     wrong = run_text(["ask", "Why?", "--prompts", str(tmp_path / "mine"), "--index", str(tmp_path / "i")])
     assert wrong.returncode == 2 and "answer.txt, line 2: unknown placeholder '$refuse'" in wrong.stderr
+
+
+def test_an_index_from_before_a_setting_takes_the_same_settings(tmp_path: Path) -> None:
+    """A setting that came later has its default in an index that does not know it, and asking writes nothing by a prompt."""
+    chat = ScriptedChat(lambda messages: good(messages))
+    marker_index(tmp_path / "i", chat, None).add(DOCUMENT)
+    file = tmp_path / "i" / "manifest.json"
+    manifest = json.loads(file.read_text(encoding="utf-8"))
+    for later in ("prompt", "ends", "numbers"):
+        del manifest["views"]["marker"]["settings"][later]
+    file.write_text(json.dumps(manifest), encoding="utf-8")
+    again = marker_index(tmp_path / "i", chat, None)
+    assert again.add(mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges")).added == 1
+    with pytest.raises(UsageError, match="has a marker view with other settings"):
+        mw.open(tmp_path / "i", settings={"marker": mw.MarkerSettings(made="model", segment=33)}, chat=chat)

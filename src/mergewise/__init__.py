@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from mergewise.types import Page as Page
     from mergewise.types import Passage as Passage
     from mergewise.types import Problem as Problem
+    from mergewise.types import PromptTemplate as PromptTemplate
     from mergewise.types import Reply as Reply
     from mergewise.types import RowId as RowId
     from mergewise.types import Rows as Rows
@@ -146,7 +147,7 @@ _HOMES = {
     "mergewise.twins": "AnswerStream AsyncAnswerStream",
     "mergewise.types": (
         "AddReport Answer Citation Context Document DocumentChange DocumentInfo DocumentRows Duplicate Failure "
-        "Heading LeafId Message Origin Page Passage Problem Reply RowId Rows Span Step Usage"
+        "Heading LeafId Message Origin Page Passage Problem PromptTemplate Reply RowId Rows Span Step Usage"
     ),
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -426,13 +426,12 @@ class Index:
         """
         for name, asked in wanted.items():
             standing = self.store.settings.get(name)
-            fresh = _settings_of_new_view(name, asked, self._models.prompts)
-            if standing is not None and asked is not None and VIEWS[name].dump(VIEWS[name].load(standing)) != fresh:
+            if standing is not None and asked is not None and not VIEWS[name].is_same(standing, asked):
                 raise UsageError(
                     f"{self.store.directory} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
-                self.store.begin_view(name, fresh)
+                self.store.begin_view(name, _settings_of_new_view(name, asked, self._models.prompts))
             if name not in self.manifest.whole:
                 from mergewise.index import pipeline
 

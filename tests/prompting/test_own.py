@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +59,18 @@ def test_what_is_wrong_is_told_with_its_place(name: str, text: str, says: str, t
     with pytest.raises(UsageError) as error:
         load_prompts(tmp_path, KNOWN)
     assert str(tmp_path) in error.value.message and says in error.value.message and error.value.hint
+
+
+def test_what_is_no_folder_and_no_dictionary_is_a_wrong_usage() -> None:
+    given: Any = 3
+    with pytest.raises(UsageError, match="the prompts are 3"):
+        load_prompts(given, KNOWN)
+
+
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "greeting.txt")
+    with pytest.raises(UsageError, match="holds no prompts"):
+        load_prompts(tmp_path, KNOWN)
 
 
 def test_a_folder_that_holds_none_is_told(tmp_path: Path) -> None:

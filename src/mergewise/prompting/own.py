@@ -13,6 +13,7 @@ from pathlib import Path
 from string import Template
 
 from mergewise.errors import UsageError
+from mergewise.ranges import short_repr
 from mergewise.types import Prompts, PromptTemplate
 
 SUFFIX = ".txt"
@@ -26,6 +27,8 @@ def load_prompts(given: str | os.PathLike[str] | Mapping[str, str], known: Mappi
     Raises UsageError, which names file and line, for a name that no template has, for what is no text, and for placeholders that
     the template does not know or cannot do without.
     """
+    if not isinstance(given, str | os.PathLike | Mapping):
+        raise UsageError(f"the prompts are {short_repr(given)}", "give a folder, or a dictionary of texts by name")
     texts = {(name, name): text for name, text in given.items()} if isinstance(given, Mapping) else _read(Path(given))
     own: dict[str, str] = {}
     for (name, where), text in texts.items():
@@ -43,7 +46,7 @@ def _read(folder: Path) -> dict[tuple[str, str], str]:
     """The texts of a folder, by name and file."""
     hint = "give a folder of prompts; `mergewise prompts --out DIR` makes one"
     try:
-        files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX)
+        files = sorted(path for path in folder.iterdir() if path.suffix == SUFFIX and path.is_file())
     except OSError as error:
         raise UsageError(f"{folder} holds no prompts: {error.strerror}", hint) from None
     if not files:

@@ -109,6 +109,12 @@ class View:
         """Whether a chat model writes the rows, under `settings` as they are kept in the manifest."""
         return self.writing is not None and self.writing.asks(self.load(settings))
 
+    def is_same(self, standing: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+        """Whether settings are the same, as they are kept; those that stand may lack some that came later. Which prompt wrote the
+        rows is told when rows are written (`check_prompt`)."""
+        whole = self.dump(self.load(standing))
+        return all(whole[name] == value for name, value in asked.items() if not (self.prompt and name == "prompt"))
+
     def with_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> dict[str, Any]:
         """The settings, as they are kept, with the hash of the prompt by which rows would be written now."""
         written = {"prompt": prompts.digest(self.prompt)} if self.prompt and self.asks_chat(settings) else {}

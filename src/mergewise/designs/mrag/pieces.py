@@ -165,9 +165,9 @@ def passages(pieces: Sequence[ValuePiece], order: ReadingOrder) -> list[Passage]
 
 def _parts(piece: ValuePiece) -> list[ValuePiece]:
     """A verbatim piece for each of its stretches, which may stand far apart; the whole where it stands alone."""
-    return (
-        [piece] if piece.alone else [replace(piece, fragments=(fragment,)) for fragment in piece.fragments] or [piece]
-    )
+    if piece.alone or piece.marker.written:
+        return [piece]
+    return [replace(piece, fragments=(fragment,)) for fragment in piece.fragments]
 
 
 def _passages(pieces: Sequence[ValuePiece]) -> list[Passage]:

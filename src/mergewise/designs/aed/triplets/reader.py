@@ -43,7 +43,7 @@ class TripletReport:
             "triplets": self.triplets,
             "made": dict(self.made),
             "most": self.most,
-            "rejected": {"count": sum(self.rejects.values()), "reasons": dict(self.rejects)},
+            "rejected": dict(self.rejects),
             "calls": self.calls,
             "unfinished": dict(self.failures),
         }

@@ -61,7 +61,7 @@ class MarkerReport:
             "coverage": {"mean": self.coverage_mean, "variance": self.coverage_variance, "least": self.coverage_least},
             "fallback_share": self.fallback_share,
             "attempts": self.attempts,
-            "rejected": {"count": sum(self.rejects.values()), "reasons": dict(self.rejects)},
+            "rejected": dict(self.rejects),
             "unsupported_share": self.unsupported_share,
             "key_tokens": self.keys.mean,
             "value_tokens": self.values.mean,
