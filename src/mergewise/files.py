@@ -99,6 +99,9 @@ class HeldFolder:
     def stands(self) -> bool:
         try:
             return os.path.samestat(self._status(), self.path.stat())
+        except PermissionError:
+            # whoever opens it is told
+            return True
         except OSError:
             return False
 

@@ -36,8 +36,8 @@ _INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
 _FOR_PEOPLE = {"bench", "docs", "html", "labels_dir", "out", "paths", "questions", "to_json", "wanted", "without"}
 """What is said on the command line alone: files that are written over, what is removed, what is read."""
 TRUST = "trust"
-_LONGEST = 1_000_000
-"""Bytes of a configuration file."""
+_LONGEST = 50_000
+"""Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""
 
 
 def own_configuration() -> Path | None:

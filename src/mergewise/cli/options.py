@@ -22,6 +22,7 @@ from mergewise.errors import UsageError
 if TYPE_CHECKING:
     from mergewise.evaluate.run import Half
 
+DEFAULT_INDEX = Path("mergewise.index")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
 
@@ -124,7 +125,21 @@ StrategiesOption = Annotated[
         autocompletion=_completion("STRATEGIES"),
     ),
 ]
-IndexOption = Annotated[Path, typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
+
+
+def _in_this_folder(index_dir: Path) -> Path:
+    """The directory, where it is not a folder's default index that leads out of the folder: a clone may bring such a link."""
+    if index_dir == DEFAULT_INDEX and index_dir.is_symlink():
+        real = index_dir.resolve()
+        if not real.is_relative_to(index_dir.parent.resolve()):
+            raise UsageError(f"{index_dir} is a link out of this folder", f"if it is yours, name the place: -i {real}")
+    return index_dir
+
+
+IndexOption = Annotated[
+    Path,
+    typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.", callback=_in_this_folder),
+]
 JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network.")
@@ -303,5 +318,3 @@ SetIndexOption = Annotated[
         show_default="mergewise.index",
     ),
 ]
-
-DEFAULT_INDEX = Path("mergewise.index")
