@@ -628,6 +628,19 @@ def config_case(path: Path, kind: str) -> None:
         path.write_bytes(contents[kind])
 
 
+@pytest.mark.parametrize("line", ['cache = "a\\u0000b"', 'index = "loop"', 'tokenizer = "pipe"', 'index = "\\ud800"'])
+def test_places_that_a_folder_names(clone: Path, home: Path, line: str) -> None:
+    (clone / "loop").symlink_to("loop")
+    os.mkfifo(clone / "pipe")
+    (clone / "mergewise.toml").write_text(line + "\n")
+    assert command(clone, "ask", QUESTION).code in (0, 2)
+
+
+def test_an_embedder_is_quoted_where_it_is_proposed(clone: Path, home: Path) -> None:
+    edit(clone, embedder="st:x; rm -rf ~", dimension=384)
+    assert "--embedder 'st:x; rm -rf ~'" in command(clone, "ask", QUESTION).err
+
+
 KINDS = ["nested", "tables", "pipe", "folder", "huge", "bytes", "number", "link to nowhere"]
 
 

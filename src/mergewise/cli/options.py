@@ -6,7 +6,9 @@ when help is shown: the names are those that are installed, and a command that s
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
@@ -130,9 +132,11 @@ StrategiesOption = Annotated[
 def _in_this_folder(index_dir: Path) -> Path:
     """The directory, where it is not a folder's default index that leads out of the folder: a clone may bring such a link."""
     if index_dir == DEFAULT_INDEX and index_dir.is_symlink():
-        real = index_dir.resolve()
-        if not real.is_relative_to(index_dir.parent.resolve()):
-            raise UsageError(f"{index_dir} is a link out of this folder", f"if it is yours, name the place: -i {real}")
+        # a link that leads to itself leads nowhere
+        real = os.path.realpath(index_dir)
+        if not Path(real).is_relative_to(os.path.realpath(".")):
+            hint = f"if it is yours, name the place: -i {shlex.quote(real)}"
+            raise UsageError(f"{index_dir} is a link out of this folder", hint)
     return index_dir
 
 
