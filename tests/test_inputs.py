@@ -20,6 +20,16 @@ def test_sources_may_be_nested_and_come_once(tmp_path: Path) -> None:
     assert inputs[-1].source is DOCUMENT
 
 
+def test_a_file_is_named_where_the_working_directory_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.md").write_text("a")
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    (item,) = inputs_of([tmp_path / "a.md"], tmp_path)
+    assert (item.name, item.document().text) == ("a.md", "a")
+
+
 @pytest.mark.parametrize("wrong", [b"docs", 5, None])
 def test_what_is_no_source_is_refused_wherever_it_stands(wrong: object) -> None:
     for given in ([DOCUMENT, wrong], [[DOCUMENT], wrong]):

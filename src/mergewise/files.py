@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 import sys
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from weakref import finalize
@@ -87,18 +87,22 @@ class HeldFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._status: Callable[[], os.stat_result]
         if hasattr(os, "O_DIRECTORY"):
             # open, so that no other folder can get its number on the disk
             handle = os.open(path, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
             finalize(self, os.close, handle)
-            self._status = partial(os.fstat, handle)
+            self._status = lambda: os.fstat(handle)
         else:
             status = path.stat()
-            self._status = partial(os.stat_result, status)
+            self._status = lambda: status
 
     def stands(self) -> bool:
         try:
             return os.path.samestat(self._status(), self.path.stat())
+        except PermissionError:
+            # whoever opens it is told
+            return True
         except OSError:
             return False
 

@@ -48,8 +48,8 @@ _FOR_PEOPLE = {
 }
 """What no folder may say: files that are written over, what is removed, what is read, what chat models are told."""
 TRUST = "trust"
-_LONGEST = 1_000_000
-"""Bytes of a configuration file."""
+_LONGEST = 50_000
+"""Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""
 
 
 def own_configuration() -> Path | None:
@@ -80,7 +80,15 @@ def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
 
 def _is_trusted(place: Path) -> bool:
     own = existing_configuration()
-    return own is not None and any(place.resolve().is_relative_to(folder) for folder in trusted_folders(own))
+    return own is not None and any(_is_inside(place, folder) for folder in trusted_folders(own))
+
+
+def _is_inside(place: Path, folder: Path) -> bool:
+    """Whether it lies there, links followed; what is no path, as it holds what no path holds, lies nowhere."""
+    try:
+        return Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder))
+    except (OSError, ValueError):
+        return False
 
 
 def harmless(options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -92,7 +100,7 @@ def _is_harmless(name: str, value: object, folder: Path) -> bool:
     if name in HARMLESS:
         return isinstance(value, str) and value in HARMLESS[name]
     if name in _INSIDE:
-        return isinstance(value, str) and (folder / value).resolve().is_relative_to(folder.resolve())
+        return isinstance(value, str) and _is_inside(folder / value, folder)
     if name == "apart":
         return value is True
     if name == "file_seconds":

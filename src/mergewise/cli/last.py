@@ -93,5 +93,5 @@ def _span(doc_id: object, start: object, end: object) -> Span:
 
 
 def _file(index_dir: Path) -> Path:
-    name = sha256(os.fsencode(index_dir.resolve())).hexdigest()[:24]
+    name = sha256(os.fsencode(os.path.realpath(index_dir))).hexdigest()[:24]
     return state_directory() / "last" / f"{name}.json"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -27,6 +28,7 @@ from mergewise.text.printable import on_one_line
 if TYPE_CHECKING:
     from mergewise.evaluate.run import Half
 
+DEFAULT_INDEX = Path("mergewise.index")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
 
@@ -153,7 +155,23 @@ StrategiesOption = Annotated[
         autocompletion=_completion("STRATEGIES"),
     ),
 ]
-IndexOption = Annotated[Path, typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.")]
+
+
+def _in_this_folder(index_dir: Path) -> Path:
+    """The directory, where it is not a folder's default index that leads out of the folder: a clone may bring such a link."""
+    if index_dir == DEFAULT_INDEX and index_dir.is_symlink():
+        # a link that leads to itself leads nowhere
+        real = os.path.realpath(index_dir)
+        if not Path(real).is_relative_to(os.path.realpath(".")):
+            hint = f"if it is yours, name the place: -i {shlex.quote(real)}"
+            raise UsageError(f"{index_dir} is a link out of this folder", hint)
+    return index_dir
+
+
+IndexOption = Annotated[
+    Path,
+    typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.", callback=_in_this_folder),
+]
 JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network.")
@@ -366,5 +384,3 @@ SetIndexOption = Annotated[
         show_default="mergewise.index",
     ),
 ]
-
-DEFAULT_INDEX = Path("mergewise.index")

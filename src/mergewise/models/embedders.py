@@ -14,6 +14,7 @@ import os
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
+from shlex import quote
 from stat import S_ISREG
 
 import numpy as np
@@ -96,7 +97,11 @@ def check_embedder(directory: Path, built_with: str, dimension: int, given: str 
     """Raises EmbedderMismatch where an index that was built with one embedder is given another."""
     spec = given if given is None or isinstance(given, str) else given.spec
     if spec is not None and spec != built_with:
-        hint = f"use --embedder {built_with}" if knows_embedder(built_with) else "give the one that it was built with"
+        hint = (
+            f"use --embedder {quote(built_with)}"
+            if knows_embedder(built_with)
+            else "give the one that it was built with"
+        )
         raise EmbedderMismatch(
             f"{directory} was built with the embedder {built_with!r}, not {spec!r}",
             f"{hint}, or index into another directory",
@@ -126,7 +131,7 @@ def demand_named(directory: Path, spec: str) -> None:
     if spec not in SHIPPED_EMBEDDERS and knows_embedder(spec) and not _is_remembered(directory, spec):
         raise UsageError(
             f"{directory} names the embedder {spec!r}, which is not loaded on the word of an index",
-            f"if you trust it, name it once: --embedder {spec}, or mergewise.open(path, embedder={spec!r})",
+            f"if you trust it, name it once: --embedder {quote(spec)}, or mergewise.open(path, embedder={spec!r})",
         )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from mergewise.errors import UsageError
+from mergewise.files import regular_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -128,12 +129,17 @@ def token_offsets(text: str) -> OffsetArray:
     return np.array(encoding.offsets, dtype=np.int32).reshape(-1, 2)
 
 
+_LONGEST = 1 << 29
+"""Bytes of a tokenizer.json."""
+
+
 def counter_from_file(path: Path) -> TokenCounter:
     """A `TokenCounter` by another model's `tokenizer.json`, so that budgets are exact for that model."""
     from tokenizers import Tokenizer
 
     try:
-        tokenizer = Tokenizer.from_file(str(path))
+        # a folder's configuration may name it
+        tokenizer = Tokenizer.from_buffer(regular_bytes(path, _LONGEST, follow=True))
     # the library raises bare exceptions
     except Exception as error:
         raise UsageError(

@@ -29,6 +29,7 @@ from typing import Any, TypeAlias
 from mergewise.designs.mrag.markers.grounding import GroundedSentence, GroundedValue, Grounder
 from mergewise.designs.mrag.markers.records import MarkerSettings
 from mergewise.errors import UsageError
+from mergewise.files import regular_bytes
 from mergewise.index.writing.task import (
     Policy,
     Rejected,
@@ -189,13 +190,18 @@ BUILT_IN: tuple[Mapping[str, Any], ...] = (
 )
 
 
+_LONGEST = 1_000_000
+"""Bytes of a file of examples."""
+
+
 def _examples(chosen: str) -> Sequence[Mapping[str, Any]]:
     if chosen in ("none", "built-in"):
         return BUILT_IN if chosen == "built-in" else ()
     path = Path(chosen)
     hint = 'a JSON list of {"value": "...", "key": "...?", "paragraphs": [0]}, each with a "text" where it helps'
     try:
-        examples = json.loads(path.read_text(encoding="utf-8"))
+        # the settings of somebody else's index may name anything
+        examples = json.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
     except OSError as error:
         problem = f"the examples of markers are not at {path}: {error.strerror}"
         raise UsageError(problem, f"{hint}; or built-in, or none") from None

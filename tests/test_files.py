@@ -1,0 +1,72 @@
+"""Files where somebody else may have put others."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from mergewise.files import HeldFolder, new_file, regular_bytes, strange_entry, write_whole
+
+
+def test_a_regular_file_is_read_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"four")
+    (tmp_path / "link").symlink_to("file")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to pipe").symlink_to("pipe")
+    assert regular_bytes(tmp_path / "file", 4) == regular_bytes(tmp_path / "link", 4, follow=True) == b"four"
+    for name, most, follow, reason in [
+        ("file", 3, False, "larger than 3 bytes"),
+        ("link", 4, False, "is a link"),
+        ("pipe", 4, False, "no regular file"),
+        ("to pipe", 4, True, "no regular file"),
+        ("nothing", 4, False, "No such file"),
+        (".", 4, False, "no regular file"),
+    ]:
+        with pytest.raises(OSError, match=reason):
+            regular_bytes(tmp_path / name, most, follow=follow)
+
+
+def test_what_has_the_name_is_replaced_and_never_written_to(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "file").symlink_to("precious")
+    write_whole(tmp_path / "file", b"new", 0o600)
+    assert (tmp_path / "precious").read_text() == "mine" and (tmp_path / "file").read_bytes() == b"new"
+    assert not (tmp_path / "file").is_symlink() and (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        write_whole(tmp_path / "folder", b"new")
+    assert {path.name for path in tmp_path.iterdir()} == {"precious", "file", "folder"}, "no rest is left"
+
+
+def test_new_files_are_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    handle, path = new_file(tmp_path, "a-", ".b")
+    os.close(handle)
+    assert path.name.startswith("a-") and path.suffix == ".b"
+    monkeypatch.setattr("secrets.token_hex", lambda size: path.stem.removeprefix("a-"))
+    with pytest.raises(FileExistsError):
+        new_file(tmp_path, "a-", ".b")
+
+
+def test_the_first_strange_entry(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    (folder / "a/b/c").mkdir(parents=True)
+    (folder / "a/file").touch()
+    (tmp_path / "to folder").symlink_to("folder")
+    assert strange_entry(folder) is strange_entry(tmp_path / "to folder") is strange_entry(tmp_path / "nothing") is None
+    (folder / "a/b/c/link").symlink_to("nowhere")
+    assert strange_entry(folder) == folder / "a/b/c/link"
+
+
+def test_a_folder_is_told_from_another_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    held = HeldFolder(tmp_path / "a")
+    assert held.stands()
+    (tmp_path / "a").rmdir()
+    assert not held.stands()
+    for _ in range(20):
+        # numbers of folders that are gone are given again
+        (tmp_path / "a").mkdir()
+        assert not held.stands()
+        (tmp_path / "a").rmdir()
