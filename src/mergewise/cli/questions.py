@@ -12,7 +12,7 @@ from mergewise import defaults
 from mergewise.cli import batch, last, options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import citation_line, say, say_aside, say_json, say_piece, usage_line
+from mergewise.cli.output import citation_line, say, say_aside, say_json, say_piece, say_warning, usage_line
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
@@ -46,7 +46,10 @@ def ask(
     index = common.open_index(causal)
     streams = not common.as_json and (sys.stdout.isatty() if stream is None else stream)
 
+    warned = False
+
     def answer(question: str, where: str | None) -> Answer:
+        nonlocal warned
         pieces: list[str] = []
 
         def show(piece: str) -> None:
@@ -65,6 +68,9 @@ def ask(
             show=show if streams else None,
         )
         last.save(common.index_dir, last.of_answer(answer))
+        if answer.instead_of and not warned:
+            warned = True
+            say_other_mode(answer)
         if common.as_json:
             return answer
         if pieces:
@@ -147,6 +153,17 @@ def _each_question(
 
 def _is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
+
+
+def say_other_mode(answer: Answer) -> None:
+    """The mode that the strategy prefers, and what it lacks."""
+    from mergewise.designs import MODES
+
+    needs = MODES[answer.instead_of].needs
+    say_warning(
+        f"{answer.context.strategy} prefers the mode {answer.instead_of}, which needs {needs.what}: {answer.mode} answers"
+    )
+    say_aside(f"  {needs.hint}", None)
 
 
 def say_answer(answer: Answer) -> None:

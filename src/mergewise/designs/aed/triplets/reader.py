@@ -43,8 +43,7 @@ class TripletReport:
             "triplets": self.triplets,
             "made": dict(self.made),
             "most": self.most,
-            "rejected": sum(self.rejects.values()),
-            "rejects": dict(self.rejects),
+            "rejected": dict(self.rejects),
             "calls": self.calls,
             "unfinished": dict(self.failures),
         }
