@@ -76,7 +76,7 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     }  # fmt: skip
     assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, 0.0)
     assert (answer["unverified"], answer["unsupported_extract"]) == ([], None)
-    assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "estimated", "cost"}
+    assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "estimated", "unread", "cost"}
     assert answer["usage"]["calls"] == 1 and answer["usage"]["cost"] is None
     # two words support no sentence clearly, so that the mark stands for all that was shown under it
     assert answer["citations"][0]["text"] == (home / "docs/cats.md").read_text().strip()
