@@ -55,11 +55,12 @@ def test_an_answer() -> None:
     answer = replace(answer, unverified=("text",), unsupported_extract=0.25)
     start = (
         '{"question": "q", "answer": "text [1]", "found": true, "sure": true, "complete": true, "mode": "fil", '
+        '"instead_of": null, '
         '"citations": [{"mark": 1, '
         '"text": "text", "span": {"doc": "d", "start": 2, "end": 9}, "title": "Title", "headings": ["One"], "page": 4, '
         '"line": null}], '
         '"removed_marks": 0, "unsupported": 0.5, "unverified": ["text"], "unsupported_extract": 0.25, '
-        '"usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, "estimated": false, '
+        '"usage": {"calls": 1, "input_tokens": 10, "output_tokens": 2, "estimated": false, "unread": 0, '
     )
     assert json.dumps(answer_json(answer)) == f'{start}"cost": null}}, "trace": [], "context": {CONTEXT_JSON}}}'
     assert answer_json(answer, 100_000.0, 0.0)["usage"]["cost"] == 1.0

@@ -505,8 +505,9 @@ class Index:
         from mergewise import asking
 
         search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
-        chosen = self._mode(mode, strategy)
-        return asking.answer(question, search, self.state(), chosen, max_tokens, show)
+        chosen, preferred = self._modes(mode, strategy)
+        answer = asking.answer(question, search, self.state(), chosen, max_tokens, show)
+        return answer.instead_of_mode(preferred)
 
     def ask_many(
         self,
@@ -531,13 +532,15 @@ class Index:
         from mergewise.designs import MODES
 
         asked = as_list("the questions are", questions, "give a list of questions, or use ask")
-        chosen, state = self._mode(mode, strategy), self._state_for(asked)
+        (chosen, preferred), state = self._modes(mode, strategy), self._state_for(asked)
         search = asking.Search(strategy, budget, where, parameters, rounds, then)
         if MODES[chosen].answer_all is not None:
             prepare = partial(asking.prepare_request, search=search, state=state, mode=chosen, max_tokens=max_tokens)
-            return asking.answer_together(each(prepare, asked, concurrency), chosen)
-        answer = partial(asking.answer, search=search, state=state, mode=chosen, max_tokens=max_tokens)
-        return each(answer, asked, concurrency)
+            answers = asking.answer_together(each(prepare, asked, concurrency), chosen)
+        else:
+            answer = partial(asking.answer, search=search, state=state, mode=chosen, max_tokens=max_tokens)
+            answers = each(answer, asked, concurrency)
+        return [one if isinstance(one, Exception) else one.instead_of_mode(preferred) for one in answers]
 
     acontext = as_async(context)
     aask = as_async(ask)
@@ -558,12 +561,12 @@ class Index:
             # one of them may be to blame: each will tell for itself
             return state
 
-    def _mode(self, mode: str | None, strategy: str) -> str:
-        """The mode of an answer: the one that is named, or the one that the strategy prefers."""
+    def _modes(self, mode: str | None, strategy: str) -> tuple[str, str]:
+        """The mode of an answer, and the one that the strategy prefers: nothing where it has no wish, or a mode is named."""
         from mergewise.designs import modes, strategies
 
         preferred = strategies.preferred_mode(strategy) if mode is None else ""
-        return modes.mode_for(text_or_none("the mode is", mode), self._models, preferred)
+        return modes.mode_for(text_or_none("the mode is", mode), self._models, preferred), preferred
 
     def state(self) -> IndexState:
         """What questions are answered from now: the state of the index that stands, and the models, as `ask` takes them."""

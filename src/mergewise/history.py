@@ -123,7 +123,7 @@ def _by_model(
     reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
     good = reply.complete and len(lines) == 1 and _is_about(lines[0], question, turns)
-    return lines[0] if good else None, reply.usage
+    return (lines[0], reply.usage) if good else (None, reply.usage + Usage(unread=1))
 
 
 def _prompt(question: str, shown: Sequence[str], code: str) -> list[Message]:

@@ -55,7 +55,11 @@ def comparison_json(
 
 
 def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
-    """Prices are for a million tokens; without any, the cost is null."""
+    """Prices are for a million tokens; without any, the cost is null.
+
+    "instead_of" is the mode that the strategy prefers, where its model was not at hand; "estimated" says that an endpoint did not
+    tell all of its tokens.
+    """
     usage = answer.usage
     return {
         "question": answer.question,
@@ -64,6 +68,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         "sure": answer.sure,
         "complete": answer.complete,
         "mode": answer.mode,
+        "instead_of": answer.instead_of or None,
         "citations": [citation_json(citation) for citation in answer.citations],
         "removed_marks": answer.removed_marks,
         "unsupported": answer.unsupported,

@@ -71,12 +71,12 @@ def test_json_is_complete(home: Path, server: ChatServer) -> None:
     done = run(home, server, "ask", QUESTION, "--chat", "openai:m", "--mode", "r&l", "--json")
     answer = json.loads(done.stdout)
     assert answer.keys() == {
-        "question", "answer", "found", "sure", "complete", "mode", "citations", "removed_marks", "unsupported",
-        "unverified", "unsupported_extract", "usage", "trace", "context",
+        "question", "answer", "found", "sure", "complete", "mode", "instead_of", "citations", "removed_marks",
+        "unsupported", "unverified", "unsupported_extract", "usage", "trace", "context",
     }  # fmt: skip
     assert (answer["mode"], answer["removed_marks"], answer["unsupported"]) == ("r&l", 1, 0.0)
     assert (answer["unverified"], answer["unsupported_extract"]) == ([], None)
-    assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "cost"}
+    assert answer["usage"].keys() == {"calls", "input_tokens", "output_tokens", "estimated", "unread", "cost"}
     assert answer["usage"]["calls"] == 1 and answer["usage"]["cost"] is None
     # two words support no sentence clearly, so that the mark stands for all that was shown under it
     assert answer["citations"][0]["text"] == (home / "docs/cats.md").read_text().strip()
@@ -171,3 +171,16 @@ def test_control_c_cancels_at_once(home: Path) -> None:
         assert time.monotonic() - started < 5
         assert process.returncode not in (0, 2)
         assert "Traceback" not in error
+
+
+def test_a_mode_that_the_strategy_misses_is_named_once(home: Path) -> None:
+    done = run(home, None, "index", "docs", "--index", "aed.index", "--views", "leaf,triplet", "--embedder", "none")
+    assert done.returncode == 0, done.stderr
+    words = ("ask", "What do cats eat?", "--strategy", "aed", "--index", "aed.index")
+    told = run(home, None, *words)
+    assert told.stderr.count("aed prefers the mode aed, which needs a causal model") == 1
+    assert "extractive answers" in told.stderr and "--causal hf:PATH" in told.stderr
+    as_json = run(home, None, *words, "--json")
+    assert json.loads(as_json.stdout)["instead_of"] == "aed" and "prefers the mode aed" in as_json.stderr
+    named = run(home, None, *words, "--mode", "extractive", "--json")
+    assert json.loads(named.stdout)["instead_of"] is None and "prefers" not in named.stderr

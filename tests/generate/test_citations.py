@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mergewise.generate.citations import cite
 from mergewise.generate.sources import Source
@@ -80,3 +82,20 @@ def test_a_sentence_without_end_is_judged_in_parts() -> None:
     cited = cite(text, [], lambda _: None)
     assert max(len(statement.text) for statement in cited.statements) <= 2000
     assert " ".join(statement.text for statement in cited.statements).split() == text.split()
+
+
+@given(
+    st.lists(
+        st.sampled_from([" ", "\n", "\t", "\u3000", "\u00a0", "Owls eat mice.", "    def owls():", "\x0c"]), max_size=9
+    )
+)
+def test_no_citation_begins_or_ends_with_white_space(pieces: list[str]) -> None:
+    """Also where nothing of the source is close to the statement, and all of it is cited."""
+    text = "".join(["Bats", *pieces, "sleep. "])
+    document = Document("d", text)
+    for start in range(4, len(text)):
+        span = Span("d", start, len(text))
+        source = Source(1, "t", (), text[start:], ((span, text[start:]),), 1.0)
+        for stated in ("Quite other words [1].", "Owls eat mice [1]."):
+            for citation in cite(stated, [source], lambda _: document).citations:
+                assert citation.text == text[citation.span.start : citation.span.end] == citation.text.strip()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import mergewise as mw
+from mergewise.cli.output import usage_line
 from mergewise.concurrency import run
 from mergewise.designs import MODES
 from mergewise.designs.macrag.generation import verdict
@@ -475,13 +476,30 @@ def test_nothing_found_asks_nobody() -> None:
     [
         ('{"relevant": true}', True), ('{"relevant": false}', False), ('{"relevant": "false"}', False),
         ("false", False), ("True", True), ("No, it does not.", False), ("```json\n{\"relevant\": false}\n```", False),
-        ("I cannot tell.", True), ("", True), ("[]", True), ('{"other": 1}', True), ("{", True), ("null", True),
-        ('I think: {"relevant": false}, no doubt.', False), ('{"relevant": 0}', False), ('{"relevant": []}', True),
-        ("[" * 3000, True), ('{"relevant":' * 3000, True), ('{"relevant":' * 900 + "1" + "}" * 900, True),
+        ("I cannot tell.", None), ("", None), ("[]", None), ('{"other": 1}', None), ("{", None), ("null", None),
+        ('I think: {"relevant": false}, no doubt.', False), ('{"relevant": 0}', False), ('{"relevant": []}', None),
+        ('{"relevant": "perhaps"}', None), ('{"relevant": " YES "}', True),
+        ("[" * 3000, None), ('{"relevant":' * 3000, None), ('{"relevant":' * 900 + "1" + "}" * 900, None),
     ],
 )  # fmt: skip
-def test_a_judgement_that_cannot_be_read_takes_nothing_away(text: str, helps: bool) -> None:
-    assert verdict(text) == helps
+def test_what_a_judgement_says(text: str, helps: bool | None) -> None:
+    assert verdict(text) is helps
+
+
+def test_a_judgement_that_cannot_be_read_takes_nothing_away_and_is_counted() -> None:
+    said = ["thoughts", "perhaps", '{"relevant": false}', '{"relevant": true}', "Owls eat mice [1]."]
+    texts = ["Owls eat mice.", "Bats sleep.", "Owls hunt."]
+    document = Document("d", " ".join(texts))
+    starts = [document.text.index(text) for text in texts]
+    passages = tuple(
+        Passage(text, 1.0, (Span("d", at, at + len(text)),)) for text, at in zip(texts, starts, strict=True)
+    )
+    models = Models(count_tokens, chat=ScriptedChat(said))
+    found = answer("fil", Request(Context("q", "topk", 99, "", 9, passages), lambda _: document, models))
+    assert found.usage.unread == 1 and "1 reply that could not be read" in usage_line(found, 0, 0)
+    assert [step.reason for step in found.trace] == [
+        "is kept, since the judgement of it could not be read", "does not help",
+    ]  # fmt: skip
 
 
 def test_an_extract_is_read_sentence_by_sentence() -> None:

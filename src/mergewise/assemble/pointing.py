@@ -58,7 +58,7 @@ async def ask(chat: ChatModel, messages: Sequence[Message], form: ReplyForm[Read
         read = form.read(reply.text) if reply.complete else "it was cut off"
         if not isinstance(read, str):
             return read, usage
-        problem = read
+        problem, usage = read, usage + Usage(unread=1)
         repair = Message("user", f"That cannot be used: {problem}. Answer with JSON alone, {form.shape}.")
         asked = [*asked, Message("assistant", reply.text), repair]
     raise Unusable(f"the answer could not be used: {problem}", usage)

@@ -126,6 +126,8 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     ]
     if price_in or price_out:
         parts.append(f"cost {about}{usage.cost(price_in, price_out):.6f}")
+    if usage.unread:
+        parts.append(f"{usage.unread} {'reply' if usage.unread == 1 else 'replies'} that could not be read")
     if answer.removed_marks:
         parts.append(f"{answer.removed_marks} marks that named nothing removed")
     if answer.unsupported_extract is not None:

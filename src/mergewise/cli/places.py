@@ -54,7 +54,7 @@ class Locations:
 
     def citation(self, span: Span) -> Citation:
         """The span as a citation without a number: its title, headings, and page or line."""
-        return self._locator.citation(0, "", span)
+        return self._locator.citation(0, self.text(span), span)
 
     def of(self, spans: Sequence[Span]) -> str:
         """The places of several spans, each document once: `cats.md:7, 12; report.pdf p. 3`."""

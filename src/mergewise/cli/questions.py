@@ -13,7 +13,7 @@ from mergewise import defaults
 from mergewise.cli import batch, last, options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
-from mergewise.cli.output import citation_lines, say, say_aside, say_json, say_piece, usage_line
+from mergewise.cli.output import citation_lines, say, say_aside, say_json, say_piece, say_warning, usage_line
 from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
@@ -44,7 +44,10 @@ def ask(
     index = common.open_index(causal)
     streams = not common.as_json and (sys.stdout.isatty() if stream is None else stream)
 
+    warned = False
+
     def answer(question: str, where: str | None) -> Answer:
+        nonlocal warned
         shown = Shown()
         answer = index.ask(
             question,
@@ -61,6 +64,9 @@ def ask(
         # before anything else is printed: the reader of a pipe may go at any line
         common.write_page(answer, index)
         shown.check()
+        if answer.instead_of and not warned:
+            warned = True
+            say_other_mode(answer)
         if common.as_json:
             return answer
         if shown.any:
@@ -163,6 +169,17 @@ def _each_question(
 
 def _is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
+
+
+def say_other_mode(answer: Answer) -> None:
+    """The mode that the strategy prefers, and what it lacks."""
+    from mergewise.designs import MODES
+
+    needs = MODES[answer.instead_of].needs
+    say_warning(
+        f"{answer.context.strategy} prefers the mode {answer.instead_of}, which needs {needs.what}: {answer.mode} answers"
+    )
+    say_aside(f"  {needs.hint}", None)
 
 
 def say_answer(answer: Answer) -> None:

@@ -18,7 +18,7 @@ from mergewise.generate.sources import DocumentLookup, Source
 from mergewise.text.alignment import Aligner, sentences_at, words
 from mergewise.text.keys import short_name
 from mergewise.text.sections import headings_at, markdown_headings
-from mergewise.text.sentences import split_long, split_sentences
+from mergewise.text.sentences import split_long, split_sentences, strip_span
 from mergewise.text.spans import has_lines, line_at
 from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import quotations_in
@@ -182,6 +182,8 @@ class Locator:
         return markdown_headings(document.text) if document.outline is None else document.outline
 
     def citation(self, number: int, text: str, span: Span) -> Citation:
+        """The citation of the text that stands at the span, without the white space at its ends."""
+        text, span = _visible(text, span)
         document = self._document(span.doc_id)
         title = short_name(document.title) if document else ""
         return Citation(number, text, span, title, self._headings(span), self._page(span), self._line(span))
@@ -203,9 +205,15 @@ class Locator:
         return line_at(document.text, span.start) if document is not None and lined else None
 
 
+def _visible(text: str, span: Span) -> tuple[str, Span]:
+    """The text without white space at its ends, and its span; blank text is left as it is."""
+    start, end = strip_span(text, 0, len(text))
+    return (text[start:end], Span(span.doc_id, span.start + start, span.start + end)) if start < end else (text, span)
+
+
 def _support(statement: str, source: Source, aligner: Aligner) -> list[tuple[Span, str]]:
     """The sentences that the statement rests on."""
     alignment = aligner.align(statement)
     if alignment.support < _CLEAR or not alignment.sources:
-        return list(source.parts)
+        return [(span, text) for span, text in source.parts if text.strip()]
     return [(sentence.span, sentence.text) for sentence in alignment.sources]

@@ -42,6 +42,10 @@ class Writer:
     async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
         return (await self._complete(messages, schema)).text
 
+    def count_unread(self) -> None:
+        """Count a reply that could not be read."""
+        self._usages.append(Usage(unread=1))
+
     async def finish(
         self,
         messages: Sequence[Message],

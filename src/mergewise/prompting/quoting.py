@@ -1,9 +1,9 @@
 """Texts of others in a prompt: each stands between two lines that carry a code, and a warning says what they are.
 
-Texts of others are those of documents, with their titles and headings, and what a model wrote before: notes, thoughts, searches.
-Nothing of them stands outside of the two lines, nor on them: the name of a quotation is ours. They may hold lines that are written
-to look like instructions. The code is a hash of texts that do not hold it. Other quotations beside them, such as a whole document
-or the words of a model that has seen the code, are shown without it: so no quotation can end itself.
+Texts of others are those of documents, with titles and headings, and what a model wrote before: notes, thoughts, searches.
+Nothing of them stands outside of the two lines, nor on them: the name of a quotation is ours. They may hold lines that are
+written to look like instructions. The code is a hash of texts that do not hold it. Other quotations beside them, such as a
+whole document or the words of a model that has seen the code, are shown without it: so no quotation can end itself.
 """
 
 from __future__ import annotations

@@ -51,7 +51,9 @@ def next_question(
     )
     reply = run(chat.complete(_prompt(question, asked, sources, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
-    wanted = lines[0] if lines else NOTHING
+    if not lines:
+        return None, reply.usage + Usage(unread=1)
+    wanted = lines[0]
     done = wanted.strip(".`_ ").upper() == NOTHING or _same(wanted, asked)
     return None if done else wanted, reply.usage
 

@@ -181,6 +181,11 @@ class Answer(Pictured):
     unverified: tuple[str, ...] = ()
     unsupported_extract: float | None = None
     streams: AnswerStreams | None = None  # where several streams were decoded together
+    instead_of: str = ""  # the mode that the strategy prefers, where its model was not at hand
+
+    def instead_of_mode(self, preferred: str) -> Answer:
+        """This answer, with the mode that the strategy prefers where another one answered."""
+        return self if preferred in ("", self.mode) else replace(self, instead_of=preferred)
 
     def __repr__(self) -> str:
         found = f"{len(self.citations)} citations" if self.found else "nothing found"

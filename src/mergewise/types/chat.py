@@ -11,16 +11,19 @@ class Usage:
     """What was spent: calls of a chat model and the tokens that went through it. All zero without a model.
 
     `estimated` says that an endpoint did not tell all of the tokens, and some were counted by another vocabulary than its own.
+    `unread` are the replies that could not be used as what they were asked for (a verdict, numbers, the next search): what
+    asked did without them.
     """
 
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
+    unread: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         tokens = self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens
-        return Usage(self.calls + other.calls, *tokens, self.estimated or other.estimated)
+        return Usage(self.calls + other.calls, *tokens, self.estimated or other.estimated, self.unread + other.unread)
 
     def cost(self, input_price: float, output_price: float) -> float:
         """The cost at these prices for a million tokens, in their currency."""

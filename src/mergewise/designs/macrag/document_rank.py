@@ -32,7 +32,8 @@ def by_chat(question: str, excerpts: Mapping[str, str], models: Models) -> tuple
     reply = run(models.chat.complete(messages, max_tokens=16 * len(ids) + 64, schema=SCHEMA))
     named = [ids[number - 1] for number in _ranking(reply.text) if 1 <= number <= len(ids)]
     order = list(dict.fromkeys([*named, *ids]))
-    return {doc: 1 - rank / len(order) for rank, doc in enumerate(order)}, reply.usage
+    usage = reply.usage if named else reply.usage + Usage(unread=1)
+    return {doc: 1 - rank / len(order) for rank, doc in enumerate(order)}, usage
 
 
 def _ranking(answer: str) -> list[int]:

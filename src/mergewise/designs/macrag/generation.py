@@ -97,31 +97,41 @@ async def _filter(writer: Writer, base: Sequence[Source], filters: bool) -> _Fil
         prompts.think(writer.question, fit(base, room, writer.measure), writer.code, writer.prompts)
     )
     verdicts = await together(*(_judge(writer, thoughts, source) for source in base))
-    kept = tuple(source for source, helps in zip(base, verdicts, strict=True) if helps)
+    unread = [
+        _step("filter", "is kept, since the judgement of it could not be read", source)
+        for source, helps in zip(base, verdicts, strict=True)
+        if helps is None
+    ]
+    kept = tuple(source for source, helps in zip(base, verdicts, strict=True) if helps is not False)
     if not kept:
         return _FilteredSources(tuple(base), (Step("filter", "would keep nothing, so it keeps everything"),))
-    dropped = [source for source in base if source not in kept]
-    return _FilteredSources(kept, tuple(_step("filter", "does not help", source) for source in dropped))
+    dropped = [_step("filter", "does not help", source) for source in base if source not in kept]
+    return _FilteredSources(kept, (*unread, *dropped))
 
 
-async def _judge(writer: Writer, thoughts: str, source: Source) -> bool:
-    """Whether the passage helps. A passage that does not fit into the window is kept, and no model is asked."""
+async def _judge(writer: Writer, thoughts: str, source: Source) -> bool | None:
+    """Whether the passage helps, None where the reply does not tell. Of a passage that does not fit into the window no model is
+    asked: it is kept."""
     messages = prompts.judge(writer.question, thoughts, source, writer.code, writer.prompts)
     if writer.room(messages) < 0:
         return True
-    return verdict(await writer.ask(messages, prompts.RELEVANT))
+    helps = verdict(await writer.ask(messages, prompts.RELEVANT))
+    if helps is None:
+        writer.count_unread()
+    return helps
 
 
-def verdict(answer: str) -> bool:
-    """Whether a judgement says that the passage helps; True where it cannot be read."""
+def verdict(answer: str) -> bool | None:
+    """Whether a judgement says that the passage helps; None where it cannot be read."""
     value = json_in(answer)
     if value is None:
         word = re.search(r"\b(true|yes|false|no)\b", answer, re.IGNORECASE)
-        value = word[1] if word else True
+        value = word[1] if word else None
     relevant = value.get("relevant") if isinstance(value, dict) else value
     if isinstance(relevant, str):
-        return relevant.strip().lower() not in ("false", "no", "0")
-    return relevant is None or relevant != 0
+        said = relevant.strip().lower()
+        return False if said in ("false", "no", "0") else True if said in ("true", "yes", "1") else None
+    return relevant != 0 if isinstance(relevant, int | float) else None
 
 
 def _left_out(sources: Sequence[Source], kept: Sequence[Source]) -> list[Step]:
