@@ -149,5 +149,6 @@ def laid_out(text: str, code: Sequence[Part] = ()) -> str:
 
 
 def code_by_margin(text: str) -> tuple[Part, ...]:
-    """Where `laid_out` has code: lines indented by four that are no list items."""
-    return tuple(match.span() for match in _BY_MARGIN.finditer(text))
+    """Where `laid_out` has code: lines indented by four that are no list items, up to the end of the quotation."""
+    spans = (match.span() for match in _BY_MARGIN.finditer(text))
+    return tuple((start, end if (close := text.find("” [", start, end)) < 0 else close) for start, end in spans)
