@@ -42,6 +42,17 @@ def test_a_citation_line_has_the_line_or_the_page() -> None:
     assert citation_lines([replace(citation, line=7)])[0] == "[2] Animals › Cats  (a.pdf:7)"
 
 
+def test_citations_are_listed_by_number_and_each_place_once() -> None:
+    seven = Citation(2, "Cats.", Span("a.md", 5, 10), "Animals", ("Cats",), line=7)
+    one = Citation(1, "Dogs.", Span("b.md", 0, 5), "Dogs", line=1)
+    cited = [seven, one, replace(seven, line=12), seven, replace(seven, headings=("Food",), line=20)]
+    assert citation_lines(cited) == [
+        "[1] Dogs  (b.md:1)",
+        "[2] Animals › Cats  (a.md:7, 12)",
+        "[2] Animals › Food  (a.md:20)",
+    ]
+
+
 def test_a_trace_names_the_first_skips_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
     spans = tuple(Span("d", i, i + 1) for i in range(6))
     skips = [Step("skip", f"too long {i}", (Span("d", i, i + 9),)) for i in range(5)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,17 @@ def test_the_page_comes_beside_what_is_printed(home: Path, command: str) -> None
     assert page.one("h1").text == QUESTION
     assert "docs/cats.md:5" in page.elements[0].text
     assert len(page.all("section", "column")) == (3 if command == "compare" else 0)
+
+
+@pytest.mark.parametrize("command", ["ask", "context"])
+def test_the_page_is_written_though_nobody_reads_what_is_printed(home: Path, command: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    words = [COMMAND, command, QUESTION, "--html", f"unread-{command}.html"]
+    unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    subprocess.run(words, cwd=home, stdout=write, stderr=subprocess.PIPE, env=unbuffered, check=False)
+    os.close(write)
+    assert Page((home / f"unread-{command}.html").read_text(encoding="utf-8")).one("h1").text == QUESTION
 
 
 def test_json_stays_json(home: Path) -> None:

@@ -156,3 +156,37 @@ def test_a_more_relevant_sentence_answers_more_probably(
         return probability(known)
 
     assert 0 <= p(relevance, terms) <= p(max(relevance, more), max(terms, more)) <= 1
+
+
+def test_a_heading_is_never_quoted_and_stands_before_what_lacks_its_number() -> None:
+    text = "# Changes\n\n## 4.2\n\nWidgets can be painted.\n\n## 4.1\n\nGadgets can be sold.\n"
+    document = Document(id="c.md", title="Changes", text=text)
+    span = Span("c.md", text.index("## 4.2"), text.index("\n\n## 4.1"))
+    heading = Span("c.md", text.index("## 4.1"), text.index("\n\nGadgets"))
+    store = memory_store([document])
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["c.md"])[0]["leaf"]})
+    context = assemble("auto-merge", "In which release can widgets be painted?", reader, 300, Models(count_tokens))
+    context = replace(context, passages=(replace(context.passages[0], spans=(Span("c.md", 0, len(text)),)),))
+    given = [Evidence(at, text[at.start : at.end], (at,), 0.9, 0.5, 0.9, 0.9) for at in (heading, span)]
+    found = answer(Request(replace(context, evidence=tuple(given)), store.document, Models(count_tokens)))
+    assert [citation.text for citation in found.citations] == ["Widgets can be painted."]
+    assert "4.2: “Widgets can be painted.” [1]" in found.text
+
+
+def test_code_is_quoted_whole_or_says_that_it_is_cut() -> None:
+    code = "```\n" + "".join(f"line_{i} = {i}\n" for i in range(12)) + "```"
+    text = f"Set the widget:\n\n{code}\n"
+    document = Document(id="w.md", title="", text=text)
+    store = memory_store([document])
+    middle = Span("w.md", text.index("line_3"), text.index("\nline_5"))
+    reader = ScriptedReader(store, {leaf.id: 0.5 for leaf in store.document_rows(["w.md"])[0]["leaf"]})
+    context = assemble("auto-merge", "How is the widget line_3 set?", reader, 300, Models(count_tokens))
+    given = (Evidence(middle, text[middle.start : middle.end], (middle,), 0.9, 0.5, 0.9, 0.9),)
+    whole = replace(
+        context, passages=(replace(context.passages[0], spans=(Span("w.md", 0, len(text)),)),), evidence=given
+    )
+    found = answer(Request(whole, store.document, Models(count_tokens)))
+    assert [citation.text for citation in found.citations] == [code]
+    part = replace(context, passages=(replace(context.passages[0], spans=(middle,)),), evidence=given)
+    cut = answer(Request(part, store.document, Models(count_tokens)))
+    assert "…\n    line_3 = 3\n    line_4 = 4\n…”" in cut.text

@@ -435,3 +435,15 @@ def test_overlaps_are_those_that_a_look_at_all_finds(others: list[Span], asked: 
     own = [span for span in others if span.doc_id == asked.doc_id]
     assert floor == min(max((s.end for s in own if s.start < asked.start), default=0), asked.start)
     assert ceiling == min((s.start for s in own if s.start >= asked.end), default=None)
+
+
+def test_light_mark_up_is_drawn_and_nothing_else() -> None:
+    said = "Use **bold** and `f(x)`, see [the page](javascript:alert(1)) and <b>no</b> `<i>`. [1]"
+    document = Document("m.md", said, title="M")
+    span = Span("m.md", 0, len(said))
+    shown = context([passage(document, said)], strategy="weave")
+    answer = Answer("How?", f"“{said}” [1]", (Citation(1, said, span, "M"),), shown)
+    html = answer_page(answer, document=lambda doc_id: document)
+    for drawn in ("<strong>bold</strong>", "<code>f(x)</code>", "&lt;b&gt;no&lt;/b&gt;", "<code>&lt;i&gt;</code>"):
+        assert html.count(drawn) >= 2, drawn
+    assert not re.search(r"href=.javascript", html) and "<b>no" not in html and "<i>" not in html

@@ -44,3 +44,20 @@ def test_relations_are_told_by_other_words_and_nothing_else_is() -> None:
     assert telling_words(["who", "father"]) == ["daughter", "child", "children", "born", "parents"]
     assert telling_words(["which", "city"]) == telling_words([]) == []
     assert {"daughter", "music"} <= set(telling_words(["mother", "composer"]))
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("When was the mill built?", True),
+        ("The mill was built when?", True),
+        ("In the north, when did the floods begin?", True),
+        ("Which came out earlier, the first edition or the second?", True),
+        ("Which library is used when I set nothing?", False),
+        ("When I upload a file, what does each position mean?", False),
+        ("When do leaves become their parent section?", False),
+        ("What was it called in earlier versions?", False),
+    ],
+)
+def test_only_an_interrogative_when_asks_for_a_time(question: str, asks: bool) -> None:
+    assert (answer_type(question) == "time") is asks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -22,7 +23,6 @@ class QuotableTexts:
     def __init__(self, document: DocumentLookup, context: Context) -> None:
         self.document = cache(document)
         self.locator = Locator(self.document)
-        self._code = cache(self._find_code)
         self._held = [span for passage in context.passages for span in passage.spans]
 
     def text(self, span: Span) -> str:
@@ -39,7 +39,9 @@ class QuotableTexts:
         """The spans without headings: those that hold nothing else are left out, and others begin and end where there is text."""
         kept = []
         for span in spans:
-            for heading in self.locator.outline(span.doc_id):
+            outline = self.locator.outline(span.doc_id)
+            first = max(0, bisect_right(outline, span.start, key=lambda heading: heading.start) - 1)
+            for heading in outline[first : bisect_left(outline, span.end, key=lambda heading: heading.start)]:
                 if heading.start <= span.start < heading.end:
                     span = replace(span, start=min(heading.end, span.end))
                 if heading.start < span.end <= heading.end:
@@ -55,7 +57,8 @@ class QuotableTexts:
         doc_id = spans[0].doc_id
         text = self._whole(doc_id)
         wider = list(spans)
-        for start, end in self._code(doc_id):
+        low, high = min(span.start for span in spans), max(span.end for span in spans)
+        for start, end in ((start, end) for start, end in self._code(doc_id) if start < high and end > low):
             rest = Span(doc_id, start, start + len(text[start:end].rstrip()))
             if any(start < at < end for span in spans for at in (span.start, span.end)) and self._holds(rest):
                 joined = self.merged([*wider, rest])
@@ -86,5 +89,5 @@ class QuotableTexts:
         document = self.document(doc_id)
         return "" if document is None else document.text
 
-    def _find_code(self, doc_id: str) -> list[Part]:
+    def _code(self, doc_id: str) -> tuple[Part, ...]:
         return code_in(self._whole(doc_id))

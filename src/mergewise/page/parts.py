@@ -11,6 +11,7 @@ from mergewise.page.markup import Markup, join, shorten, tag
 from mergewise.page.passages import Anchor, score, with_styles
 from mergewise.page.places import Places, Styled, styles_of
 from mergewise.text.keys import heading_path
+from mergewise.text.markup import readable
 from mergewise.types import Answer, Citation, Span, Step
 
 LONGEST_QUESTION = 2_000
@@ -36,10 +37,11 @@ def answer_part(answer: Answer, cited: Sequence[Anchor], linked: set[str], place
         targets.setdefault(anchor.number, anchor.id if anchor.id in linked else f"q{anchor.id}")
     said = answer.text if len(answer.text) <= LONGEST_ANSWER else answer.text[:LONGEST_ANSWER] + " …"
     body = tag("div", *_paragraphs(said, targets), class_="said")
-    quotes = [
-        _citation(citation, anchor, anchor.id in linked, _one_line(citation.text) in _one_line(said), places)
-        for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False)
-    ]
+    groups: dict[tuple[int, str], list[tuple[Citation, Anchor]]] = {}
+    for citation, anchor in zip(answer.citations[:CITATIONS], cited, strict=False):
+        path = heading_path(citation.title, citation.headings)
+        groups.setdefault((citation.number, path), []).append((citation, anchor))
+    quotes = [_citations(number, path, group, linked, said, places) for (number, path), group in groups.items()]
     more = len(answer.citations) - CITATIONS
     if more > 0:
         quotes.append(tag("li", f"and {more} more citations"))
@@ -89,21 +91,34 @@ def _with_links(
     return join(pieces)
 
 
-def _one_line(words: str) -> str:
-    return " ".join(words.split())
+def _letters(words: str) -> str:
+    """A text without white space and marks, to compare it whatever its mark-up."""
+    return re.sub(r"[\W_]+", "", words)
 
 
-def _citation(citation: Citation, anchor: Anchor, linked: bool, said_above: bool, places: Places) -> Markup:
-    """Where a citation stands, and what it says where the answer does not say it in the same words."""
-    number = str(citation.number)
-    mark = tag("a", number, href=f"#{anchor.id}", class_="cite") if linked else tag("span", number, class_="cite")
-    path = heading_path(citation.title, citation.headings)
+def _citations(
+    number: int, path: str, group: Sequence[tuple[Citation, Anchor]], linked: set[str], said: str, places: Places
+) -> Markup:
+    """Where the citations of a number under one heading stand, and what they say where the answer says it in other words."""
+    first = next((anchor for _, anchor in group if anchor.id in linked), None)
+    shown = str(number)
+    mark = tag("span", shown, class_="cite") if first is None else tag("a", shown, href=f"#{first.id}", class_="cite")
+    above = _letters(said)
+    quotes = [
+        tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
+        for citation, _ in group
+        if _letters(readable(citation.text)) not in above
+    ]
+    where = [tag("span", _place(citation, places), id=f"q{anchor.id}") for citation, anchor in group]
+    name = tag("span", path, class_="path", dir="auto") if path else None
+    return tag("li", mark, tag("div", *quotes, tag("p", name, *where, class_="where")))
+
+
+def _place(citation: Citation, places: Places) -> str:
     where = places.location(citation.span)
     if citation.page is not None and ", page " not in where:
         where += f", page {citation.page}"
-    quote = None if said_above else tag("q", shorten(citation.text, LONGEST_QUOTE), dir="auto")
-    said = tag("span", path, class_="path", dir="auto") if path else None
-    return tag("li", mark, tag("div", quote, tag("p", said, tag("span", where), class_="where")), id=f"q{anchor.id}")
+    return where
 
 
 def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:

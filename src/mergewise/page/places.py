@@ -183,7 +183,7 @@ def short_id(doc_id: str) -> str:
 
 def styles_of(text: str, doc_id: str = "", start: int = 0) -> list[Styled]:
     """The styles of a text that begins at `start` of its document; without one, of an answer."""
-    code = code_in(text) or ([] if doc_id else code_by_margin(text))
+    code = code_in(text) or (() if doc_id else code_by_margin(text))
     stretches = [*styles_in(text, code), *((first, last, "code") for first, last in code)]
     return [Styled(Span(doc_id, start + first, start + last), name) for first, last, name in stretches]
 

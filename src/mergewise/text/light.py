@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from textwrap import dedent, indent
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,7 +24,7 @@ _CODE = re.compile(
     r"(?P<indented>(?:[ \t]{3,}\S[^\n]*(?:\n|\Z)|[ \t]*\n)+)",
     re.DOTALL | re.MULTILINE,
 )
-_CODE_HINT = re.compile("```|~~~|::\n")
+_CODE_HINT = re.compile("```|~~~|::")
 _INLINE = re.compile(
     r"""
       (?P<role>:(?:[\w.+-]{1,40}:){1,2}`[~!]?)(?P<of_role>[^`<\n]{1,200}?)(?P<role_end>(?:\s?<[^>`\n]{0,500}>)?`)
@@ -57,11 +58,20 @@ class InlineStyle(NamedTuple):
     name: StyleName
 
 
-def code_in(text: str) -> list[Part]:
+# The same documents are quoted from question to question.
+@lru_cache(32)
+def code_in(text: str) -> tuple[Part, ...]:
     """Where code stands, by the marks of Markdown and RST."""
-    if not _CODE_HINT.search(text):
-        return []
-    return [match.span("indented" if match["indented"] else 0) for match in _CODE.finditer(text)]
+    found = []
+    at = 0
+    # every piece of code begins at a line with a hint, and most lines have none
+    while hint := _CODE_HINT.search(text, at):
+        match = _CODE.match(text, text.rfind("\n", 0, hint.start()) + 1)
+        at = hint.end()
+        if match is not None:
+            found.append(match.span("indented" if match["indented"] else 0))
+            at = max(at, match.end())
+    return tuple(found)
 
 
 def styles_in(text: str, code: Sequence[Part]) -> list[InlineStyle]:
@@ -138,6 +148,7 @@ def laid_out(text: str, code: Sequence[Part] = ()) -> str:
     return "\n".join(lines)
 
 
-def code_by_margin(text: str) -> list[Part]:
-    """Where `laid_out` has code: lines indented by four that are no list items."""
-    return [match.span() for match in _BY_MARGIN.finditer(text)]
+def code_by_margin(text: str) -> tuple[Part, ...]:
+    """Where `laid_out` has code: lines indented by four that are no list items, up to the end of the quotation."""
+    spans = (match.span() for match in _BY_MARGIN.finditer(text))
+    return tuple((start, end if (close := text.find("” [", start, end)) < 0 else close) for start, end in spans)

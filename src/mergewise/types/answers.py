@@ -156,8 +156,8 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer(Pictured):
-    """An answer with its evidence. `found` is False when nothing relevant was found; `text` then says so. Where `sure` is False,
-    nothing was found that answers outright, and the quotations, if any, are the closest places.
+    """An answer with its evidence. Where `sure` is False, the answer is likely among the quotations. Where `found` is False,
+    it is probably not in the documents: `text` says so, and the citations, if any, are the nearest places.
 
     `mode` is how it was made: "extractive" without a chat model. `usage` includes the assembly of the context.
     `removed_marks` counts the numbers that a model cited and that no source has. `unverified` are the sentences of a model's

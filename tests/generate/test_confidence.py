@@ -1,0 +1,53 @@
+"""How far quotations may be trusted."""
+
+from __future__ import annotations
+
+import pytest
+
+from mergewise.generate.confidence import MOST_MARGIN, Signals, named_terms
+
+QUESTION = "What is the default timeout of httpx.Client?"
+
+
+def signals(question: str, quoted: str, around: str = "", *, vectors: bool = True, margin: float = 2.0) -> Signals:
+    cosine = 0.6 if vectors else None
+    nearest = 1.0 if vectors else None
+    return Signals.of(question, quoted, around, cosine=cosine, nearest=nearest, missing=0.1, margin=margin)
+
+
+@pytest.mark.parametrize(
+    ("question", "terms"),
+    [
+        ("Where was the designer of the Red Mill born?", {"red", "mill"}),
+        ("What does httpx.Client do?", {"httpx", "client"}),
+        ("how does keepalive_expiry work with http2", {"keepal", "expiri", "http2"}),
+        ("what is useCache for", {"usecach"}),
+        ("Timeouts of a client?", set()),
+    ],
+)
+def test_names_have_a_capital_a_digit_or_a_mark_inside(question: str, terms: set[str]) -> None:
+    from mergewise.text.terms import content_terms
+
+    assert named_terms(question) == terms or named_terms(question) == content_terms(" ".join(terms))
+
+
+def test_shares_are_of_names_and_of_what_is_asked_of_them() -> None:
+    known = signals(QUESTION, "The default timeout is five seconds.", "httpx/timeouts.md")
+    assert (known.named, known.asked, known.covered) == (0.5, 1.0, 0.75)
+    assert signals("Why?", "Because.").named == 1.0
+
+
+def test_a_sentence_over_which_the_answer_is_found_covers_the_names_alone() -> None:
+    question = "When was the director of Amar Sangi born?"
+    first_hop = signals(question, "Amar Sangi is a film directed by Sujit Guha.")
+    answer = signals(question, "Sujit Guha was born in 1950.", "Amar Sangi is a film directed by Sujit Guha.", margin=3)
+    assert first_hop.lacks_kind and not answer.lacks_kind
+    assert first_hop.sure() < 0.6 <= answer.sure()
+
+
+@pytest.mark.parametrize("vectors", [True, False])
+def test_more_of_the_question_is_surer(vectors: bool) -> None:
+    less = signals(QUESTION, "The timeout is long.", vectors=vectors)
+    more = signals(QUESTION, "The default timeout of httpx.Client is five seconds.", vectors=vectors)
+    assert 0 < less.found() < more.found() < 1 and 0 < less.sure() < more.sure() < 1
+    assert signals(QUESTION, "The timeout.", margin=99).margin == MOST_MARGIN
