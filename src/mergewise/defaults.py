@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 EMBEDDER = "minilm"
 CHAT = "extractive"
 RERANKER = "none"
 SCORER = "lm"
 CAUSAL = "none"
 STRATEGY = "weave"
-BUDGET = 640
-# What "auto" stands for: the most tokens, and the share of the first gain per token below which weave adds no more.
+BUDGET: Final = "default"
+# What "default" and "auto" stand for, in tokens of English: in other languages they are as many as text of this length takes.
+# With "auto", the share of the first gain per token below which weave adds no more.
+DEFAULT_BUDGET = 640
 AUTO_BUDGET, AUTO_STOP = 1024, 0.05
 MAX_TOKENS = 1024
