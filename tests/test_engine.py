@@ -102,6 +102,25 @@ def test_nothing_relevant_is_said(index: mw.Index) -> None:
     assert not answer.found and "Nothing relevant" in answer.text
 
 
+def test_the_default_budget_is_a_length_of_text_in_the_language_of_the_question(tmp_path: Path) -> None:
+    russian = "Река берёт начало в горах и впадает в озеро, которое известно своей чистой водой. "
+    english = "The river rises in the mountains and flows into the lake, known for its clear water. "
+    index = mw.open(tmp_path / "index", embedder="none")
+    index.add(mw.Document("en", english * 9))
+    assert index.context("Где озеро?").budget == 640  # an index in English alone
+    index.add(mw.Document("ru", russian * 9))
+    in_russian, in_english = (
+        "Где берёт начало река, которая впадает в озеро?",
+        "Where does the river rise that is known?",
+    )
+    assert index.context(in_english).budget == 640 and index.context(in_english, budget="auto").budget == 1024
+    assert 3 * 640 < index.context(in_russian).budget < 5 * 640
+    assert 3 * 1024 < index.context(in_russian, budget="auto").budget < 5 * 1024
+    assert index.context(in_russian, budget=640).budget == 640
+    letters = mw.open(tmp_path / "index", tokens=lambda texts: [len(text.split()) for text in texts])
+    assert letters.context(in_russian).budget == 640
+
+
 @pytest.mark.parametrize("budget", [0, -1, True, 1.5, "640"])
 def test_wrong_budgets(index: mw.Index, budget: object) -> None:
     with pytest.raises(mw.UsageError, match="budget"):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, TypeAlias
 
-from mergewise.defaults import AUTO_BUDGET, AUTO_STOP
+from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import MergewiseError, UsageError
@@ -19,12 +19,16 @@ from mergewise.protocols import StoreReader
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
+from mergewise.text.languages import ENGLISH, neutral_lengths
 from mergewise.types import Answer, Context, Step, Usage
 
 log = logging.getLogger("mergewise")
 
-Budget: TypeAlias = int | Literal["auto"]
-"""Most tokens that a context may hold; "auto" lets weave decide."""
+Budget: TypeAlias = int | Literal["auto", "default"]
+"""Most tokens that a context may hold; "auto" lets weave decide. "default" is 640, and "auto" at most 1,024, of English: in
+another language they are as many as text of this length takes by the counter at hand."""
+# Times as many tokens, at most: a counter that knows nothing of a script counts its bytes.
+_MOST_TIMES = 6
 
 # Questions that a mode answers in one go: more make a batch no faster, and an error costs them all.
 _TOGETHER = 16
@@ -46,7 +50,7 @@ class Search:
         text("the strategy is", self.strategy)
         text_or_none("the condition is", self.where)
         text_or_none("the strategy that merges is", self.then)
-        if not (isinstance(self.budget, str) and self.budget == "auto"):
+        if not (isinstance(self.budget, str) and self.budget in ("auto", "default")):
             object.__setattr__(self, "budget", whole("the budget is", self.budget, BUDGET))
         object.__setattr__(self, "rounds", whole("the number of rounds is", self.rounds, ROUNDS))
 
@@ -99,7 +103,7 @@ def prepare_request(
         if MODES[mode].reads_evidence and context.evidence is None:
             context = replace(context, evidence=evidence_in(context, reader))
     else:
-        context = Context(asked, search.strategy, AUTO_BUDGET if search.budget == "auto" else search.budget, "", 0, ())
+        context = Context(asked, search.strategy, _most_tokens(asked, search.budget, state, ()), "", 0, ())
     return Request(_with_follow_up(context, question, spent), state.store.document, state.models, max_tokens, show)
 
 
@@ -151,9 +155,9 @@ def _with_follow_up(context: Context, question: str, spent: Usage) -> Context:
 def _assemble_context(question: str, search: Search, state: IndexState, reader: HybridReader) -> Context:
     began = perf_counter()
     models = state.models
-    budget, parameters = search.budget, search.parameters
-    if budget == "auto":
-        budget, parameters = AUTO_BUDGET, strategies.stopping(search.strategy, AUTO_STOP, parameters)
+    budget, parameters = _most_tokens(question, search.budget, state, reader.languages(question)), search.parameters
+    if search.budget == "auto":
+        parameters = strategies.stopping(search.strategy, AUTO_STOP, parameters)
     room = budget if search.then is None else strategies.room_for(search.then, budget)
 
     def assemble(question: str) -> Context:
@@ -165,6 +169,17 @@ def _assemble_context(question: str, search: Search, state: IndexState, reader: 
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, tokens, budget, took)
     return context
+
+
+def _most_tokens(question: str, budget: Budget, state: IndexState, languages: Collection[str]) -> int:
+    """The budget as a number of tokens. The question shows how many of them text takes in its language."""
+    if isinstance(budget, int):
+        return budget
+    english = AUTO_BUDGET if budget == "auto" else DEFAULT_BUDGET
+    if ENGLISH in languages or not languages:
+        return english
+    tokens, alike = state.models.count_tokens([question])[0], neutral_lengths([question])[0]
+    return min(max(english, english * tokens // max(1, alike)), _MOST_TIMES * english)
 
 
 def _ms_since(began: float) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 EMBEDDER = "minilm"
 # embedders that send nothing and load nothing from elsewhere: whoever wrote an index or a configuration may name them
 SHIPPED_EMBEDDERS = frozenset({"minilm", "none"})
@@ -10,8 +12,10 @@ RERANKER = "none"
 SCORER = "lm"
 CAUSAL = "none"
 STRATEGY = "weave"
-BUDGET = 640
-# What "auto" stands for: the most tokens, and the share of the first gain per token below which weave adds no more.
+BUDGET: Final = "default"
+# What "default" and "auto" stand for, in tokens of English: in other languages they are as many as text of this length takes.
+# With "auto", the share of the first gain per token below which weave adds no more.
+DEFAULT_BUDGET = 640
 AUTO_BUDGET, AUTO_STOP = 1024, 0.05
 MAX_TOKENS = 1024
 # Of a section up to which it is one passage: in the strategy `aed`, its triplets, its training and the methods it is compared

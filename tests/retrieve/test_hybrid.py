@@ -8,7 +8,7 @@ from tests.support import HashEmbedder, memory_store
 
 from mergewise.designs import VIEWS
 from mergewise.protocols import FloatArray
-from mergewise.retrieve.hybrid import HybridReader, SearchSettings, over_largest, spread
+from mergewise.retrieve.hybrid import HybridReader, SearchSettings, combine, over_largest, spread
 from mergewise.types import Document
 
 DOCUMENTS = [
@@ -133,3 +133,18 @@ def test_a_question_has_a_vector_where_the_embedder_knows_its_language() -> None
     assert reader.question_vector("Où est la rivière ?") is None
     assert reader.question_vector("Where is the river?") is not None
     assert reader.rank_by_vectors("Où est la rivière ?", 2, "leaf")
+
+
+def test_two_searches_by_text_are_one_ranking_on_the_scale_of_the_first() -> None:
+    assert combine([(1, 8.0), (2, 2.0)], [(2, 30.0), (3, 15.0)], 9) == [(1, 8.0), (2, 4.0), (3, 2.0)]
+    assert combine([(1, 8.0)], [], 9) == [(1, 8.0)] == combine([], [(1, 8.0)], 9)
+    assert combine([(1, 8.0), (2, 7.0)], [(3, 1.0)], 1) == [(1, 8.0)]
+
+
+def test_a_question_that_may_be_english_is_searched_in_english_first() -> None:
+    """Pieces of its words stand in a French document, the words in an English one."""
+    english = Document("own", "The lacquer of the lake house was restored, and it is known for its colour.")
+    reader = HybridReader(memory_store([ENGLISH, FRENCH, english]), None, VIEWS)
+    assert reader.languages("lacquer") == ("en", "fr")
+    assert reader.search("lacquer", 3)[0].row.doc_id == "own"
+    assert "fr" in {hit.row.doc_id for hit in reader.search("poissons", 3)}

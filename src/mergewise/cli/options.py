@@ -208,15 +208,15 @@ StrategyOption = Annotated[
 
 
 def _budget(text: str | int) -> int | str:
-    if str(text) == "auto":
-        return "auto"
+    if str(text) in ("auto", "default"):
+        return str(text)
     try:
         return int(text)
     except ValueError:
         raise UsageError(f"the budget is {text!r}", "give a number of tokens, or auto") from None
 
 
-# a value is an int or "auto": typer knows no such type
+# a value is an int, "auto" or "default": typer knows no such type
 BudgetOption = Annotated[
     Any,
     typer.Option(
@@ -225,6 +225,7 @@ BudgetOption = Annotated[
         envvar="MERGEWISE_BUDGET",
         parser=_budget,
         metavar="TOKENS|auto",
+        show_default="640, or as many as text of this length takes in the question's language",
         help="Maximum tokens of the context; with auto, weave stops where a further token gains little.",
     ),
 ]

@@ -174,10 +174,11 @@ class HybridReader(TreeReader):
         words = self._words_search(question, depth, table)
         query = self._vector(question)
         vector = None if query is None else self._store.vector_search(query, depth, self._where, table, column)
-        found = (
-            combine(text.result(), words.result(), depth) if words is not None else text.result(),
-            [] if vector is None else vector.result(),
-        )
+        of_text = text.result()
+        if words is not None:
+            pair = (of_text, words.result())
+            of_text = combine(*(pair if ENGLISH in self.languages(question) else pair[::-1]), depth)
+        found = of_text, [] if vector is None else vector.result()
         took = 1000 * (perf_counter() - began)
         log.debug("searched: %d rows by text, %d by vectors, %.1f ms", len(found[0]), len(found[1]), took)
         return found
@@ -207,20 +208,22 @@ def _rerank(question: str, hits: Sequence[Hit], reranker: Reranker) -> list[Hit]
 # -- fusion
 
 
-# Of the rank of a row that only the search of English words knows, in an index with several languages: docs/evaluation.md.
-TEXT_SHARE = 0.5
+# What a row counts at most that only the second of two searches by text finds: docs/evaluation.md.
+SECOND = 0.5
 
 
-def combine(text: Ranking, words: Ranking, k: int) -> Ranking:
-    """Two rankings by full text as one: scores over the largest of each, those of `text` times `TEXT_SHARE`, the better one
-    of each row. The scores are on the scale of `words`."""
-    if not words:
-        return text
-    scores = over_largest(words)
-    for row, score in over_largest(text).items():
-        scores[row] = max(scores.get(row, 0.0), TEXT_SHARE * score)
+def combine(first: Ranking, second: Ranking, k: int) -> Ranking:
+    """The rankings of two searches by text as one, on the scale of the first: that of the question's own language.
+
+    Scores are divided by the largest of their ranking, those of the second also count `SECOND`, and of a row the better one.
+    """
+    if not first:
+        return second[:k]
+    scores = over_largest(first)
+    for row, score in over_largest(second).items():
+        scores[row] = max(scores.get(row, 0.0), SECOND * score)
     ranked = sorted(scores.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
-    return [(row, score * words[0][1]) for row, score in ranked]
+    return [(row, score * first[0][1]) for row, score in ranked]
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], constant: float = 60.0) -> dict[int, float]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from mergewise.index.tree.build import Tree, TreeSettings, build_trees
 from mergewise.index.tree.check import problems
 from mergewise.index.tree.reader import TreeReader
-from mergewise.index.tree.tables import LEAF, NAME, SECTION
+from mergewise.index.tree.tables import LEAF, NAME, SECTION, WORDS
 from mergewise.models.record import Models
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder
 from mergewise.store.views import View, ViewRows
@@ -31,7 +31,7 @@ def build(documents: Sequence[DocumentRows], settings: TreeSettings, models: Mod
     built: list[ViewRows] = []
     for rows, tree, (vectors, sentence_vectors) in zip(documents, trees, embedded, strict=True):
         packed = None if sentence_vectors is None else [of_leaf.tobytes() for of_leaf in sentence_vectors]
-        columns = {"vector": vectors, "sentence_vectors": packed, LEAF.words: words_of(rows.document, tree)}
+        columns = {"vector": vectors, "sentence_vectors": packed, WORDS: words_of(rows.document, tree)}
         built.append(
             {
                 LEAF.name: Rows(tree.leaves, {name: values for name, values in columns.items() if values is not None}),

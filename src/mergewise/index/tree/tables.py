@@ -99,13 +99,16 @@ def name_hash(name: str) -> int:
 
 NAME_HASH = Packed("hash", pa.int64(), lambda name: name_hash(name.name))
 
+WORDS = f"words_{VERSION}"
+"""The column of words of leaves in other languages than English."""
+
 LEAF = Table(
     "leaf",
     Leaf,
     (SPANNED_KEY, SENTENCES, LEADS, SENTENCE_VECTORS),
     vectors=("vector",),
     text="key",
-    words=f"words_{VERSION}",
+    words=WORDS,
     mapped=True,
 )
 SECTION = Table("section", Section, keys=("id",), mapped=True)

@@ -40,7 +40,7 @@ _UNFOLDED = frozenset({"vi"})
 
 
 def search_words(text: str, languages: Iterable[str]) -> str:
-    """The words of a text by the rules of each of these languages, apart by spaces, in the order of the text and as often as there."""
+    """The words of a text by the rules of each of these languages, apart by spaces, in its order and as often as there."""
     among = tuple(languages)
     words: list[str] = []
     for match in _PIECE.finditer(text):
