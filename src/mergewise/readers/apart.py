@@ -96,7 +96,7 @@ class ReaderApart:
         self._lost = 0.0
 
     def read(self, path: Path, *, id: str | None = None) -> ReadFile:
-        """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or takes too long."""
+        """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or is late."""
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()

@@ -161,7 +161,8 @@ def _pieces(block: str, language: str) -> Iterator[str]:
     """The sentences that `sentencex` finds in the block, window by window.
 
     Its time grows with the square of the marks that are no ASCII, such as "。". A piece that ends within the last characters of
-    a window is given to it again with the text that follows; a window without any other piece is doubled, and above a size cut between words.
+    a window is given to it again with the text that follows; a window without any other piece is doubled, and above a size cut
+    between words.
     """
     at, window = 0, _WINDOW
     while len(block) - at > window:
