@@ -36,7 +36,7 @@ log = logging.getLogger("mergewise")
 APART = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
 """The suffixes of files that are read apart: their formats need parsers of others, native code or archives."""
 
-LARGE = 100_000
+LARGE = 200_000
 """Bytes above which files of all formats are read apart."""
 _READ = "mergewise.readers:read_file"
 _STOP_SECONDS = 2.0
