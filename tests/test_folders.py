@@ -129,8 +129,8 @@ def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             (docs / "birds.txt", "birds.txt"),  # indexed from within the folder
             (docs / "sub/dogs.md", (docs / "sub/dogs.md").as_posix()),
         ]:
-            read = Input(name, given)
-            store.write(rows_of([read.document()], digest=read.digest()))
+            document, digest = Input(name, given).read()
+            store.write(rows_of([document], digest=digest))
         store.write(rows_of([mw.Document(id="docs/own.md", text="A document of the caller's own.")]))
     yield mw.open(tmp_path / "index")
 

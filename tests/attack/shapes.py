@@ -179,9 +179,7 @@ S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
 
 def xlsx(rows: str, strings: str = "", sheets: int = 1, same: bool = False, styles: str = "") -> bytes:
     """A workbook of so many sheets of these rows; `same`: all of them are one part."""
-    names = "".join(
-        f'<sheet name="s{i}" sheetId="{i}" r:id="rId{1 if same else i}"/>' for i in range(1, sheets + 1)
-    )
+    names = "".join(f'<sheet name="s{i}" sheetId="{i}" r:id="rId{1 if same else i}"/>' for i in range(1, sheets + 1))
     files = ["worksheets/sheet1.xml"] if same else [f"worksheets/sheet{i}.xml" for i in range(1, sheets + 1)]
     workbook = f'<workbook {S} xmlns:r="{_RELATIONS}"><sheets>{names}</sheets></workbook>'
     sheet = f'<worksheet {S}><dimension ref="A1:XFD1048576"/><sheetData>{rows}</sheetData></worksheet>'.encode()
@@ -299,9 +297,8 @@ def pdf(*objects: bytes) -> bytes:
         body += b"%d 0 obj\n%s\nendobj\n" % (number, content)
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     head = b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table)
-    return body + head + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (
-        len(objects) + 1,
-        len(body),
+    return (
+        body + head + b"trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n" % (len(objects) + 1, len(body))
     )
 
 
@@ -376,7 +373,8 @@ def many_parts(size: int) -> bytes:
 
 def heads_of_parts(size: int) -> bytes:
     """Parts with a head of a thousand quotation marks each."""
-    part = f'--b\nContent-Type: text/plain; name="{chr(34) * 700}\nContent-Disposition: attachment; filename={chr(34) * 700}\n\nx\n'
+    marks = '"' * 700
+    part = f"--b\nContent-Type: text/plain; name={marks}\nContent-Disposition: attachment; filename={marks}\n\nx\n"
     head = "Subject: parts\nContent-Type: multipart/mixed; boundary=b\n\n"
     return f"{head}{part * max(1, size // len(part))}--b--\n".encode()
 
@@ -561,9 +559,7 @@ PIECES = {
 }  # fmt: skip
 TEXT_SUFFIXES = (".md", ".rst", ".html", ".txt", ".csv", ".py", ".js", ".c", ".rb", ".sql", ".yaml")
 TEXT: dict[str, Shape] = {
-    f"{name.replace(' {i}', '')}{suffix}": repeated(piece)
-    for suffix in TEXT_SUFFIXES
-    for name, piece in PIECES.items()
+    f"{name.replace(' {i}', '')}{suffix}": repeated(piece) for suffix in TEXT_SUFFIXES for name, piece in PIECES.items()
 }
 
 
@@ -733,7 +729,9 @@ SPECIAL: dict[str, Shape] = {
     "rows.xlsx": xlsx_of('<row><c t="inlineStr"><is><t>a</t></is></c><c><v>1</v></c></row>'),
     "last column.xlsx": xlsx_of('<row><c r="XFD1"/></row>'),
     "last column with text.xlsx": xlsx_of('<row><c r="A1"><v>1</v></c><c r="XFD1"/></row>'),
-    "last row.xlsx": lambda size: xlsx('<row r="1"><c><v>1</v></c></row><row r="1048576"><c><v>1</v></c></row>', sheets=max(1, size // 1000)),
+    "last row.xlsx": lambda size: xlsx(
+        '<row r="1"><c><v>1</v></c></row><row r="1048576"><c><v>1</v></c></row>', sheets=max(1, size // 1000)
+    ),
     "strings.xlsx": lambda size: xlsx('<row><c t="s"><v>0</v></c></row>', "<si><t>a</t></si>" * (size // 17)),
     "runs.xlsx": lambda size: xlsx('<row><c t="s"><v>0</v></c></row>', f"<si>{'<r><t>a</t></r>' * (size // 15)}</si>"),
     "long string.xlsx": lambda size: xlsx(

@@ -237,18 +237,22 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
         '[remove]\nwanted = ["*"]',
         '[index]\npaths = ["/"]',
         "[index]\napart = false",
+        "[index]\nfile-seconds = 86400",
         '[demo]\ndocs = "/"',
     ],
 )
 def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders: Path, own: Path, line: str) -> None:
     write(folders / "home/project", line + "\n")
-    name = {"index": "index_dir", "to-json": "to_json"}.get(key := line.splitlines()[-1].split(" ")[0], key)
+    name = {"index": "index_dir", "to-json": "to_json", "file-seconds": "file_seconds"}.get(
+        key := line.splitlines()[-1].split(" ")[0], key
+    )
     assert all(name not in options for options in configured().values())
     write(own, f'trust = ["{folders}"]\n')
     assert any(name in options for options in configured().values()), "a trusted folder may"
 
 
 def test_a_folder_may_name_its_own_index(folders: Path, own: Path) -> None:
-    write(folders / "home/project", 'index = "my.index"\napart = true\n')
+    write(folders / "home/project", 'index = "my.index"\napart = true\nfile-seconds = 10\n')
     options = configured()
+    assert options["index"]["file_seconds"] == 10
     assert "my.index" in options["ask"]["index_dir"] and options["index"]["apart"] is True

@@ -19,6 +19,11 @@ TEXT = "Zażółć gęślą jaźń — naïve café, 東京."
         codecs.BOM_UTF8 + TEXT.encode(),
         codecs.BOM_UTF16_LE + TEXT.encode("utf-16-le"),
         codecs.BOM_UTF16_BE + TEXT.encode("utf-16-be"),
+        codecs.BOM_UTF32_LE + TEXT.encode("utf-32-le"),
+        codecs.BOM_UTF32_BE + TEXT.encode("utf-32-be"),
+        # without a mark, their zeros tell
+        TEXT.encode("utf-16-le"),
+        TEXT.encode("utf-16-be"),
     ],
 )
 def test_unicode_is_read_with_and_without_a_mark(data: bytes) -> None:
@@ -52,3 +57,23 @@ def test_a_mismatch_names_what_the_bytes_look_like() -> None:
     assert mismatch("a PDF", b"hello") == "not a PDF, looks like text"
     assert mismatch("a PDF", b"\x00\xff\xfe") == "not a PDF"
     assert looks_like(b"hello") == ""
+
+
+def test_zeros_are_no_utf16_by_themselves() -> None:
+    assert decode(bytes(1000)) == ""
+    for binary in (b"\x01\x00" * 500, b"\x00a" * 99 + b"b\x00", bytes(1000) + "text".encode("utf-16-le")):
+        with pytest.raises(ReadError, match="binary file"):
+            decode(binary)
+
+
+def test_a_log_whose_end_was_never_written() -> None:
+    assert decode(b"Owls eat mice.\n" + bytes(100_000)) == "Owls eat mice.\n"
+    with pytest.raises(ReadError, match="binary file"):
+        decode(b"Owls eat mice.\n" * 6_000 + bytes(100_000) + b"Owls eat mice.\n")
+
+
+@pytest.mark.parametrize("name", ["utf-7", "UTF7", "punycode", "idna", "unicode_escape", "raw-unicode-escape", "hex"])
+def test_encodings_that_no_file_is_written_in(name: str) -> None:
+    """A quarter of a megabyte of Punycode takes Python a minute."""
+    text = "+ADw-script+AD4- \\u0041 owls-1a " + "z" * 250_000
+    assert decode(text.encode(), name) == text

@@ -216,6 +216,31 @@ def test_a_sheet_of_empty_rows_is_bounded(refusal: Refusal, read_bytes: Read, mo
     assert refusal("a.xlsx", far) == "a sheet of more than 1000 rows: split it"
 
 
+def test_wide_rows_without_text_count(refusal: Refusal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is 16,384 cells, of which a file holds one."""
+    wide = repacked(
+        small(),
+        "xl/worksheets/sheet1.xml",
+        lambda data: data.replace(b"<sheetData>", b'<sheetData><row><c r="XFD1"/></row>'),
+    )
+    monkeypatch.setattr(xlsx, "MAX_CELLS", 10_000)
+    assert refusal("a.xlsx", wide) == "a workbook of more than 0 million cells: split it"
+
+
+def test_sheets_are_bounded_and_each_part_is_read_once(
+    read_bytes: Read, refusal: Refusal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prefix = b'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
+    twice = b'<sheet %s name="Again" sheetId="2" r:id="rId1"/></sheets>' % prefix
+    again = repacked(small(), "xl/workbook.xml", lambda data: data.replace(b"</sheets>", twice))
+    assert openpyxl.load_workbook(io.BytesIO(again), read_only=True).sheetnames == ["Sheet", "Again"]
+    assert read_bytes("a.xlsx", again).text == read_bytes("b.xlsx", small()).text
+    workbook = openpyxl.Workbook()
+    workbook.create_sheet("Second")
+    monkeypatch.setattr(xlsx, "_MAX_SHEETS", 1)
+    assert refusal("a.xlsx", saved(workbook)) == "more than 1 sheets: split it"
+
+
 @pytest.mark.parametrize("suffix", ["xlsx", "pptx", "epub", "odt"])
 def test_archives_that_are_something_else(refusal: Refusal, suffix: str) -> None:
     file = io.BytesIO()

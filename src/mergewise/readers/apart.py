@@ -36,7 +36,7 @@ log = logging.getLogger("mergewise")
 APART = frozenset({".docx", ".epub", ".odt", ".pdf", ".pptx", ".xlsx"})
 """The suffixes of files that are read apart: their formats need parsers of others, native code or archives."""
 
-LARGE = 100_000
+LARGE = 200_000
 """Bytes above which files of all formats are read apart."""
 _READ = "mergewise.readers:read_file"
 _STOP_SECONDS = 2.0
@@ -96,7 +96,7 @@ class ReaderApart:
         self._lost = 0.0
 
     def read(self, path: Path, *, id: str | None = None) -> ReadFile:
-        """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or takes too long."""
+        """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or is late."""
         with self._lock:
             process = self._process = self._process or self._start()
             late = Event()

@@ -18,6 +18,8 @@ _GENERIC = """
 """
 _NAMES = frozenset(name.strip() for name in _GENERIC.replace("\n", " ").split("|"))
 _NUMBER = re.compile(r"(?:\d+(?:\.\d+)*[.):]?|[IVX]+[.)]|§\s*\d+)\s+(?=\S)")
+# Characters of a heading that may be generic, with its number and its spaces.
+_LONGEST = 200
 _RUBBISH = re.compile(
     r"microsoft (?:word|powerpoint|excel) - .*|(?:powerpoint|word|microsoft word) (?:presentation|document)"
     r"|(?:untitled|unbenannt|sans titre|sin título|no title|none|null|default|template|title)[\s\-_]*\d*"
@@ -30,7 +32,9 @@ _RUBBISH = re.compile(
 
 def is_generic(title: str) -> bool:
     """Whether it names a part that any document may have, such as "1. Introduction", and so says nothing of this one."""
-    return _NUMBER.sub("", " ".join(title.split()), count=1).casefold().rstrip(".:") in _NAMES
+    return (
+        len(title) <= _LONGEST and _NUMBER.sub("", " ".join(title.split()), count=1).casefold().rstrip(".:") in _NAMES
+    )
 
 
 def is_numbered(title: str) -> bool:
