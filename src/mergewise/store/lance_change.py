@@ -18,7 +18,7 @@ from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
-from mergewise.store.lance_versions import demand_own_files, version_file
+from mergewise.store.lance_versions import demand_own_files
 from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, ids_used
