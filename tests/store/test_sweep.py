@@ -18,6 +18,7 @@ from tests.support import new_store, rows_of
 from mergewise.errors import CorruptIndex, StoreError
 from mergewise.store import sweep as sweeping
 from mergewise.store.lance import LanceStore
+from mergewise.store.lance_versions import UNREADABLE, files_of_version
 from mergewise.store.sweep import bytes_within, sweep
 from mergewise.types import Document
 
@@ -148,7 +149,7 @@ def test_a_table_that_is_damaged_loses_nothing_more(damage: str, store: LanceSto
     if damage == "gone":
         named.unlink()
     elif damage == "renamed":
-        file = next(file for file in sweeping._files_of_version(content) if file.startswith("data/"))
+        file = next(file for file in files_of_version(content) if file.startswith("data/"))
         (folder / file).rename(folder / "data/another.lance")
     else:
         named.write_bytes(content[:-40] + content[-16:] if damage == "short" else bytes(len(content)))
@@ -172,5 +173,5 @@ def test_links_are_not_followed(store: LanceStore, tmp_path: Path) -> None:
 def test_manifests_of_any_bytes_are_read_or_refused(nonsense: bytes, at: int, put: bytes) -> None:
     whole = b"\x0a\x00\x00\x00" + b"\x12\x06\x12\x04\x0a\x02ab" + b"\x60\x01" + bytes(8) + bytes(4) + b"LANC"
     for content in (nonsense, nonsense + whole, whole[:at] + put + whole[at + len(put) :]):
-        with suppress(*sweeping.UNREADABLE):
-            list(sweeping._files_of_version(content))
+        with suppress(*UNREADABLE):
+            list(files_of_version(content))

@@ -1,14 +1,17 @@
-"""The file that says what one version of a LanceDB table consists of.
+"""What the versions of a LanceDB table consist of, as far as their manifests name files.
 
-A version may name folders elsewhere, also on another machine, in which some of its files are: LanceDB then reads them there.
-No table of an index does that, and the manifest of one that somebody else made is looked at before LanceDB opens it. The
-file ends in the place of a length and a protobuf message (`lance.table.Manifest`), two numbers and a mark.
+See https://lance.org/format/table, messages Manifest, DataFragment and IndexSection. The file of a version ends in the place of a
+length and a protobuf message, two numbers and a mark. A version may name folders elsewhere, also on another machine, in which
+some of its files are: LanceDB then reads them there. No table of an index does that, and the manifest of one that somebody else
+made is looked at before LanceDB opens it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 from mergewise.errors import CorruptIndex
 from mergewise.files import regular_bytes
@@ -17,10 +20,15 @@ from mergewise.files import regular_bytes
 _LAST = 2**64 - 1
 _LONGEST = 1 << 30
 _FOOTER = 16
-# in `lance.table.Manifest`
-_BASE_PATHS = 18
-# how values follow a field's number in protobuf
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MARK = b"LANC"
+# fields of a manifest
+_FRAGMENTS, _INDEXES, _TRANSACTION, _BASE_PATHS = 2, 6, 12, 18
+# how values follow a field's number in protobuf: a number, so many bytes behind their length, or a fixed count of bytes
+_VARINT, _BYTES, _FIXED = 0, 2, {1: 8, 5: 4}
+_DELETION_SUFFIXES = {0: "arrow", 1: "bin"}
+
+UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
+"""What reading a file may raise that is no manifest of Lance."""
 
 
 def version_file(table: Path, version: int) -> Path:
@@ -29,33 +37,93 @@ def version_file(table: Path, version: int) -> Path:
     return older if older.exists() and not path.exists() else path
 
 
+def version_of(path: Path) -> int | None:
+    """The version whose manifest stands in this file; None for any other file."""
+    if path.suffix != ".manifest" or not path.stem.isdecimal():
+        return None
+    number = int(path.stem)
+    return number if len(path.stem) < len(str(_LAST)) else _LAST - number
+
+
 def demand_own_files(table: Path, version: int) -> None:
-    """Raises CorruptIndex where this version has files elsewhere, and OSError or ValueError for a damaged file."""
-    content = regular_bytes(version_file(table, version), _LONGEST)
-    place = int.from_bytes(content[-_FOOTER:-8], "little")
-    length = int.from_bytes(content[place : place + 4], "little")
-    if _BASE_PATHS in _fields(content[place + 4 : place + 4 + length]):
+    """Raises CorruptIndex where this version has files elsewhere, and what is `UNREADABLE` for a damaged file."""
+    if any(number == _BASE_PATHS for number, _ in _fields(_manifest(version_bytes(version_file(table, version))))):
         raise CorruptIndex(
             f"{table} has files outside of the index, which no index has", "do not trust this index: delete it"
         )
 
 
-def _fields(message: bytes) -> Iterator[int]:
-    """The numbers of the fields of a protobuf message."""
+def version_bytes(path: Path) -> bytes:
+    """The file of a version."""
+    return regular_bytes(path, _LONGEST)
+
+
+def files_of_version(content: bytes) -> Iterator[str]:
+    """The files and the folders of search indexes that a version consists of, by its file, below the table's folder.
+
+    Raises what is `UNREADABLE`.
+    """
+    for number, value in _fields(_manifest(content)):
+        if number == _FRAGMENTS:
+            yield from _files_of_fragment(value)
+        elif number == _INDEXES:
+            for _, index in _fields(_message(content, value)):
+                yield f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
+        elif number == _TRANSACTION:
+            yield f"_transactions/{value.decode()}"
+
+
+def _files_of_fragment(fragment: bytes) -> Iterator[str]:
+    for number, value in _fields(fragment):
+        if number == 2:
+            yield f"data/{_first(value, 1).decode()}"
+        elif number == 3:
+            deletions = dict(_fields(value))
+            name = f"{dict(_fields(fragment)).get(1, 0)}-{deletions.get(2, 0)}-{deletions.get(3, 0)}"
+            yield f"_deletions/{name}.{_DELETION_SUFFIXES[deletions.get(1, 0)]}"
+
+
+# -- protobuf
+
+
+def _manifest(content: bytes) -> bytes:
+    if content[-len(_MARK) :] != _MARK:
+        raise ValueError("no manifest of Lance")
+    return _message(content, int.from_bytes(content[-_FOOTER:-8], "little"))
+
+
+def _message(content: bytes, at: int) -> bytes:
+    """The message at this place, behind its length."""
+    length = int.from_bytes(content[at : at + 4], "little")
+    if not 0 <= at < at + 4 + length <= len(content):
+        raise ValueError("a message that ends outside")
+    return content[at + 4 : at + 4 + length]
+
+
+def _first(message: bytes, number: int) -> Any:
+    return next((value for key, value in _fields(message) if key == number), None)
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """The fields of a message: numbers as int, all else as bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
         kind = key & 7
         if kind == _VARINT:
-            _, at = _varint(message, at)
-        elif kind == _BYTES:
-            size, at = _varint(message, at)
-            at += size
-        elif kind in (_FIXED64, _FIXED32):
-            at += 8 if kind == _FIXED64 else 4
+            value, at = _varint(message, at)
+            yield key >> 3, value
+            continue
+        if kind == _BYTES:
+            length, at = _varint(message, at)
+        elif kind in _FIXED:
+            length = _FIXED[kind]
         else:
             raise ValueError("the version's manifest is no protobuf message")
-        yield key >> 3
+        if at + length > len(message):
+            raise ValueError("a field that ends outside")
+        yield key >> 3, message[at : at + length]
+        at += length
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

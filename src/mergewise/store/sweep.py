@@ -1,8 +1,8 @@
 """What no state of an index needs any more, and how much of it stays for readers in the middle of a question.
 
 A change leaves the old versions of LanceDB's tables behind; a killed writer leaves files that no version names. LanceDB's own
-clean-up comes only with compaction, which needs room on the disk and moves rows. So the manifests of versions are read here, as
-far as they name files: https://lance.org/format/table, messages Manifest, DataFragment and IndexSection.
+clean-up comes only with compaction, which needs room on the disk and moves rows. So files are told here by the versions that
+name them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
-from typing import Any
-from uuid import UUID
 
+from mergewise.store.lance_versions import UNREADABLE, files_of_version, version_bytes, version_of
 from mergewise.store.manifest import NAME, Manifest
 from mergewise.store.mapped import FOLDER, Mapped
 
@@ -27,12 +26,7 @@ log = logging.getLogger("mergewise")
 KEPT = 600.0
 # Old versions hold no more than the index itself, so that the state before this one has room; in a small index so many bytes.
 LEAST = 4_000_000
-# versions are counted down from it in the names of their manifests
-_LAST_VERSION = 2**64 - 1
 _HINT = "latest_version_hint.json"
-# what a manifest may raise that is no manifest of Lance
-UNREADABLE = (OSError, ValueError, LookupError, TypeError, AttributeError)
-_SUFFIXES = {0: "arrow", 1: "bin"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +120,7 @@ def _needed_until(folder: Path, named: int) -> dict[str, float] | None:
     for version in sorted((version for version in manifests if version <= named), reverse=True):
         path = manifests[version]
         try:
-            files = list(_files_of_version(path.read_bytes()))
+            files = list(files_of_version(version_bytes(path)))
         except UNREADABLE as error:
             log.debug("%s cannot be read: %s", path, error)
             if version == named:
@@ -141,10 +135,8 @@ def _needed_until(folder: Path, named: int) -> dict[str, float] | None:
 
 
 def _manifests(folder: Path) -> dict[int, Path]:
-    paths = _entries(folder / "_versions")
-    return {
-        _LAST_VERSION - int(path.stem): path for path in paths if path.suffix == ".manifest" and path.stem.isdecimal()
-    }
+    versions = ((version_of(path), path) for path in _entries(folder / "_versions"))
+    return {version: path for version, path in versions if version is not None}
 
 
 def _delete(leftover: Leftover) -> int:
@@ -167,7 +159,7 @@ def _forget_hint(manifest: Path) -> None:
     """LanceDB's note of the latest version goes with that version."""
     hint = manifest.with_name(_HINT)
     with suppress(OSError, ValueError, TypeError, KeyError):
-        if json.loads(hint.read_bytes())["version"] == _LAST_VERSION - int(manifest.stem):
+        if json.loads(hint.read_bytes())["version"] == version_of(manifest):
             hint.unlink()
 
 
@@ -188,73 +180,3 @@ def _files(folder: Path) -> Iterator[tuple[Path, int]]:
         else:
             with suppress(OSError):
                 yield path, path.lstat().st_size
-
-
-# -- manifests of Lance
-
-
-def _files_of_version(content: bytes) -> Iterator[str]:
-    """The files and search indexes that a version of a table consists of, below its folder. Raises ValueError for nonsense."""
-    if content[-4:] != b"LANC":
-        raise ValueError("no manifest of Lance")
-    manifest = _message(content, int.from_bytes(content[-16:-8], "little"))
-    for number, value in _fields(manifest):
-        if number == 2:
-            yield from _files_of_fragment(value)
-        elif number == 6:
-            for _, index in _fields(_message(content, value)):
-                yield f"_indices/{UUID(bytes=_first(_first(index, 1), 1))}"
-        elif number == 12:
-            yield f"_transactions/{value.decode()}"
-
-
-def _files_of_fragment(fragment: bytes) -> Iterator[str]:
-    for number, value in _fields(fragment):
-        if number == 2:
-            yield f"data/{_first(value, 1).decode()}"
-        elif number == 3:
-            deletions = dict(_fields(value))
-            name = f"{dict(_fields(fragment)).get(1, 0)}-{deletions.get(2, 0)}-{deletions.get(3, 0)}"
-            yield f"_deletions/{name}.{_SUFFIXES[deletions.get(1, 0)]}"
-
-
-def _message(content: bytes, at: int) -> bytes:
-    """The message at this place, behind its length."""
-    length = int.from_bytes(content[at : at + 4], "little")
-    if not 0 <= at < at + 4 + length <= len(content):
-        raise ValueError("a message that ends outside")
-    return content[at + 4 : at + 4 + length]
-
-
-def _first(message: bytes, number: int) -> Any:
-    return next((value for key, value in _fields(message) if key == number), None)
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message in protobuf's encoding: numbers as int, all else as bytes."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = _varint(message, at)
-            yield key >> 3, value
-            continue
-        if kind == 2:
-            length, at = _varint(message, at)
-        else:
-            length = {1: 8, 5: 4}[kind]
-        if at + length > len(message):
-            raise ValueError("a field that ends outside")
-        yield key >> 3, message[at : at + length]
-        at += length
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
