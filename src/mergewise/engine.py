@@ -459,7 +459,8 @@ class Index:
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
-        With the budget "auto", weave stops where a further token gains little, and the trace says what was left out.
+        With the budget "auto", weave stops where a further token gains little, and the trace says what was left out. The
+        default is 640 tokens, or as many as text of this length takes in the language of the question.
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
         documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `rounds`, further searches ask
         for what the first one did not find: the chat model says what, or without one the names in the evidence do.

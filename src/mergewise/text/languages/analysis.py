@@ -30,9 +30,6 @@ STEMMERS: Mapping[str, str] = {
 _DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿豈-﫿가-힯"
 _UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
 _LETTER = rf"[^\W_{_DENSE}{_UNSPACED}]"
-_PIECE = re.compile(
-    rf"(?P<dense>[{_DENSE}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
-)
 # Scripts whose accents are often left out: not those of India, where marks are vowels.
 _FOLDED = re.compile(r"[A-Za-zÀ-ɏͰ-ԯ֐-ۿḀ-῿]")
 # its tones are letters
@@ -43,7 +40,7 @@ def search_words(text: str, languages: Iterable[str]) -> str:
     """The words of a text by the rules of each of these languages, apart by spaces, in its order and as often as there."""
     among = tuple(languages)
     words: list[str] = []
-    for match in _PIECE.finditer(text):
+    for match in _piece().finditer(text):
         if match["word"]:
             words += _words_of(match[0], among)
         elif match["dense"]:
@@ -57,6 +54,14 @@ def search_words(text: str, languages: Iterable[str]) -> str:
 def question_words(question: str, languages: Iterable[str]) -> str:
     """The same of a question, each word once."""
     return " ".join(dict.fromkeys(search_words(question, languages).split()))
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    """Compiled when the first text is cut: an index in English needs none."""
+    return re.compile(
+        rf"(?P<dense>[{_DENSE}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
+    )
 
 
 @lru_cache(100_000)

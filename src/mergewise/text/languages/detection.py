@@ -61,7 +61,6 @@ SCRIPT_OF: Mapping[str, str] = {
 }
 """The script of each language that is known here; all others are taken for Latin."""
 
-_SCRIPT = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _RANGES.items()))
 _WORD = re.compile(rf"{LETTERS}(?:['’]{LETTERS})*")
 _NOT_PROSE = re.compile(
     r"^[ \t]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t]*(?P=fence)|\Z)|`[^`\n]*`|<[^<>\n]{1,200}>|https?://\S+|\{[^{}\n]*\}",
@@ -134,12 +133,18 @@ def question_languages(question: str, among: Mapping[str, int]) -> tuple[str, ..
 
 def main_script(text: str, latin: float = 0.5) -> str:
     """The script of most of a text's letters. Names and terms in Latin letters stand in texts of all scripts: they count less."""
-    found = Counter(str(match.lastgroup) for match in _SCRIPT.finditer(text))
+    found = Counter(str(match.lastgroup) for match in _letter().finditer(text))
     counts: dict[str, float] = {script: found[script] * _WORTH.get(script, 1) for script in _RANGES}
     if counts["kana"] * 10 > counts["han"]:
         counts["kana"] += counts.pop("han")
     counts["latin"] *= latin
     return max(counts, key=lambda script: counts[script])
+
+
+@cache
+def _letter() -> re.Pattern[str]:
+    """A letter of each script, by the name of its group. A question to an index in one language needs none."""
+    return re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _RANGES.items()))
 
 
 def script_of(language: str) -> str:
