@@ -4,6 +4,7 @@
 # make integrations  the retrievers for LangChain, LlamaIndex and Haystack, tested with these packages (some 250 MB)
 # make causal        causal models and training, tested with torch on tiny models (TORCH=..., some 220 MB)
 # make attack        what docs/trust.md says was tried, in its long form: twenty minutes at most
+# make fuzz          an hour of fuzzing guided by coverage (MINUTES=60), of which make attack has a short form; it goes on where it ended
 # make bench         speed and memory of the index, of sentences, tokens and alignment; make chaos: 100 kills, 20 times the damage
 # make mutants       220 small changes of the sources: does a test notice? (up to 80 minutes; stopped, it goes on; SEED=2 draws others)
 
@@ -12,10 +13,11 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 CAUSAL := .venv-causal
 WHEEL  ?= .venv-wheel
+MINUTES ?= 60
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test lint wheel integrations causal attack bench chaos mutants clean
+.PHONY: demo test lint wheel integrations causal attack fuzz bench chaos mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -67,12 +69,18 @@ chaos: $(VENV)/.installed
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 
-attack: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet atheris  # coverage-guided fuzzing
+attack: $(VENV)/.installed $(VENV)/.fuzzer
 	MERGEWISE_ATTACK=1 timeout 1200 $(BIN)/python -m pytest --numprocesses 2 --dist worksteal tests/attack
+
+fuzz: $(VENV)/.installed $(VENV)/.fuzzer
+	$(BIN)/python -m tests.fuzzing --minutes $(MINUTES)
+
+$(VENV)/.fuzzer: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet "atheris>=3.0"
+	touch $@
 
 mutants: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.mutants --minutes 80 $(if $(SEED),--seed $(SEED))
 
 clean:
-	rm -rf $(VENV) $(CAUSAL) $(WHEEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf $(VENV) $(CAUSAL) $(WHEEL) .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants .fuzzing
