@@ -35,7 +35,18 @@ from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, demand_plain, read_manifest
 from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
-from mergewise.types import SHIPPED, AddReport, Answer, Context, Document, DocumentInfo, Duplicate, Problem, Prompts
+from mergewise.types import (
+    SHIPPED,
+    AddReport,
+    Answer,
+    Context,
+    Document,
+    DocumentInfo,
+    Duplicate,
+    Message,
+    Problem,
+    Prompts,
+)
 
 if TYPE_CHECKING:
     from mergewise.asking import Budget, IndexState
@@ -338,7 +349,7 @@ class Index:
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
-        Documents of LangChain, LlamaIndex and Haystack are taken as they are (`mergewise.readers.frameworks`).
+        Documents of LangChain, LlamaIndex and Haystack are taken as they are.
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
@@ -476,6 +487,15 @@ class Index:
 
         search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
         return asking.context(question, search, self.state())
+
+    def messages(self, context: Context) -> list[Message]:
+        """What the mode "r&b" asks a chat model about a context of this index: for those who call their model themselves.
+
+        Raises CorruptIndex where the documents cannot be read.
+        """
+        from mergewise.generate.formats import messages_of
+
+        return messages_of(context, self.store.reader().document, self._models.prompts)
 
     def ask(
         self,

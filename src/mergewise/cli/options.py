@@ -172,6 +172,14 @@ IndexOption = Annotated[
     Path,
     typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.", callback=_in_this_folder),
 ]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        help="text; prompt or messages, what the mode r&b asks a chat model; xml; or json, as --json.",
+        metavar="FORM",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network.")

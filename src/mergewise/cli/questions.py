@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,7 +18,11 @@ from mergewise.cli.places import Locations
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import answer_json, context_json
+from mergewise.ranges import short_repr
 from mergewise.types import Answer, Context
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
 
 Result = TypeVar("Result", Answer, Context)
 
@@ -93,10 +97,19 @@ def context(
     strategy: options.StrategyOption = defaults.STRATEGY,
     rounds: options.RoundsOption = 1,
     then: options.ThenOption = None,
+    form: options.FormatOption = "text",
     *,
     common: QuestionOptions,
 ) -> None:
     """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
+    from mergewise.generate.formats import FORMS
+
+    if form not in FORMS:
+        raise UsageError(f"there is no format {short_repr(form)}", f"one of: {', '.join(FORMS)}")
+    if question == STANDARD_INPUT and form not in ("text", "json"):
+        raise UsageError(f"--format {form} shows one question", "give the question itself instead of -, or --json")
+    if form == "json":
+        common = replace(common, as_json=True)
     index = common.open_index()
 
     def assemble(question: str, where: str | None) -> Context:
@@ -105,8 +118,10 @@ def context(
         )
         last.save(common.index_dir, last.of_context(context))
         common.write_page(context, index)
-        if not common.as_json:
+        if form == "text" and not common.as_json:
             say_context(context, Locations(index.store.reader().document), common.trace)
+        elif not common.as_json:
+            say_form(form, context, index)
         return context
 
     _each_question(question, common, assemble, context_json)
@@ -169,6 +184,20 @@ def _each_question(
 
 def _is_found(result: Answer | Context) -> bool:
     return result.found if isinstance(result, Answer) else bool(result.passages)
+
+
+def say_form(form: str, context: Context, index: Index) -> None:
+    """The context for a program: nothing stands around it."""
+    from mergewise.generate.formats import xml_of
+
+    if form == "xml":
+        say(xml_of(context))
+        return
+    messages = index.messages(context)
+    if form == "messages":
+        say_json([{"role": message.role, "content": message.text} for message in messages])
+    else:
+        say("\n\n".join(message.text for message in messages))
 
 
 def say_other_mode(answer: Answer) -> None:

@@ -128,6 +128,9 @@ class Context(Pictured):
         first = next((part.reading for part in parts if part.reading is not None), None)
         return self if first is None else replace(self, reading=first.after_merge(self, parts))
 
+    def __str__(self) -> str:
+        return self.text
+
     def __repr__(self) -> str:
         size = f"{len(self.passages)} passages, {self.tokens} of {self.budget} tokens"
         return f"Context({short_line(self.question)}, {self.strategy}, {size})"
@@ -186,6 +189,9 @@ class Answer(Pictured):
     def instead_of_mode(self, preferred: str) -> Answer:
         """This answer, with the mode that the strategy prefers where another one answered."""
         return self if preferred in ("", self.mode) else replace(self, instead_of=preferred)
+
+    def __str__(self) -> str:
+        return self.text
 
     def __repr__(self) -> str:
         found = f"{len(self.citations)} citations" if self.found else "nothing found"
