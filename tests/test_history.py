@@ -100,7 +100,7 @@ def test_a_follow_up_finds_what_it_would_not_find_alone(tmp_path: Path) -> None:
     first = index.ask("Where do dogs sleep?")
     assert "kennels" in first.text
     alone, then = index.ask("And their food?"), index.ask("And their food?", history=[first])
-    assert "“The food of dogs is meat.”" in then.text and then.text != alone.text
+    assert "The food of dogs is meat.”" in then.text and then.text != alone.text
     assert then.question == "And their food?" and then.context.question == "And their food? dogs sleep"
     assert next(iter(index.ask_stream("And their food?", history=[first]))) == then.text
 

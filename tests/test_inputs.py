@@ -27,7 +27,7 @@ def test_a_file_is_named_where_the_working_directory_is_gone(tmp_path: Path, mon
     monkeypatch.chdir(gone)
     gone.rmdir()
     (item,) = inputs_of([tmp_path / "a.md"], tmp_path)
-    assert (item.name, item.document().text) == ("a.md", "a")
+    assert (item.name, item.read()[0].text) == ("a.md", "a")
 
 
 @pytest.mark.parametrize("wrong", [b"docs", 5, None])

@@ -14,9 +14,10 @@ import json
 import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
+from stat import S_ISREG
 from typing import Generic, TypeVar, cast
 
 from mergewise.errors import UsageError
@@ -131,8 +132,10 @@ class CachedChat(_ChatAround[ChatModel]):
     def _demand_plain_files(self) -> None:
         """A link, a pipe or a device in the place of the file or its journal leads elsewhere."""
         for path in (self.directory / FILE, self.directory / f"{FILE}-journal"):
-            if path.is_symlink() or (path.exists() and not path.is_file()):
-                raise UsageError(f"{path} is no plain file", "delete it, or name another cache")
+            with suppress(FileNotFoundError):
+                # looked at once: another process may end its journal at any moment
+                if not S_ISREG(path.lstat().st_mode):
+                    raise UsageError(f"{path} is no plain file", "delete it, or name another cache")
 
 
 def _demand_own_table(database: sqlite3.Connection) -> None:

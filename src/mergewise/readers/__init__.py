@@ -7,6 +7,7 @@ first use.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol, TypeAlias
 
 from mergewise.errors import ReadError
+from mergewise.files import regular_bytes
 from mergewise.readers.builder import Parsed
 from mergewise.readers.decoding import decode
 from mergewise.readers.delimited import read_csv, read_tsv
@@ -62,9 +64,6 @@ class FileReader(Protocol):
 
 
 MAX_BYTES = 200_000_000
-_TOO_LARGE = f"larger than {MAX_BYTES // 1_000_000} MB"
-# 0 where there is no such way to open a file, and no pipe in a folder either
-_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 _OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
 
@@ -214,18 +213,11 @@ def file_bytes(path: Path) -> bytes:
     """The content of a regular file, which may be empty. Raises ReadError for any other, and for one larger than `MAX_BYTES`."""
     try:
         _refuse(path.stat(), path)
-        # should a pipe have taken the place of the file, it is not waited for
-        with os.fdopen(os.open(path, os.O_RDONLY | _AT_ONCE), "rb") as file:
-            _refuse(os.fstat(file.fileno()), path)
-            data = file.read(MAX_BYTES + 1)
+        return regular_bytes(path, MAX_BYTES, follow=True)
     except OSError as error:
-        raise ReadError(_OS_REASONS.get(type(error)) or error.strerror or _first_line(error)) from error
+        raise ReadError(_os_reason(error)) from error
     except ValueError as error:
         raise ReadError(f"no file can have this name: {_first_line(error)}") from error
-    # it may have grown
-    if len(data) > MAX_BYTES:
-        raise ReadError(_TOO_LARGE)
-    return data
 
 
 def _refuse(status: os.stat_result, path: Path) -> None:
@@ -233,9 +225,17 @@ def _refuse(status: os.stat_result, path: Path) -> None:
     if S_ISDIR(status.st_mode):
         raise ReadError("a folder, not a file" if os.access(path, os.R_OK) else "permission denied")
     if not S_ISREG(status.st_mode):
-        raise ReadError("not a regular file")
+        raise OSError(errno.EINVAL, "not a regular file")
     if status.st_size > MAX_BYTES:
-        raise ReadError(_TOO_LARGE)
+        raise OSError(errno.EFBIG, "too large")
+
+
+def _os_reason(error: OSError) -> str:
+    if error.errno == errno.EFBIG:
+        return f"larger than {MAX_BYTES // 1_000_000} MB"
+    if error.errno == errno.EINVAL:
+        return "not a regular file"
+    return _OS_REASONS.get(type(error)) or error.strerror or _first_line(error)
 
 
 def digest_of(content: bytes) -> str:
