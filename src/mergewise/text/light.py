@@ -52,6 +52,10 @@ _GAP_BEFORE_END = re.compile(r"[ ]{2,}(?=[.,;:!?)\]])")
 _GAP = re.compile(r"(?<=\S)[ ]{2,}")
 
 
+# a line that opens or closes a component of MDX
+_TAG_ALONE = re.compile(r"\s*</?[A-Z][\w.]*(?:\s[^<>]*)?>\s*")
+
+
 class InlineStyle(NamedTuple):
     start: int
     end: int
@@ -137,7 +141,7 @@ def laid_out(text: str, code: Sequence[Part] = ()) -> str:
         blank = False
         said = _GAP.sub(" ", _GAP_BEFORE_END.sub("", plain.rstrip()))
         row = said.lstrip().startswith("|")
-        if not said.strip():
+        if not said.strip() or _TAG_ALONE.fullmatch(said):
             goes_on = False
         elif goes_on and not item and not row:
             lines[-1] += " " + said.strip()
