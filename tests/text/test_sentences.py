@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 import sentencex
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from mergewise.text import sentences as module
@@ -79,6 +79,8 @@ def test_windows_change_nothing(said: list[str], times: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_WINDOW", len(text))
         whole = split_sentences(text)
+        # a longer one may be cut, since a window does not grow without end
+        assume(all(end - start <= module._LONGEST_WINDOW // 2 for start, end in whole))
         patch.setattr(module, "_WINDOW", 300)
         assert split_sentences(text) == whole
 
