@@ -71,6 +71,27 @@ def test_the_template_is_asked_for_text_that_the_model_goes_on_with_and_for_no_t
     assert tokenizer.options == [{"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}]
 
 
+class BlankBefore(Tokenizer):
+    """Puts a blank before whatever a text begins with, as SentencePiece's tokenizers do."""
+
+    def __call__(self, text: str, add_special_tokens: bool, split_special_tokens: bool = False) -> dict[str, list[int]]:
+        ids = super().__call__(text, add_special_tokens, split_special_tokens)["input_ids"]
+        return {"input_ids": [ord(" "), *ids]}
+
+
+def test_no_blank_comes_between_the_template_and_what_a_message_says() -> None:
+    ids = prompt_ids(BlankBefore(), [SYSTEM, FIRST])
+    assert text_of(ids) == " [system]Be <end> brief.|[user]Who?|[assistant]"
+
+
+def test_a_text_whose_beginning_joins_with_what_stands_before_it_is_tokenised_alone() -> None:
+    class Joining(Tokenizer):
+        def __call__(self, text: str, add_special_tokens: bool, split_special_tokens: bool = False) -> dict[str, Any]:
+            return super().__call__(text.replace("\n\n", "\v"), add_special_tokens, split_special_tokens)
+
+    assert text_of(prompt_ids(Joining(), [Message("user", "\nWho?")])) == "[user]\nWho?|[assistant]"
+
+
 @pytest.mark.parametrize("begin", [None, 7])
 def test_without_a_template_the_texts_stand_below_each_other(begin: int | None) -> None:
     tokenizer = Tokenizer()

@@ -7,7 +7,8 @@ first, and what the messages say is tokenised apart, as plain text: only the tem
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from mergewise.types import Message
@@ -15,6 +16,7 @@ from mergewise.types import Message
 PLAIN_ANSWER = "### Answer:\n"
 _HELD = "\ue000{}\ue001"
 _PLACE = re.compile("\ue000(\\d+)\ue001")
+_BEFORE = "\n"
 
 
 def plain_ids(tokenizer: Any, text: str) -> list[int]:
@@ -31,10 +33,21 @@ def prompt_ids(tokenizer: Any, messages: Sequence[Message]) -> list[int]:
     ids: list[int] = []
     for number, part in enumerate(_PLACE.split(_fill_template(tokenizer, messages))):
         if number % 2:
-            ids += plain_ids(tokenizer, messages[int(part)].text)
+            ids += _ids_behind(partial(plain_ids, tokenizer), messages[int(part)].text)
         elif part:
-            ids += tokenizer(part, add_special_tokens=False)["input_ids"]
+            template = partial(_template_ids, tokenizer)
+            ids += _ids_behind(template, part) if number else template(part)
     return ids
+
+
+def _template_ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _ids_behind(tokenize: Callable[[str], list[int]], text: str) -> list[int]:
+    """The tokens of a text in the middle of another one: many tokenizers put a blank before whatever a text begins with."""
+    before, both = tokenize(_BEFORE), tokenize(_BEFORE + text)
+    return both[len(before) :] if both[: len(before)] == before else tokenize(text)
 
 
 def _fill_template(tokenizer: Any, messages: Sequence[Message]) -> str:
