@@ -109,7 +109,7 @@ def test_the_order_of_a_folder_stays(tmp_path: Path) -> None:
 
 @linux_only
 def test_many_small_files(tmp_path: Path) -> None:
-    count = 100_000 if LONG else 1500
+    count = 100_000 if LONG else 600
     for number in range(count):
         folder = tmp_path / "docs" / f"{number // 1000:03}"
         if number % 1000 == 0:
@@ -162,7 +162,7 @@ def test_one_line(name: str, tmp_path: Path) -> None:
         assert command(tmp_path, "check").code == 0
 
 
-DEPTH = 100_000 if LONG else 20_000
+DEPTH = 100_000 if LONG else 8_000
 DEEP = {
     "deep.json": "[" * DEPTH + "]" * DEPTH,
     "deep_objects.json": '{"a":' * DEPTH + "1" + "}" * DEPTH,

@@ -77,9 +77,11 @@ def test_damage_of_any_file_is_told_and_never_anything_else(
             kinds.setdefault(kind_of(path, directory), []).append(path.relative_to(directory))
     assert {"manifest.json", "documents.lance/data.lance", "mapped/leaf-rows"} <= set(kinds)
     told = mended = 0
-    for kind, paths in kinds.items():
-        if "_transactions" in kind and seed == 0:
-            continue  # nothing reads them
+    for number, (kind, paths) in enumerate(kinds.items()):
+        # nothing reads transactions; of the other kinds the first round takes every second one, with vectors those that it
+        # passes over without
+        if seed == 0 and ("_transactions" in kind or number % 2 == (embedder is None)):
+            continue
         pick = random.Random(f"{kind} {seed}")
         copy = tmp_path / "copy"
         shutil.rmtree(copy, ignore_errors=True)
@@ -91,7 +93,7 @@ def test_damage_of_any_file_is_told_and_never_anything_else(
         mended += not left
         if "documents.lance" not in kind and kind != "manifest.json":
             assert not left, (path, damage, left)
-    assert told and mended > 10
+    assert told and mended > (4 if seed == 0 else 10)
 
 
 def tried(directory: Path, embedder: Embedder | None) -> tuple[bool, list[str]]:
