@@ -125,7 +125,7 @@ def test_many_small_files(tmp_path: Path) -> None:
     assert command(tmp_path, "check").code == 0
 
 
-LINE_MB = 50 if LONG else 1
+LINE_MB = 20 if LONG else 1
 LINES = {
     "words.txt": lambda size: "word " * (size // 5),
     "letters.txt": lambda size: "a" * size,
@@ -147,7 +147,7 @@ LINES = {
 @linux_only
 @pytest.mark.parametrize("name", LINES if LONG else ["all"])
 def test_one_line(name: str, tmp_path: Path) -> None:
-    """One line of 50 MB of a kind (short: of every kind, a megabyte each, together)."""
+    """One line of 20 MB of a kind (short: of every kind, a megabyte each, together)."""
     names = list(LINES) if name == "all" else [name]
     size = LINE_MB * 1_000_000 // (1 if LONG else 5)
     for one in names:
@@ -156,7 +156,7 @@ def test_one_line(name: str, tmp_path: Path) -> None:
     report = json.loads(done.out)
     assert report["added"] + len(report["failed"]) == len(names)
     assert all(failure["reason"] for failure in report["failed"])
-    assert megabytes < (8000 if LONG else 1500)
+    assert megabytes < (4000 if LONG else 1500)
     if report["added"]:
         command(tmp_path, "ask", "Which word is there?")
         assert command(tmp_path, "check").code == 0

@@ -14,7 +14,7 @@ from tests.attack.support import LONG, ROOT
 from tests.fuzzing.targets import targets
 
 TARGETS = targets()
-MINUTES = 5
+MINUTES = 2
 
 
 @st.composite

@@ -24,8 +24,8 @@ log = logging.getLogger("mergewise")
 
 # seconds that old versions stay for readers
 KEPT = 600.0
-# Old versions hold no more than the index itself, so that the state before this one has room; in a small index so many bytes.
-LEAST = 4_000_000
+# Old versions hold no more than the index itself, so that the state before this one has room; but so many bytes they may hold.
+LEAST = 32_000_000
 _HINT = "latest_version_hint.json"
 
 
@@ -44,7 +44,7 @@ class Leftover:
 def sweep(directory: Path, manifest: Manifest, *, all_of_it: bool = False) -> int:
     """Delete what is left over, and give the bytes that stay. To be called under the writer's lock, with no change begun.
 
-    What was needed within the last ten minutes stays as far as it is no more than the index, the newest first, unless
+    What was needed within the last ten minutes stays as far as it is no more than the index or `LEAST`, the newest first, unless
     `all_of_it` is to go. A time in the future, where the clock was set back, counts as recent.
     """
     live, leftovers = _contents(directory, manifest)
