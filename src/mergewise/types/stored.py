@@ -103,6 +103,18 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorCount:
+    """How many leaves an index has, and how many of them have their vectors: those, questions also find by their meaning."""
+
+    leaves: int
+    embedded: int
+
+    @property
+    def missing(self) -> int:
+        return self.leaves - self.embedded
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Rows of one table and one document: `records`, and `columns` with one more value for each record, such as its vector."""
 
