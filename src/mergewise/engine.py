@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY, When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
 from mergewise.models import (
@@ -65,9 +65,6 @@ DEFAULT_VIEWS = ("leaf",)
 _WRITTEN = ".summaries"  # in the index's directory: what a chat model wrote for a view
 
 AT_ONCE = 8  # questions of `ask_many`
-
-When: TypeAlias = Literal["now", "later"]
-"""When what is added gets its vectors: in the same call, or in a later one."""
 
 
 def open(
@@ -425,7 +422,8 @@ class Index:
     def embed(self, *, progress: Progress | None = None, seconds: float | None = None) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
-        After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit. Raises what `add` raises.
+        After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
+        Raises what `add` raises.
         """
         from mergewise.index import pipeline
 
@@ -435,10 +433,10 @@ class Index:
         return self.vectors()
 
     def vectors(self) -> VectorCount:
-        """How many leaves have their vectors. All others are found by their words; none has one in an index of text alone."""
+        """How many leaves have their vectors, and how many wait for theirs."""
         reader = self.store.reader()
-        leaves = reader.row_counts()[next(iter(VIEWS))]
-        return VectorCount(leaves, leaves - len(reader.unembedded()) if self.manifest.dimension else 0)
+        leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
+        return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""

@@ -16,6 +16,7 @@ from math import inf
 from time import monotonic, perf_counter
 from typing import Any
 
+from mergewise.defaults import When
 from mergewise.errors import ReadError
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
@@ -79,7 +80,7 @@ def add(
     registry: Registry,
     models: Models,
     progress: Progress | None = None,
-    embed: str = "now",
+    embed: When = "now",
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
@@ -91,7 +92,7 @@ def add(
 
 
 def carry_out(
-    planned: IndexingPlan, store: Store, registry: Registry, models: Models, work: IndexingProgress, embed: str = "now"
+    planned: IndexingPlan, store: Store, registry: Registry, models: Models, work: IndexingProgress, embed: When = "now"
 ) -> AddReport:
     """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes.
 

@@ -104,14 +104,12 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class VectorCount:
-    """How many leaves an index has, and how many of them have their vectors: those, questions also find by their meaning."""
+    """How many leaves an index has, how many of them have their vectors, and how many wait for theirs: questions find these by
+    their words alone. In an index without an embedder, none has one and none waits."""
 
     leaves: int
     embedded: int
-
-    @property
-    def missing(self) -> int:
-        return self.leaves - self.embedded
+    waiting: int
 
 
 @dataclass(frozen=True, slots=True)
