@@ -260,7 +260,7 @@ def _build_missing(store: Store, view: View, models: Models, work: IndexingProgr
     while not store.finish_view(view.name):
         for batch in batches(store.missing(view.name), view.batch):
             rows = store.reader().document_rows(batch)
-            work.look_at(batch[-1])
+            work.look_at(batch[0])
             characters = sum(len(row.document.text) for row in rows)
             settings = store.settings[view.name]
             watched = _models_with_progress(work, models, {view.name: view}, {view.name: settings}, characters)
@@ -302,8 +302,7 @@ def catch_up(
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
         while _embed_some(store, table, models, work, clock) and clock() - began < seconds:
             pass
-    if tables and store.finish_vectors():
-        store.optimize()
+    store.finish_vectors()
     for stage, name in enumerate(late):
         if clock() - began < seconds:
             work.begin_stage(_characters_of(store, store.missing(name)), len(late) - stage)
@@ -326,18 +325,22 @@ def _embed_some(store: Store, table: Table, models: Models, work: IndexingProgre
         return False
     began, size = clock(), FIRST_PART
     ids: list[int] = []
-    parts: list[Mapping[str, Sequence[Any]]] = []
+    parts: list[Mapping[str, Any]] = []
     while len(ids) < len(waiting) and clock() - began < CHANGE_SECONDS:
         at = clock()
-        records = reader.rows(table.name, table.record, waiting[len(ids) : len(ids) + size])
+        records: dict[int, Any] = reader.rows(table.name, table.record, waiting[len(ids) : len(ids) + size])
+        if not records:
+            # of no document: `check` says so
+            break
         work.look_at(next(record.doc_id for record in records.values()))
         parts.append(table.embed(list(records.values()), models.embedder))
         ids += records
         work.count_written(len(records))
         pace = len(records) / max(clock() - at, 1e-3)
         size = int(min(LARGEST_PART, max(1, PART_SECONDS * pace)))
-    store.write_vectors(table.name, ids, {name: [row for part in parts for row in part[name]] for name in parts[0]})
-    return True
+    if ids:
+        store.write_vectors(table.name, ids, {name: [row for part in parts for row in part[name]] for name in parts[0]})
+    return bool(ids)
 
 
 def _waiting_characters(store: Store) -> int:

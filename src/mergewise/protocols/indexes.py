@@ -261,7 +261,7 @@ class Store(Protocol):
         ...
 
     def finish_vectors(self) -> bool:
-        """Whether no row waits for its vectors any more."""
+        """Whether no row waits for its vectors any more. If so, search indexes are built of them."""
         ...
 
     def optimize(self) -> None:

@@ -278,11 +278,16 @@ class LanceStore:
 
     @_making_room
     def finish_vectors(self) -> bool:
+        if not self.manifest.unembedded:
+            return True
         with self._writing() as change:
-            change.forget_gone_rows()
-            if change.manifest.unembedded != self.manifest.unembedded:
-                change.commit()
-            return not change.manifest.unembedded
+            if any(len(change.reader.unembedded(table)) for table in change.manifest.unembedded):
+                return False
+            change.manifest = replace(change.manifest, unembedded={})
+            change.build_indexes()
+            change.map_rows(compacted=True)
+            change.commit()
+            return True
 
     # -- room on the disk
 

@@ -228,10 +228,9 @@ class Change:
             if _lacks_words(opened, table) and any(p.rows.columns.get(str(table.words)) for p in rows):
                 # empty in the rows that stand: none of them is written again
                 opened.add_columns([pa.field(str(table.words), pa.string())])
-            lacking = any(p.lacks_vectors(table) for p in rows) if self.manifest.dimension else False
-            if lacking and any(not opened.schema.field(column).nullable for column in table.vectors):
-                # an older mergewise made it
-                opened.alter_columns(*({"path": column, "nullable": True} for column in table.vectors))
+            lacking = bool(self.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
+            if lacking:
+                _let_vectors_be_missing(opened, table)
             fresh = arrow_table(table, rows, opened.schema)
             at_once = FRAGMENT_ROWS if lacking else max(1, len(fresh))
             for first in range(0, max(1, len(fresh)), at_once):
@@ -250,15 +249,8 @@ class Change:
         rows = embedded_rows(table, ids, columns, schema).take(waiting)
         done = opened.merge_insert("id").when_matched_update_all().execute(rows)
         left = without_span(runs, ids[0], ids[-1] + 1)
-        others = {other: of for other, of in self.manifest.unembedded.items() if other != name}
-        self.manifest = replace(self.manifest, unembedded={**others, name: left} if left else others)
+        self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
         return int(done.num_updated_rows)
-
-    def forget_gone_rows(self) -> None:
-        """Rows of documents that went while they waited for vectors wait no longer."""
-        reader = LanceReader(self.directory, self.manifest, self.registry)
-        waiting = {name: runs for name, runs in self.manifest.unembedded.items() if len(reader.unembedded(name))}
-        self.manifest = replace(self.manifest, unembedded=waiting)
 
     # -- search indexes and mapped files
 
@@ -430,6 +422,14 @@ def _has_index(table: LanceTable, column: str) -> bool:
 def _index(table: LanceTable, column: str, config: Any) -> None:
     if not _has_index(table, column) and table.count_rows():
         table.create_index(column, config=config)
+
+
+def _let_vectors_be_missing(opened: LanceTable, table: Table) -> None:
+    """For a table that an older mergewise made."""
+    firm = [column for column in table.vectors if not opened.schema.field(column).nullable]
+    changes: list[Any] = [{"path": column, "nullable": True} for column in firm]
+    if changes:
+        opened.alter_columns(*changes)
 
 
 def _lacks_words(opened: LanceTable, table: Table) -> bool:

@@ -232,7 +232,8 @@ class LanceReader:
         found = run(scan(opened, [_ID], f"{_ID} >= {runs[0][0]} and {_ID} < {runs[-1][1]}"))[_ID].to_numpy()
         ids: IntArray = np.sort(found)
         bounds = np.array(runs, np.int64)
-        return ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
+        inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
+        return inside
 
     def once(self, name: str, make: Callable[[], Kept]) -> Kept:
         if name not in self._kept:

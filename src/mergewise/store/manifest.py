@@ -54,7 +54,8 @@ class Manifest:
     `trained` the vector indexes, by table and column, to the rows that there were when their partitions were chosen.
 
     Ids below `next_id` and document numbers below `next_number` are taken. `unembedded` are the rows of a table that wait for
-    their vectors, as runs of ids. A run may go over ids that are of no row of the table.
+    their vectors, as runs of ids. A run may go over ids that are of no row of the table. A table without runs has its vectors,
+    but its search indexes are still to be made of them.
     """
 
     embedder: str

@@ -65,7 +65,7 @@ class Table:
     words: str | None = None
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
-    embed: Callable[[Sequence[Any], Embedder], Mapping[str, Sequence[Any]]] | None = None
+    embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]] | None = None
     # below, an exact scan is as fast (benchmarks/vectors.py)
     vector_index_rows: int = 4_000
 

@@ -15,7 +15,7 @@ from mergewise.text.markup import readable
 from mergewise.types import Leaf
 
 
-def embed_leaves(leaves: Sequence[Leaf], embedder: Embedder) -> dict[str, Sequence[Any]]:
+def embed_leaves(leaves: Sequence[Leaf], embedder: Embedder) -> dict[str, Any]:
     """The columns `vector`, one row a leaf, and `sentence_vectors`, those of each leaf's sentences as bytes of int8.
 
     A leaf is embedded with its title and headings in front, and without its mark-up. An embedder that sees whole texts alone
