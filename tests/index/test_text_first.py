@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +30,10 @@ from mergewise.store.tables import Table
 from mergewise.types import Document, DocumentRows, VectorCount
 
 EMBEDDER = HashEmbedder()
+LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
+ALL_VIEWS = ("leaf", "slice", "marker", "fixed", "semantic", "pic", "triplet") if LONG else ("leaf", "slice")
+# the one that is left out merges what another strategy found
+ABLE = [name for name in STRATEGIES if name != "mergerag-asym" and {*STRATEGIES[name].views} <= {*ALL_VIEWS}]
 QUESTION = "Which tower of Brook fell in 1905?"
 
 
@@ -55,7 +60,7 @@ def tower(number: int, sentences: int = 12, word: str = "fell") -> Document:
     )
 
 
-DOCUMENTS = [tower(number) for number in range(6)]
+DOCUMENTS = [tower(number) for number in range(4)]
 
 
 @pytest.fixture(autouse=True)
@@ -95,18 +100,16 @@ def rows_by_document(store: Store) -> dict[str, Any]:
 
 
 def test_an_undisturbed_run_gives_the_rows_and_contexts_of_one_step(tmp_path: Path) -> None:
-    views: dict[str, Any] = {"views": ("leaf", "slice", "marker", "fixed", "semantic", "pic", "triplet")}
-    once = in_one_step(tmp_path / "a", embedder=SentenceEmbedder(), **views)
-    twice = mw.open(tmp_path / "b", embedder=SentenceEmbedder(), **views)
-    assert twice.add(DOCUMENTS).added == 6
+    once = in_one_step(tmp_path / "a", embedder=SentenceEmbedder(), views=ALL_VIEWS)
+    twice = mw.open(tmp_path / "b", embedder=SentenceEmbedder(), views=ALL_VIEWS)
+    assert twice.add(DOCUMENTS).added == 4
     assert twice.check() == [] and twice.manifest.format == 4
     assert twice.vectors() == VectorCount(twice.vectors().leaves, twice.vectors().leaves, 0)
     assert rows_by_document(twice.store) == rows_by_document(once.store)
     counts, expected = twice.store.reader().row_counts(), once.store.reader().row_counts()
     assert counts == expected and all(counts.values())
-    able = [name for name in STRATEGIES if name not in ("mergerag-asym",)]
-    found, wanted = contexts(twice, able), contexts(once, able)
-    assert [n for n in able if found[n] != wanted[n]] == []
+    found, wanted = contexts(twice, ABLE), contexts(once, ABLE)
+    assert [name for name in ABLE if found[name] != wanted[name]] == []
 
 
 def test_texts_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
@@ -120,29 +123,25 @@ def test_texts_are_found_before_anything_is_embedded(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(ask))
     index.add(DOCUMENTS)
     documents, embedded, texts = zip(*seen, strict=True)
-    assert set(documents) == {6} and embedded[0] == 0
-    assert list(embedded) == sorted(embedded) and len(set(embedded)) > 3
+    assert set(documents) == {4} and embedded[0] == 0
+    assert list(embedded) == sorted(embedded) and len(set(embedded)) > 2
     assert all("1905" in text for text in texts)
 
 
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
-def test_no_question_fails_while_vectors_are_under_way(tmp_path: Path, strategy: str) -> None:
+def test_no_question_fails_while_vectors_are_under_way(tmp_path: Path) -> None:
     """Of any design: the views that were whole are in use, and leaves without vectors are found by words."""
-    if strategy == "mergerag-asym":
-        pytest.skip("merges what another strategy found")
-    needs = STRATEGIES[strategy].views
-    index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=("leaf", *needs))
+    index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=ALL_VIEWS)
     index.add(DOCUMENTS[:2])
     index.add(DOCUMENTS[2:], embed="later")
-    assert set(needs) <= set(index.manifest.offered)
-    for _ in range(3):
-        context = index.context(QUESTION, strategy=strategy, budget=200)
-        assert context.passages
-        assert context.trace[0].action == "vectors"
+    assert set(index.manifest.offered) == set(ALL_VIEWS) and index.manifest.whole == ("leaf",)
+    for _ in range(3 if LONG else 1):
+        for strategy in ABLE:
+            context = index.context(QUESTION, strategy=strategy, budget=200)
+            assert context.passages and context.trace[0].action == "vectors"
         index.embed(seconds=0)
     index.embed()
-    assert index.context(QUESTION, strategy=strategy, budget=200).trace[0].action != "vectors"
-    assert index.check() == []
+    assert index.context(QUESTION, budget=200).trace[0].action != "vectors"
+    assert index.check() == [] and index.manifest.whole == index.manifest.offered
 
 
 def test_an_index_without_one_vector_yet_answers_by_words(tmp_path: Path) -> None:
@@ -188,11 +187,11 @@ def test_a_kill_in_any_change_loses_that_change_alone(tmp_path: Path) -> None:
             killed += 1
         fresh = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
         now = fresh.vectors().embedded
-        assert fresh.check() == [] and len(fresh) == 6 and now >= before
+        assert fresh.check() == [] and len(fresh) == 4 and now >= before
         assert now - before >= 7 * ((left - 1) // 4), "more than one change was lost"
         assert "1905" in fresh.context(QUESTION, strategy="topk").text
         before = now
-    assert killed > 3
+    assert killed > 2
     assert index.check() == [] and rows_by_document(index.store) == expected
 
 
@@ -227,7 +226,7 @@ def test_a_change_comes_within_half_a_minute(monkeypatch: pytest.MonkeyPatch) ->
     for pace in (0.001, 0.05, 0.5):
         each = pace
         store = new_store("memory", Path(), VIEWS, EMBEDDER, {"leaf": SMALL})
-        store.write(made([tower(number, 60) for number in range(8)]))
+        store.write(made([tower(number, 60) for number in range(5)]))
         models, work = Models(count_tokens, Slow()), IndexingProgress()
         table = VIEWS["leaf"].tables_of(store.settings["leaf"])[0]
         while len(store.reader().unembedded()):
@@ -339,13 +338,13 @@ def run_steps(store: Store, steps: Sequence[Step]) -> None:
 
 
 @given(STEPS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=200 if LONG else 10, deadline=None)
 def test_any_order_of_steps_ends_in_the_same_rows_in_memory(steps: list[Step]) -> None:
     run_steps(new_store("memory", Path(), VIEWS, EMBEDDER, {"leaf": SMALL}), steps)
 
 
 @given(STEPS)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=40 if LONG else 2, deadline=None)
 def test_any_order_of_steps_ends_in_the_same_rows_on_disk(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step]
 ) -> None:
@@ -354,9 +353,9 @@ def test_any_order_of_steps_ends_in_the_same_rows_on_disk(
 
 def test_rows_that_wait_keep_their_addresses_and_are_mapped_when_they_are_whole(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "i", embedder=SentenceEmbedder())
-    index.add(DOCUMENTS[:3])
+    index.add(DOCUMENTS[:1])
     end = index.manifest.mapped["leaf"]["end"]
-    index.add(DOCUMENTS[3:], embed="later")
+    index.add(DOCUMENTS[1:], embed="later")
     assert index.manifest.mapped["leaf"]["end"] == end
     index.embed(seconds=0)
     assert index.manifest.mapped["leaf"]["end"] == end and index.check() == []
@@ -481,4 +480,4 @@ def test_synchronising_while_vectors_wait(tmp_path: Path) -> None:
     report = index.sync(folder, embed="later")
     assert (report.moved, report.removed, report.replaced) == (1, 1, 1) and index.check() == []
     assert index.vectors().embedded > 0, "the vectors of the moved document went along"
-    assert index.sync(folder).unchanged == 5 and index.vectors().waiting == 0 and index.check() == []
+    assert index.sync(folder).unchanged == 3 and index.vectors().waiting == 0 and index.check() == []
