@@ -428,7 +428,7 @@ class Index:
         from mergewise.index import pipeline
 
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
-        if pipeline.waits(self.store):
+        if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
             pipeline.go_on(self.store, VIEWS, self._builders(), progress, longest)
         return self.vectors()
 

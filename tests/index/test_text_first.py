@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,20 @@ def test_no_question_fails_while_vectors_are_under_way(tmp_path: Path) -> None:
     index.embed()
     assert index.context(QUESTION, budget=200).trace[0].action != "vectors"
     assert index.check() == [] and index.manifest.whole == index.manifest.offered
+
+
+def test_a_server_goes_on_bit_by_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each call makes one change at least: of vectors, then of documents that lack a view."""
+    monkeypatch.setitem(VIEWS, "slice", replace(VIEWS["slice"], batch=1))  # type: ignore[index]
+    index = mw.open(tmp_path / "i", embedder=SentenceEmbedder(), views=("leaf", "slice"))
+    index.add(DOCUMENTS, embed="later")
+    states = []
+    while index.vectors().waiting or index.store.missing("slice"):
+        index.embed(seconds=0)
+        states.append((index.vectors().waiting, len(index.store.missing("slice"))))
+    assert states == sorted(states, reverse=True) and len(set(states)) == len(states)
+    assert [missing for waiting, missing in states if not waiting] == [4, 3, 2, 1, 0]
+    assert index.check() == [] and index.context(QUESTION, strategy="macrag").passages
 
 
 def test_an_index_without_one_vector_yet_answers_by_words(tmp_path: Path) -> None:
@@ -477,6 +492,7 @@ def test_synchronising_while_vectors_wait(tmp_path: Path) -> None:
     (folder / "d0.md").rename(folder / "moved.md")
     (folder / "d1.md").unlink()
     (folder / "d2.md").write_text(tower(2, word="stood").text)
+    assert 0 < index.vectors().embedded < index.vectors().leaves
     report = index.sync(folder, embed="later")
     assert (report.moved, report.removed, report.replaced) == (1, 1, 1) and index.check() == []
     assert index.vectors().embedded > 0, "the vectors of the moved document went along"

@@ -113,7 +113,7 @@ def carry_out(
         store.optimize()
     if embed == "now":
         catch_up(store, registry, models, work)
-    take_up(store, registry, models, writer.written)
+        take_up(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed:
         store.optimize()
@@ -256,7 +256,10 @@ def _characters_of(store: Store, doc_ids: Collection[str]) -> int:
     return sum(info.characters for info in store.reader().documents() if info.id in wanted)
 
 
-def _build_missing(store: Store, view: View, models: Models, work: IndexingProgress) -> None:
+def _build_missing(
+    store: Store, view: View, models: Models, work: IndexingProgress, goes_on: Callable[[], bool] = lambda: True
+) -> None:
+    """In batches, of which one is made at least."""
     while not store.finish_view(view.name):
         for batch in batches(store.missing(view.name), view.batch):
             rows = store.reader().document_rows(batch)
@@ -266,12 +269,8 @@ def _build_missing(store: Store, view: View, models: Models, work: IndexingProgr
             watched = _models_with_progress(work, models, {view.name: view}, {view.name: settings}, characters)
             store.write_view(view.name, _with_view(rows, view, settings, *watched))
             work.count_written(characters)
-
-
-def waits(store: Store) -> bool:
-    """Whether `catch_up` has something to do."""
-    reader = store.reader()
-    return not store.finish_vectors() or any(map(store.missing, reader.views))
+            if not goes_on():
+                return
 
 
 def go_on(store: Store, registry: Registry, models: Models, progress: Progress | None, seconds: float = inf) -> None:
@@ -296,17 +295,21 @@ def catch_up(
     After so many `seconds` no further change is begun; one is always made.
     """
     began = clock()
+
+    def goes_on() -> bool:
+        return clock() - began < seconds
+
     late = [name for name in store.reader().views if store.missing(name)]
     tables = [table for table in _embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
     for stage, table in enumerate(tables):
         work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
-        while _embed_some(store, table, models, work, clock) and clock() - began < seconds:
+        while _embed_some(store, table, models, work, clock) and goes_on():
             pass
     store.finish_vectors()
     for stage, name in enumerate(late):
-        if clock() - began < seconds:
+        if goes_on() or not (tables or stage):
             work.begin_stage(_characters_of(store, store.missing(name)), len(late) - stage)
-            _build_missing(store, registry[name], models, work)
+            _build_missing(store, registry[name], models, work, goes_on)
 
 
 def _embedding_tables(store: Store, registry: Registry) -> list[Table]:
@@ -345,7 +348,8 @@ def _embed_some(store: Store, table: Table, models: Models, work: IndexingProgre
 
 def _waiting_characters(store: Store) -> int:
     """About as many characters as the leaves have that wait for vectors."""
-    documents, waiting = store.reader().documents(), len(store.reader().unembedded())
+    waiting = len(store.reader().unembedded())
+    documents = store.reader().documents() if waiting else []
     leaves = sum(info.leaves for info in documents)
     return sum(info.characters for info in documents) * waiting // max(1, leaves)
 

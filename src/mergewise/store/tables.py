@@ -204,8 +204,9 @@ def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
     dimension = field.type.list_size
     given = [p.rows.columns.get(field.name) for p in placed]
     if field.nullable:
+        # a document whose vectors came in part, before it moved, waits for all of them again
         none = (np.full((len(p.rows.records), dimension), np.nan, np.float16) for p in placed)
-        given = [empty if own is None else own for own, empty in zip(given, none, strict=True)]
+        given = [empty if own is None or np.isnan(own).any() else own for own, empty in zip(given, none, strict=True)]
     vectors = [own for own in given if own is not None]
     rows = sum(len(p.rows.records) for p in placed)
     flat = np.concatenate(vectors).astype(np.float16) if vectors else np.empty((0, dimension), np.float16)
