@@ -222,7 +222,11 @@ class LanceReader:
 
     def unembedded(self, table: str | None = None) -> IntArray:
         table = table or self._first
+        spec = self._specs.get(table)
         runs = self.manifest.unembedded.get(table, ())
+        if spec is None or spec.table.embed is None or not self.manifest.dimension:
+            # whatever a manifest may say
+            runs = ()
         return self.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
 
     def _ids_in(self, table: str, runs: Sequence[Run]) -> IntArray:
