@@ -10,15 +10,26 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from mergewise.errors import StoreError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
 from mergewise.store.condition_parser import parse_condition
 from mergewise.store.documents import content_of, same_documents, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
-from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, form, ids_used, rows_from, unit_vectors
+from mergewise.store.tables import (
+    NUMBER,
+    PlacedRows,
+    Table,
+    arrow_table,
+    embedded_rows,
+    form,
+    ids_used,
+    rows_from,
+    unit_vectors,
+)
 from mergewise.store.views import Registry
 from mergewise.text.languages import document_language
 from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
@@ -78,15 +89,16 @@ class MemoryStore:
             standing = self._documents.get(row.document.id)
             if standing is not None and standing[2].digest == row.digest and not force:
                 continue
-            if any(table.name not in row.tables for view in self._views for table in self._specs(view)):
-                raise StoreError("the index got a view since the rows were made", "make them again")
             added, replaced = added + (standing is None), replaced + (standing is not None)
             self.remove([row.document.id])
             number, first_id = self._next_number, self._next_id
             self._next_number += 1
             self._documents[row.document.id] = number, first_id, replace(row, tables={})
-            for view in self._views:
-                self._append(view, number, first_id, row)
+            for view, state in self._views.items():
+                if all(table.name in row.tables for table in self._specs(view)):
+                    self._append(view, number, first_id, row)
+                else:
+                    self._views[view] = replace(state, missing=(*state.missing, (number, number + 1)))
         return AddReport(added, replaced, len(good) - added - replaced, tuple(failed), removed=removed)
 
     def remove(self, doc_ids: Sequence[str]) -> int:
@@ -97,7 +109,7 @@ class MemoryStore:
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         if view not in self._views:
-            self._views[view] = ViewState(settings, ((0, self._next_number),))
+            self._views[view] = ViewState(settings, ((0, self._next_number),), offered=False)
 
     def missing(self, view: str) -> list[str]:
         return [d for d, (number, _, _) in self._documents.items() if holds(self._views[view].missing, number)]
@@ -113,8 +125,27 @@ class MemoryStore:
     def finish_view(self, view: str) -> bool:
         if self.missing(view):
             return False
-        self._views[view] = replace(self._views[view], missing=())
+        self._views[view] = replace(self._views[view], missing=(), offered=True)
         return True
+
+    def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
+        spec, stored = self._spec(table), self._rows_of(table)
+        assert spec is not None
+        waiting = set(self.unembedded(table).tolist())
+        given = dict(zip(ids, range(len(ids)), strict=True))
+        taken = [row for row in stored["id"].to_pylist() if row in given and row in waiting]
+        schema = pa.schema([field for field in stored.schema if field.name == "id" or field.name in columns])
+        rows = embedded_rows(spec, ids, columns, schema).take([given[row] for row in taken])
+        for field in schema:
+            values = dict(zip(taken, rows[field.name].to_pylist(), strict=True))
+            standing = zip(stored["id"].to_pylist(), stored[field.name].to_pylist(), strict=True)
+            filled = pa.array([values.get(row, value) for row, value in standing], field.type)
+            stored = stored.set_column(stored.schema.get_field_index(field.name), field, filled)
+        self._tables[table] = stored
+        return len(taken)
+
+    def finish_vectors(self) -> bool:
+        return not any(len(self.unembedded(table.name)) for view in self._views for table in self._specs(view))
 
     def optimize(self) -> None:
         """Nothing to do."""
@@ -150,7 +181,15 @@ class MemoryStore:
 
     @property
     def views(self) -> dict[str, Mapping[str, Any]]:
-        return {name: state.settings for name, state in self._views.items() if not self.missing(name)}
+        return {name: state.settings for name, state in self._views.items() if state.offered or not self.missing(name)}
+
+    def unembedded(self, table: str | None = None) -> npt.NDArray[np.int64]:
+        spec, rows = self._spec(table or self._first), self._rows_of(table or self._first)
+        if spec is None or spec.embed is None or not self.dimension:
+            return np.empty(0, np.int64)
+        vectors = unit_vectors(rows, spec.vectors[0])
+        assert vectors is not None
+        return np.sort(rows["id"].to_numpy()[np.isnan(vectors[:, 0])])
 
     def documents(self) -> list[DocumentInfo]:
         leaves = self._tables.get(self._first)
@@ -239,7 +278,7 @@ class MemoryStore:
         rows = self._rows_of(table or self._first)
         vectors = unit_vectors(rows, column)
         by_id = {} if vectors is None else dict(zip(rows["id"].to_pylist(), vectors, strict=True))
-        return {row: by_id[row] for row in ids if row in by_id}
+        return {row: by_id[row] for row in ids if row in by_id and not np.isnan(by_id[row][0])}
 
     def text_search(
         self, question: str, k: int, where: str | None = None, table: str | None = None, *, words: bool = False
@@ -279,7 +318,7 @@ class MemoryStore:
         if rows is None or vectors is None:
             return []
         near = zip(rows["id"].to_pylist(), rows[NUMBER].to_pylist(), (vectors @ vector).tolist(), strict=True)
-        return _top({row: cosine for row, number, cosine in near if number in numbers}, k)
+        return _top({row: cosine for row, number, cosine in near if number in numbers and not math.isnan(cosine)}, k)
 
 
 def _where(rows: pa.Table, holds: Callable[[int], bool]) -> pa.Table:

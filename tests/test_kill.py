@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -124,3 +125,93 @@ def test_killed_while_a_view_is_added(tmp_path: Path) -> None:
     assert counts["chunk"] == sum(map(len, found))
     assert "version 0" in index.context("version 0", strategy="macrag", budget=300).text
     assert killed > 0
+
+
+EMBEDDER = """
+import time
+import numpy as np
+
+
+class Numbers:
+    '''The words of a text hashed, at the pace of a slow embedder.'''
+
+    spec, dimension = "numbers", 16
+
+    def __init__(self, pace=0.0):
+        self.pace = pace
+
+    def embed_documents(self, texts):
+        if self.pace:
+            print("embeds", flush=True)
+            time.sleep(self.pace * len(texts))
+        rows = np.full((len(texts), self.dimension), 0.01, np.float32)
+        for row, text in zip(rows, texts):
+            for word in text.split():
+                row[sum(map(ord, word)) % self.dimension] += 1
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    embed_queries = embed_documents
+"""
+
+EMBEDDING_WRITER = f"""
+import sys
+import pytest
+{EMBEDDER}
+import mergewise
+from mergewise.index import pipeline
+
+pipeline.SMALL, pipeline.BATCH_DOCUMENTS, pipeline.CHANGE_LEAVES, pipeline.FIRST_PART = 100, 8, 10, 3
+print("ready", flush=True)
+mergewise.open(sys.argv[1], embedder=Numbers(0.004)).add(sys.argv[2])
+print("done", flush=True)
+"""
+
+
+def kill_while_embedding(index: Path, folder: Path, calls: int, after: float) -> None:
+    """Kill a writer so many seconds after it began to embed for so many times."""
+    with subprocess.Popen(
+        [sys.executable, "-c", EMBEDDING_WRITER, index, folder], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout is not None
+        for _ in range(1 + calls):
+            writer.stdout.readline()
+        time.sleep(after)
+        writer.send_signal(signal.SIGKILL)
+
+
+def vectors_by_text(index: mergewise.Index) -> dict[tuple[str, int], list[float]]:
+    rows = index.store.reader().document_rows([info.id for info in index.documents()])
+    return {
+        (row.document.id, leaf.start): vector
+        for row in rows
+        for leaf, vector in zip(row["leaf"], row.column("leaf", "vector").tolist(), strict=True)
+    }
+
+
+@pytest.mark.slow
+def test_killed_while_texts_come_first_and_vectors_later(tmp_path: Path) -> None:
+    """Once all texts are there they stay, vectors only become more, and in the end all is as if nothing had happened."""
+    names: dict[str, Any] = {}
+    exec(EMBEDDER, names)
+    embedder, folder, path = names["Numbers"](), tmp_path / "documents", tmp_path / "index"
+    write_version(folder, 0)
+    mergewise.open(path, embedder=embedder)
+    draw = random.Random(2)
+    embedded = partial = 0
+    for _ in range(KILLS):
+        kill_while_embedding(path, folder, draw.randrange(6), draw.uniform(0, 0.05))
+        fresh = mergewise.open(path, embedder=embedder)
+        assert fresh.check() == []
+        count = fresh.vectors()
+        assert count.embedded >= embedded
+        embedded = count.embedded
+        if len(fresh):
+            assert "version 0" in fresh.context("version 0", strategy="topk", budget=100).text
+        partial += 0 < count.waiting < count.leaves
+    assert partial > 0
+    index = mergewise.open(path, embedder=embedder)
+    index.add(folder)
+    assert index.check() == [] and index.vectors().waiting == 0 and len(index) == DOCUMENTS
+    once = mergewise.open(tmp_path / "once", embedder=embedder)
+    once.add(folder)
+    assert vectors_by_text(index) == vectors_by_text(once)

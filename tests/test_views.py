@@ -10,7 +10,7 @@ import pytest
 import mergewise
 from mergewise.designs import VIEWS
 from mergewise.designs.macrag.slices import SliceSettings
-from mergewise.errors import StoreError, UsageError
+from mergewise.errors import UsageError
 from mergewise.types import Document
 from tests.support import rows_of
 
@@ -66,13 +66,14 @@ def test_an_index_that_was_opened_before_brings_the_view_too(tmp_path: Path) -> 
     assert new.check() == [] and new.store.reader().row_counts()["slice"] > 0
 
 
-def test_rows_that_were_made_before_the_view_was_asked_for_are_refused(tmp_path: Path) -> None:
+def test_rows_that_were_made_before_the_view_was_asked_for_get_it_later(tmp_path: Path) -> None:
     old = mergewise.open(tmp_path / "i", embedder="none")
     rows = rows_of(DOCUMENTS[:1])
     mergewise.open(tmp_path / "i", views=("leaf", "slice"))
-    with pytest.raises(StoreError, match="got a slice view from another process"):
-        old.store.write(rows)
-    assert old.check() == [] and len(old) == 0
+    old.store.write(rows)
+    assert old.check() == [] and len(old) == 1 and old.store.missing("slice") == ["d0"]
+    old.add(DOCUMENTS[1])
+    assert old.check() == [] and old.store.missing("slice") == []
 
 
 def test_other_settings_are_refused(tmp_path: Path) -> None:

@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from mergewise.types import Span as Span
     from mergewise.types import Step as Step
     from mergewise.types import Usage as Usage
+    from mergewise.types import VectorCount as VectorCount
 
 __version__ = "0.1.0"
 
@@ -147,7 +148,8 @@ _HOMES = {
     "mergewise.twins": "AnswerStream AsyncAnswerStream",
     "mergewise.types": (
         "AddReport Answer Citation Context Document DocumentChange DocumentInfo DocumentRows Duplicate Failure "
-        "Heading LeafId Message Origin Page Passage Problem PromptTemplate Reply RowId Rows Span Step Usage"
+        "Heading LeafId Message Origin Page Passage Problem PromptTemplate Reply RowId Rows Span Step Usage "
+        "VectorCount"
     ),
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -166,6 +166,9 @@ def _assemble_context(question: str, search: Search, state: IndexState, reader: 
     context = in_rounds(question, search.rounds, assemble, models, state.store.document)
     if search.then is not None:
         context = strategies.merge_context(search.then, context, budget, models)
+    if waiting := len(state.store.unembedded()):
+        step = Step("vectors", f"{waiting} leaves wait for their vectors: they are found by words alone")
+        context = replace(context, trace=(step, *context.trace))
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, tokens, budget, took)
     return context

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+When: TypeAlias = Literal["now", "later"]
+"""When what is added gets its vectors: in the same call, or in a later one."""
 
 EMBEDDER = "minilm"
 # embedders that send nothing and load nothing from elsewhere: whoever wrote an index or a configuration may name them

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY
+from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY, When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
 from mergewise.models import (
@@ -29,7 +30,7 @@ from mergewise.models.embedders import QuestionVectors, check_embedder, demand_n
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import as_list, text, text_or_none
+from mergewise.ranges import Range, as_list, choice, number, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, demand_plain, read_manifest
@@ -46,6 +47,7 @@ from mergewise.types import (
     Message,
     Problem,
     Prompts,
+    VectorCount,
 )
 
 if TYPE_CHECKING:
@@ -345,7 +347,11 @@ class Index:
         return document
 
     def add(
-        self, *sources: Source | Iterable[Source], progress: Progress | None = None, limits: Limits | None = None
+        self,
+        *sources: Source | Iterable[Source],
+        progress: Progress | None = None,
+        limits: Limits | None = None,
+        embed: When = "now",
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
@@ -353,6 +359,10 @@ class Index:
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
         written in batches, each of them atomically: after a kill, the same call does the rest.
+
+        Where there is much to embed, all texts are written first, and questions find them by their words from then on. Then
+        vectors are made, in changes of less than half a minute. `embed="later"` leaves them to the next call, or to `embed`;
+        `vectors` says how many there are.
 
         With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
         crashes its parser, or takes more time or memory, fails alone.
@@ -365,9 +375,10 @@ class Index:
         from mergewise.readers.apart import reader_within
 
         left_out: Counter[str] = Counter()
+        when = cast(When, choice("embed is", embed, get_args(When)))
         with reader_within(limits) as reader:
             inputs = inputs_of(sources, self._root, left_out, [self.store.directory], reader)
-            report = pipeline.add(inputs, self.store, VIEWS, self._builders(), progress)
+            report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), progress, when)
         return replace(report, left_out=tuple(left_out.most_common()))
 
     def sync(
@@ -376,13 +387,14 @@ class Index:
         dry_run: bool = False,
         progress: Progress | None = None,
         limits: Limits | None = None,
+        embed: When = "now",
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. `limits` are those
-        of `add`.
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports.
+        `limits` and `embed` are those of `add`.
 
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
@@ -394,15 +406,37 @@ class Index:
         from mergewise.readers.apart import reader_within
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
+        when = cast(When, choice("embed is", embed, get_args(When)))
         left_out: Counter[str] = Counter()
         with reader_within(limits) as reader:
             inputs = inputs_of(paths, self._root, left_out, [self.store.directory], reader)
             work = IndexingProgress(progress)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
             report = (
-                planned.report() if dry_run else pipeline.carry_out(planned, self.store, VIEWS, self._builders(), work)
+                planned.report()
+                if dry_run
+                else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when)
             )
         return replace(report, left_out=tuple(left_out.most_common()))
+
+    def embed(self, *, progress: Progress | None = None, seconds: float | None = None) -> VectorCount:
+        """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
+
+        After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
+        Raises what `add` raises.
+        """
+        from mergewise.index import pipeline
+
+        longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
+        if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
+            pipeline.go_on(self.store, VIEWS, self._builders(), progress, longest)
+        return self.vectors()
+
+    def vectors(self) -> VectorCount:
+        """How many leaves have their vectors, and how many wait for theirs."""
+        reader = self.store.reader()
+        leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
+        return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
 
     def remove(self, doc_ids: Iterable[str]) -> int:
         """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
@@ -443,16 +477,16 @@ class Index:
                 )
             if standing is None:
                 self.store.begin_view(name, _settings_of_new_view(name, asked, self._models.prompts))
-            if name not in self.manifest.whole:
+            if self.manifest.views[name].missing:
                 from mergewise.index import pipeline
 
                 pipeline.add_view(self.store, VIEWS[name], self._builders(), progress)
 
-    def _builders(self) -> Models:
+    def _builders(self, embed: When = "now") -> Models:
         """What views are built with: what the chat model writes is kept in the index."""
         demand_plain(self.store.directory)
         chat = _with_cache(self.chat, self.store.directory / _WRITTEN)
-        return Models(count_tokens, self.embedder, chat, prompts=self._models.prompts)
+        return Models(count_tokens, self.embedder if embed == "now" else None, chat, prompts=self._models.prompts)
 
     # -- questions
 

@@ -408,7 +408,18 @@ def use_all(folder: Path, *, changing: bool = True) -> None:
             assert len(str(error)) < 10_000
 
 
-FIELDS = ["embedder", "dimension", "views", "tables", "mapped", "trained", "next_id", "next_number", "format"]
+FIELDS = [
+    "embedder",
+    "dimension",
+    "views",
+    "tables",
+    "mapped",
+    "trained",
+    "unembedded",
+    "next_id",
+    "next_number",
+    "format",
+]
 VALUES = st.recursive(
     st.none()
     | st.booleans()
@@ -482,6 +493,9 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a wide vector": lambda raw: raw.update(dimension=2**40, embedder="minilm"),
     "vectors without an embedder": lambda raw: raw.update(dimension=384),
     "an embedder without vectors": lambda raw: raw.update(embedder="minilm"),
+    "rows that wait for nothing": lambda raw: raw.update(
+        unembedded={"leaf": [[0, raw["next_id"]]], "section": [[0, 5]], "zebra": [[0, 1]]}
+    ),
     "no leaves": lambda raw: raw.update(views={"slice": {"settings": {}, "missing": []}}),
     "an unknown view": lambda raw: raw["views"].update(zebra={"settings": {}, "missing": []}),
     "settings out of range": lambda raw: raw["views"]["leaf"]["settings"].update(leaf_tokens=10**15),

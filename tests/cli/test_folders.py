@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -13,12 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import mergewise as mw
 from mergewise.cli.main import app
-from mergewise.cli.progress import SECONDS, ProgressLines, characters, duration, items, progress
 from mergewise.cli.watching import one_round
 from mergewise.errors import UsageError
 
@@ -197,47 +194,3 @@ def test_watching_needs_its_extra(home: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_only_folders_are_watched(home: Path) -> None:
     with pytest.raises(UsageError, match="not a folder"):
         run("index", "docs/cats.md", "--watch")
-
-
-# -- progress
-
-
-def test_without_a_terminal_a_line_is_said_every_ten_seconds() -> None:
-    now = 100.0
-    lines: list[str] = []
-    tell = ProgressLines("Indexing", lines.append, characters, lambda: now)
-    tell(0, 0, "a.md")
-    now = 100.0 + SECONDS
-    tell(0, 0, "b.md")
-    assert lines == ["Indexing: b.md"]
-    tell(0, 2_000_000, "b.md")
-    now += SECONDS / 2
-    tell(100_000, 2_000_000, "c.md")
-    assert len(lines) == 1
-    now += SECONDS / 2
-    tell(500_000, 2_000_000, "d.md")
-    assert lines[1:] == ["Indexing: 25 %, 0.5 of 2.0 million characters, about 30 s left: d.md"]
-
-
-def test_lengths_of_time_and_amounts_of_work() -> None:
-    assert [duration(seconds) for seconds in (3, 89, 180, 6000)] == ["3 s", "89 s", "3 min", "1 h 40 min"]
-    assert (characters(0, 0), characters(500, 2000)) == ("", "0.5 of 2.0 thousand characters")
-    assert (items(0, 0), items(3, 20)) == ("", "3 of 20")
-
-
-def test_nothing_is_said_of_work_that_is_quick(capsys: pytest.CaptureFixture[str]) -> None:
-    with progress("Indexing", characters) as advance:
-        advance(1, 2, "a.md")
-    assert capsys.readouterr().err == ""
-
-
-def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = io.StringIO()
-    terminal = Console(file=shown, force_terminal=True, width=120)
-    monkeypatch.setattr("mergewise.cli.progress.is_plain", lambda stderr: False)
-    monkeypatch.setattr("mergewise.cli.progress.console", lambda stderr: terminal)
-    with progress("Indexing", characters) as advance:
-        advance(0, 0, "a.md")
-        advance(500, 2000, "b.md")
-    assert "25%" in shown.getvalue() and "0.5 of 2.0 thousand characters" in shown.getvalue()
-    assert "b.md" in shown.getvalue()

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from tests.support import HashEmbedder, token_vectors
 
-from mergewise.index.tree import as_int8, build_trees, embed_trees
+from mergewise.index.tree import build_trees
+from mergewise.index.tree.embedding import as_int8, embed_leaves
 from mergewise.models.minilm import MiniLM
 from mergewise.models.tokens import count_tokens
 from mergewise.text.keys import search_key
@@ -21,11 +22,11 @@ DOCUMENTS = [
 def test_sentences_are_pooled_in_the_pass_that_embeds_their_leaf() -> None:
     trees = build_trees(DOCUMENTS, count_tokens)
     model = MiniLM()
-    embedded = embed_trees(model, trees)
-    for tree, (vectors, sentence_vectors) in zip(trees, embedded, strict=True):
+    for tree in trees:
+        vectors, packed = embed_leaves(tree.leaves, model).values()
+        sentence_vectors = [np.frombuffer(of_leaf, np.int8).reshape(-1, model.dimension) for of_leaf in packed]
         keys = [search_key(leaf.title, leaf.headings, leaf.text) for leaf in tree.leaves]
         np.testing.assert_allclose(vectors, model.embed_documents(keys), atol=1e-5)
-        assert sentence_vectors is not None
         for leaf, key, rows in zip(tree.leaves, keys, sentence_vectors, strict=True):
             tokens, offsets = token_vectors(key)
             shift = len(key) - len(leaf.text) - leaf.start
@@ -41,8 +42,9 @@ def test_sentences_are_pooled_in_the_pass_that_embeds_their_leaf() -> None:
 
 def test_an_embedder_of_whole_texts_gives_no_vectors_of_sentences() -> None:
     trees = build_trees(DOCUMENTS, count_tokens)
-    for tree, (vectors, sentence_vectors) in zip(trees, embed_trees(HashEmbedder(), trees), strict=True):
-        assert vectors.shape == (len(tree.leaves), HashEmbedder.dimension) and sentence_vectors is None
+    for tree in trees:
+        columns = embed_leaves(tree.leaves, HashEmbedder())
+        assert list(columns) == ["vector"] and columns["vector"].shape == (len(tree.leaves), HashEmbedder.dimension)
 
 
 @given(arrays.arrays(np.float32, (3, 8), elements=st.floats(-1, 1, width=32)))

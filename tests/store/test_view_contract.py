@@ -17,7 +17,7 @@ from mergewise.designs.aed.triplets import Triplet, TripletSettings
 from mergewise.designs.macrag.slices import SliceSettings
 from mergewise.designs.mrag.chunks import FixedSettings, PICSettings, SemanticSettings
 from mergewise.designs.mrag.markers import MarkerSettings
-from mergewise.errors import StoreError, UsageError
+from mergewise.errors import UsageError
 from mergewise.index import pipeline
 from mergewise.index.tree.tables import KEY
 from mergewise.models.record import Models
@@ -233,9 +233,10 @@ def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tm
     later.begin_view(case.view.name, case.view.dump(case.settings))
     assert case.view.name not in later.reader().views and case.view.name in later.settings
     assert later.missing(case.view.name) == ["tale", "cats", "it's", "gone"]
-    with pytest.raises(StoreError):
-        later.write(rows_of([Document("new", "Too few rows.")], EMBEDDER))
-    later.write(made(case, [Document("new", "This one brings its own.", "New")]))
+    # made before the view was asked for: it lacks the view as well
+    later.write(rows_of([Document("new", "Too few rows.")], EMBEDDER))
+    assert later.missing(case.view.name) == ["tale", "cats", "it's", "gone", "new"]
+    later.write(made(case, [Document("new", "This one brings its own.", "New")], digest="2"))
     later.remove(["gone"])
     seen: list[tuple[int, int]] = []
     pipeline.add_view(later, VIEWS[case.view.name], MAKERS, lambda done, total, name: seen.append((done, total)))
@@ -248,6 +249,20 @@ def test_a_view_added_later_is_the_view_built_at_first(kind: str, case: Case, tm
     ]
     assert later.check() == []
     assert found_in(later, case, "a dog of Brook barked") == found_in(first, case, "a dog of Brook barked")
+
+
+def test_a_view_that_was_whole_stays_in_use_while_documents_lack_it(kind: str, case: Case, tmp_path: Path) -> None:
+    store = empty(kind, tmp_path, case)
+    store.write(made(case))
+    found = found_in(store, case, "a dog of Brook barked")
+    store.write(rows_of([Document("new", "A dog of Brook barked at the wolves.", "New")]))
+    assert case.view.name in store.reader().views and store.missing(case.view.name) == ["new"]
+    assert store.check() == [] and found_in(store, case, "a dog of Brook barked") == found
+    pipeline.go_on(store, VIEWS, MAKERS, None)
+    assert store.missing(case.view.name) == [] and store.check() == [] and store.finish_vectors()
+    assert [without_ids(row, case) for row in store.reader().document_rows(["new"])] == [
+        without_ids(row, case) for row in made(case, [Document("new", "A dog of Brook barked at the wolves.", "New")])
+    ]
 
 
 def test_what_was_interrupted_goes_on(kind: str, case: Case, tmp_path: Path) -> None:

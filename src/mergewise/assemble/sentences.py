@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from mergewise.assemble.fragments import Fragment, SectionKey
+from mergewise.protocols import FloatArray
 from mergewise.types import Leaf, LeafSentences, Sentence, Span
 
 
@@ -46,6 +50,34 @@ class SentenceInLeaf(NamedTuple):
         """`fragment`, but a leaf's first sentence has the headings before it too, so that it joins the leaf before."""
         start = self.leaf.start if self.number == 0 else self.sentence.start
         return leaf_fragment(self.leaf).cut(start, _next_start(self.leaf, self.number))
+
+
+def sentence_vectors(leaves: Sequence[LeafSentences]) -> FloatArray | None:
+    """The vectors of the sentences of all leaves, (sentences, dimension): zeros for a leaf whose vectors are still to come.
+
+    None where no leaf has any.
+    """
+    known = next((leaf.vectors for leaf in leaves if leaf.vectors is not None), None)
+    if known is None:
+        return None
+    nothing = np.zeros((1, known.shape[1]), np.float32)
+    return np.concatenate(
+        [nothing.repeat(len(leaf.sentences), axis=0) if leaf.vectors is None else leaf.vectors for leaf in leaves]
+    )
+
+
+def sentence_cosines(leaves: Sequence[LeafSentences], vectors: FloatArray, question: FloatArray) -> FloatArray:
+    """The cosines with the question, of the `vectors` of all leaves.
+
+    A sentence whose vector is still to come has the mean of the others: that speaks neither for nor against it.
+    """
+    # for BLAS, waking its threads would cost more
+    cosines: FloatArray = np.einsum("ij,j->i", vectors, question)
+    waits = [leaf.vectors is None for leaf in leaves]
+    if any(waits):
+        unknown = np.repeat(waits, [len(leaf.sentences) for leaf in leaves])
+        cosines[unknown] = cosines[~unknown].mean() if not unknown.all() else 0.0
+    return cosines
 
 
 def leaf_fragment(leaf: LeafSentences | Leaf) -> Fragment:

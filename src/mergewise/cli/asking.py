@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import say_aside
+from mergewise.cli.output import say_aside, say_waiting
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
 
@@ -45,7 +45,7 @@ class QuestionOptions:
         from mergewise.models.tokens import count_tokens, counter_from_file
 
         options.set_patience(self.timeout, self.retries)
-        return mergewise.open(
+        index = mergewise.open(
             self.index_dir,
             embedder=permitted_embedder(self.index_dir, self.embedder),
             tokens=count_tokens if self.tokenizer is None else counter_from_file(self.tokenizer),
@@ -57,6 +57,8 @@ class QuestionOptions:
             prompts=self.prompts,
             create=False,
         )
+        say_waiting(index.vectors())
+        return index
 
     def write_page(self, shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> None:
         """Write the page of an answer, a context or a comparison, where `--html` names a file, and say so."""

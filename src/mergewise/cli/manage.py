@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
 
 from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.configuration import permitted_embedder
-from mergewise.cli.output import say, say_aside, say_error, say_json
+from mergewise.cli.output import say, say_aside, say_error, say_json, say_waiting, waiting_line
 from mergewise.cli.places import one_line
 from mergewise.cli.progress import characters, progress
 from mergewise.cli.watching import follow
+from mergewise.defaults import When
 from mergewise.errors import UsageError
 from mergewise.jsonable import info_json, problem_json, report_json
+from mergewise.ranges import choice
 from mergewise.types import AddReport, Duplicate
 
 if TYPE_CHECKING:
@@ -30,9 +34,22 @@ NAMED = 10
 
 
 def index(
-    paths: Annotated[list[Path], typer.Argument(help="Files and folders.", show_default=False)],
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Files and folders; none: only go on with vectors that are still to come.", show_default=False
+        ),
+    ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     embedder: options.EmbedderOption = None,
+    embed: Annotated[
+        str,
+        typer.Option(
+            "--embed",
+            metavar="now|later",
+            help="Make vectors now, or leave them to a later `mergewise index`: until then, texts are found by words.",
+        ),
+    ] = "now",
     views: options.ViewsOption = "leaf",
     assignments: Annotated[
         list[str] | None,
@@ -87,6 +104,10 @@ def index(
 
     embedder = embedder or permitted_embedder(index_dir)
     options.set_patience(timeout, retries)
+    when = cast(When, choice("--embed is", embed, get_args(When)))
+    if not paths:
+        _go_on(index_dir, embedder, as_json)
+        return
     names = [view.strip() for view in views.split(",")]
     limits = Limits(seconds=file_seconds) if apart else None
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
@@ -115,16 +136,45 @@ def index(
     def update() -> AddReport:
         with progress("Indexing", characters) as advance:
             if sync or watch:
-                return opened.sync(*paths, progress=advance, limits=limits)
-            return opened.add(*paths, progress=advance, limits=limits)
+                return opened.sync(*paths, progress=advance, limits=limits, embed=when)
+            return opened.add(*paths, progress=advance, limits=limits, embed=when)
 
     if watch:
         follow(paths, index_dir, lambda: say_report(update(), len(opened), index_dir, as_json))
         return
-    report = update()
+    with _saying_what_is_kept(opened):
+        report = update()
     say_report(report, len(opened), index_dir, as_json)
+    say_waiting(opened.vectors())
     if report.failed and not report.added + report.replaced + report.unchanged + report.moved:
         raise typer.Exit(1)
+
+
+def _go_on(index_dir: Path, embedder: str | None, as_json: bool) -> None:
+    """Make the vectors that are still to come."""
+    import mergewise
+
+    if not index_dir.exists():
+        raise UsageError("there is nothing to index", "name files and folders: mergewise index PATH...")
+    opened = mergewise.open(index_dir, embedder=embedder, create=False)
+    with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
+        vectors = opened.embed(progress=advance)
+    if as_json:
+        say_json(asdict(vectors))
+        return
+    say(f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves, in {index_dir}")
+
+
+@contextmanager
+def _saying_what_is_kept(opened: Index) -> Iterator[None]:
+    """Ctrl-C ends the work, not what was done of it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        vectors = opened.vectors()
+        far = f", {vectors.embedded:,} of {vectors.leaves:,} leaves with vectors" if opened.manifest.dimension else ""
+        say_error(f"interrupted: {len(opened)} documents are kept{far}", "run the same command again to go on")
+        raise
 
 
 def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool) -> None:
@@ -206,12 +256,14 @@ def info(
     if as_json:
         manifest = opened.manifest
         said = info_json(counts["documents"], views, manifest.embedder, manifest.format, listed, contents.as_dict())
-        say_json({**said, "prompts": _own_prompts(manifest)})
+        say_json({**said, "prompts": _own_prompts(manifest), "vectors": asdict(opened.vectors())})
         return
     say(f"{counts['documents']} documents in {index_dir}, embedder {opened.manifest.embedder}")
     say_contents(contents)
     for name, count in views.items():
         say(f"  {name}: {count} rows")
+    if line := waiting_line(opened.vectors()):
+        say(f"  {line}")
     for name, digest in _own_prompts(opened.manifest).items():
         say(f"  the view {name!r} is written by a prompt of one's own, {digest}")
     for name in opened.manifest.views:

@@ -19,7 +19,7 @@ from mergewise.cli.places import joined_places
 from mergewise.masking import masked
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import escaped_json, on_one_line, printable
-from mergewise.types import Answer, Citation
+from mergewise.types import Answer, Citation, VectorCount
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -101,6 +101,18 @@ def say_aside(text: str, style: str | None = "dim") -> None:
         sys.stderr.write(f"{text}\n")
     else:
         console(stderr=True).print(text, style=style, markup=False)
+
+
+def say_waiting(vectors: VectorCount) -> None:
+    """How far the vectors of an index are, where some are still to come; nothing for an index of text alone."""
+    if line := waiting_line(vectors):
+        say_aside(line)
+
+
+def waiting_line(vectors: VectorCount) -> str:
+    if not vectors.waiting:
+        return ""
+    return f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves; `mergewise index` goes on with them"
 
 
 class PrintableFormatter(logging.Formatter):

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeAlias
+from threading import Event, Thread
+from typing import TYPE_CHECKING, TypeAlias
 
 from mergewise.cli.output import console, is_plain, say_aside
 from mergewise.text.printable import on_one_line
 
-SECONDS = 10.0
-"""Between two lines where standard error is no terminal."""
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+FIRST, SECONDS = 1.0, 10.0
+"""Seconds to the first line, and between two lines, where standard error is no terminal."""
+RECENT = 60.0
+"""Seconds of work by which the time left is told."""
+TICK = 0.25
 
 Amount: TypeAlias = Callable[[int, int], str]
 """The work done and in all, as people read it."""
@@ -33,54 +42,135 @@ def characters(done: int, total: int) -> str:
 @contextmanager
 def progress(title: str, amount: Amount = items) -> Iterator[Callable[[int, int, str], None]]:
     """A function to call with the work done, the work in all (0: not known yet), and the name of the item at hand."""
-    if is_plain(stderr=True):
-        yield ProgressLines(title, lambda line: say_aside(line, None), amount)
-        return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    task = TaskState(title, amount)
+    shown = lines_of(task) if is_plain(stderr=True) else bar_of(task, console(stderr=True))
+    with shown:
+        yield task.advance
 
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[work]}"),
-        TimeRemainingColumn(),
-        TextColumn("{task.fields[item]}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=console(stderr=True), transient=True, speed_estimate_period=120) as bar:
-        task = bar.add_task(title, total=None, work="", item="")
 
-        def advance(done: int, total: int, item: str) -> None:
-            work = amount(done, total)
-            bar.update(task, completed=done, total=total or None, work=work, item=on_one_line(item)[-60:])
+class TaskState:
+    """How far a task is, and how fast it went in the last minute."""
 
-        yield advance
+    def __init__(self, title: str, amount: Amount, clock: Callable[[], float] = time.monotonic) -> None:
+        self.title, self._amount, self._clock = title, amount, clock
+        self.done = self.total = 0
+        self.item = ""
+        # when so much was done
+        self._past: deque[tuple[float, int]] = deque()
+
+    def advance(self, done: int, total: int, item: str) -> None:
+        if not self.total:
+            # up to now nothing was worked on
+            self._past.clear()
+        self.done, self.total, self.item = done, total, on_one_line(item)
+        now = self._clock()
+        if not self._past or done > self._past[-1][1]:
+            self._past.append((now, done))
+        # one older than a minute stays: a step may take longer than that
+        while len(self._past) > 2 and self._past[1][0] < now - RECENT:
+            self._past.popleft()
+
+    def seconds_left(self) -> float | None:
+        """By the work of the last minute; None where nothing is known of it."""
+        if not self._past or not 0 < self.done < self.total:
+            return None
+        now, (began, before), (last, _) = self._clock(), self._past[0], self._past[-1]
+        if self.done == before:
+            return None
+        steps_left = (self.total - self.done) / (self.done - before)
+        left = (last - began) * steps_left - (now - last)
+        # a step that takes longer than all that was thought to be left has shown another pace
+        return left if left > 0 else (now - began) * steps_left
+
+    def figures(self) -> list[str]:
+        """Share, amount and time left, as far as they are known."""
+        share = [f"{100 * self.done // self.total} %", self._amount(self.done, self.total)] if self.total else []
+        left = self.seconds_left()
+        return share if left is None else [*share, f"about {duration(left)} left"]
+
+
+# -- lines
 
 
 class ProgressLines:
-    """Says a line when the last one is ten seconds old."""
+    """Says how far the task is after a moment, then whenever the last line is ten seconds old."""
 
     def __init__(
-        self, title: str, say: Callable[[str], None], amount: Amount, clock: Callable[[], float] = time.monotonic
+        self, task: TaskState, say: Callable[[str], None], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._title, self._say, self._amount, self._clock = title, say, amount, clock
-        self._last = clock()
-        # when the amount of work was known first
-        self._began: float | None = None
+        self._task, self._say, self._clock = task, say, clock
+        self._due = clock() + FIRST
 
-    def __call__(self, done: int, total: int, item: str) -> None:
+    def tick(self) -> None:
+        """To be called several times a second."""
         now = self._clock()
-        if self._began is None and total:
-            self._began = now
-        if now - self._last >= SECONDS:
-            self._last = now
-            self._say(": ".join(filter(None, [self._title, ", ".join(self._parts(done, total, now)), item])))
+        if now >= self._due:
+            self._due = now + SECONDS
+            parts = [self._task.title, ", ".join(self._task.figures()), self._task.item]
+            self._say(": ".join(filter(None, parts)))
 
-    def _parts(self, done: int, total: int, now: float) -> Iterator[str]:
-        if total:
-            yield f"{100 * done // total} %"
-            yield self._amount(done, total)
-        if self._began is not None and 0 < done < total:
-            yield f"about {duration((now - self._began) * (total - done) / done)} left"
+
+@contextmanager
+def lines_of(task: TaskState) -> Iterator[None]:
+    """Lines come from a thread, also while one step of the task takes minutes."""
+    lines = ProgressLines(task, lambda line: say_aside(line, None))
+    ended = Event()
+
+    def tell() -> None:
+        while not ended.wait(TICK):
+            lines.tick()
+
+    thread = Thread(target=tell, name="mergewise-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+# -- a bar
+
+BAR = 20
+"""Characters of a bar, where there is room for one."""
+
+
+@contextmanager
+def bar_of(task: TaskState, terminal: Console) -> Iterator[None]:
+    """One line that is drawn again and again."""
+    from rich.live import Live
+
+    def draw() -> Text:
+        return bar_line(task, terminal.width)
+
+    with Live(console=terminal, transient=True, refresh_per_second=1 / TICK, get_renderable=draw):
+        yield
+
+
+def bar_line(task: TaskState, width: int) -> Text:
+    """Title, figures and time left come first, whatever the width; the bar and the item get the room that is left."""
+    from rich.text import Text
+
+    words = ", ".join([task.title, *task.figures()])
+    parts: list[tuple[str, str]] = [(words, "")]
+    room = width - len(words) - 1
+    if task.total and room > BAR:
+        filled = BAR * task.done // task.total
+        parts += [("  ", ""), ("━" * filled, "green"), ("━" * (BAR - filled), "dim")]
+        room -= BAR + 2
+    if room > 8:
+        parts += [("  ", ""), (end_of(task.item, room - 2), "dim")]
+    return Text.assemble(*parts, no_wrap=True, overflow="ellipsis", end="")
+
+
+def end_of(name: str, width: int) -> str:
+    """A name, or as much of its end as a terminal shows in so many cells."""
+    from rich.cells import cell_len
+
+    left = name
+    while cell_len(left) + (left != name) > width:
+        left = left[1:]
+    return left if left == name else f"…{left}"
 
 
 def duration(seconds: float) -> str:

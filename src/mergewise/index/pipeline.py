@@ -1,23 +1,30 @@
 """The way of documents into an index: read, made into the rows of all views, written batch by batch.
 
 Whoever has a store and models can run it; each batch is one change of the index, so that a kill costs a batch at most.
+
+Embedding is nearly all of the work. So where there is much to do, texts come first: documents are written with the rows of
+the tree alone, without vectors, and are found by words from then on. Then `catch_up` embeds what waits, in changes of
+less than half a minute, and builds the other views. A kill leaves what the finished changes hold, and the next run goes on.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from time import perf_counter
+from math import inf
+from time import monotonic, perf_counter
 from typing import Any
 
+from mergewise.defaults import When
 from mergewise.errors import ReadError
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
-from mergewise.index.work import IndexingProgress
+from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
 from mergewise.inputs import Input
 from mergewise.models.record import Models
 from mergewise.protocols import Store
+from mergewise.store.tables import Table
 from mergewise.store.views import OnShare, Progress, Registry, View, views_of
 from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin
 
@@ -27,6 +34,14 @@ BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
 MOVES_AT_ONCE = 64
 REBUILT_AT_ONCE = 64
+
+SMALL = 100_000
+"""Characters that are written with their vectors in one change: a few seconds of embedding."""
+CHANGE_SECONDS, PART_SECONDS = 20.0, 4.0
+"""Of embedding: after so many a change is written, and so many are between two looks at the clock."""
+CHANGE_LEAVES = 4096
+FIRST_PART, LARGEST_PART = 32, TEXTS_AT_ONCE
+"""Leaves that are embedded between two looks at the clock: the first time, and at most."""
 
 
 def rows_of(
@@ -60,28 +75,45 @@ def _with_view(
 
 
 def add(
-    inputs: Sequence[Input], store: Store, registry: Registry, models: Models, progress: Progress | None = None
+    inputs: Sequence[Input],
+    store: Store,
+    registry: Registry,
+    models: Models,
+    progress: Progress | None = None,
+    embed: When = "now",
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
     work = IndexingProgress(progress)
-    report = replace(carry_out(plan(inputs, store.reader(), work.look_at), store, registry, models, work), changes=())
+    planned = plan(inputs, store.reader(), work.look_at)
+    report = replace(carry_out(planned, store, registry, models, work, embed), changes=())
     log.info("added: %s, %.1f s", report, perf_counter() - began)
     return report
 
 
 def carry_out(
-    planned: IndexingPlan, store: Store, registry: Registry, models: Models, work: IndexingProgress
+    planned: IndexingPlan, store: Store, registry: Registry, models: Models, work: IndexingProgress, embed: When = "now"
 ) -> AddReport:
-    """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes."""
-    writer = _BatchWriter(store, registry, models, work)
-    work.begin(task.given.size for task in planned.tasks)
+    """Do what is planned, in batches. What leaves the index leaves it in one step with the last batch that comes.
+
+    With `embed` "later", vectors and the rows of further views are left to `catch_up`.
+    """
+    size = sum(task.given.size for task in planned.tasks)
+    texts_first = embed == "later" or (models.embedder is not None and size > SMALL)
+    writer = _BatchWriter(store, registry, models, work, texts_first=texts_first)
+    work.begin([size, _waiting_characters(store) if work.is_watched and embed == "now" else 0])
+    if texts_first:
+        work.begin_texts()
     for task in planned.tasks:
         writer.add(task)
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
     writer.flush(remove=planned.gone, origins=planned.found)
-    take_up(store, registry, models, writer.written)
+    if texts_first and writer.written:
+        store.optimize()
+    if embed == "now":
+        catch_up(store, registry, models, work)
+        take_up(store, registry, models, writer.written)
     report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
     if writer.written or report.removed:
         store.optimize()
@@ -105,8 +137,11 @@ class _Read:
 class _BatchWriter:
     """Documents on their way into a store: read one by one, made into rows and written batch by batch."""
 
-    def __init__(self, store: Store, registry: Registry, models: Models, work: IndexingProgress) -> None:
+    def __init__(
+        self, store: Store, registry: Registry, models: Models, work: IndexingProgress, *, texts_first: bool
+    ) -> None:
         self.store, self.registry, self.models, self.work = store, registry, models, work
+        self.texts_first = texts_first
         self.report = AddReport()
         self.written: set[str] = set()
         self._batch: list[_Read] = []
@@ -170,8 +205,13 @@ class _BatchWriter:
     def _rows(self, characters: int) -> list[DocumentRows]:
         if not self._batch:
             return []
-        settings = self.store.settings
-        watched = _models_with_progress(self.work, self.models, self.registry, settings, characters)
+        settings, models = self.store.settings, self.models
+        if self.texts_first:
+            for name in settings:
+                self.registry[name].check_prompt(settings[name], models.prompts)
+            first = next(iter(self.registry))
+            settings, models = {first: settings[first]}, replace(models, embedder=None)
+        watched = _models_with_progress(self.work, models, self.registry, settings, characters)
         given = [(read.document, read.digest) for read in self._batch]
         rows = rows_of(given, self.registry, settings, *watched)
         return [replace(row, origin=read.origin) for row, read in zip(rows, self._batch, strict=True)]
@@ -206,18 +246,112 @@ def take_up(store: Store, registry: Registry, models: Models, written: Collectio
 def add_view(store: Store, view: View, models: Models, progress: Progress | None = None) -> None:
     """Give every document that stands the view, which the store has begun, in batches."""
     work = IndexingProgress(progress)
-    sizes = {info.id: info.characters for info in store.reader().documents()} if progress is not None else {}
-    work.begin(sizes.get(doc_id, 0) for doc_id in store.missing(view.name))
+    work.begin([_characters_of(store, store.missing(view.name)) if work.is_watched else 0])
+    _build_missing(store, view, models, work)
+    work.finish()
+
+
+def _characters_of(store: Store, doc_ids: Collection[str]) -> int:
+    wanted = set(doc_ids)
+    return sum(info.characters for info in store.reader().documents() if info.id in wanted)
+
+
+def _build_missing(
+    store: Store, view: View, models: Models, work: IndexingProgress, goes_on: Callable[[], bool] = lambda: True
+) -> None:
+    """In batches, of which one is made at least."""
     while not store.finish_view(view.name):
         for batch in batches(store.missing(view.name), view.batch):
             rows = store.reader().document_rows(batch)
-            work.look_at(batch[-1])
+            work.look_at(batch[0])
             characters = sum(len(row.document.text) for row in rows)
             settings = store.settings[view.name]
             watched = _models_with_progress(work, models, {view.name: view}, {view.name: settings}, characters)
             store.write_view(view.name, _with_view(rows, view, settings, *watched))
             work.count_written(characters)
+            if not goes_on():
+                return
+
+
+def go_on(store: Store, registry: Registry, models: Models, progress: Progress | None, seconds: float = inf) -> None:
+    """`catch_up` by itself."""
+    work = IndexingProgress(progress)
+    lacking = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
+    work.begin([_waiting_characters(store), _characters_of(store, lacking)] if work.is_watched else [])
+    catch_up(store, registry, models, work, seconds)
     work.finish()
+
+
+def catch_up(
+    store: Store,
+    registry: Registry,
+    models: Models,
+    work: IndexingProgress,
+    seconds: float = inf,
+    clock: Callable[[], float] = monotonic,
+) -> None:
+    """Give the rows that wait for them their vectors, then documents the rows of views that they lack, where these are in use.
+
+    After so many `seconds` no further change is begun; one is always made.
+    """
+    began = clock()
+
+    def goes_on() -> bool:
+        return clock() - began < seconds
+
+    late = [name for name in store.reader().views if store.missing(name)]
+    tables = [table for table in _embedding_tables(store, registry) if len(store.reader().unembedded(table.name))]
+    for stage, table in enumerate(tables):
+        work.begin_stage(len(store.reader().unembedded(table.name)), len(tables) - stage + len(late))
+        while _embed_some(store, table, models, work, clock) and goes_on():
+            pass
+    store.finish_vectors()
+    for stage, name in enumerate(late):
+        if goes_on() or not (tables or stage):
+            work.begin_stage(_characters_of(store, store.missing(name)), len(late) - stage)
+            _build_missing(store, registry[name], models, work, goes_on)
+
+
+def _embedding_tables(store: Store, registry: Registry) -> list[Table]:
+    """The tables whose rows may wait for vectors."""
+    settings = store.settings
+    views = (registry[name].tables_of(settings[name]) for name in registry if name in settings)
+    return [table for tables in views for table in tables if table.embed is not None]
+
+
+def _embed_some(store: Store, table: Table, models: Models, work: IndexingProgress, clock: Callable[[], float]) -> bool:
+    """One change: the vectors of as many rows as take less than half a minute. Whether there were any."""
+    reader = store.reader()
+    waiting: list[int] = reader.unembedded(table.name)[:CHANGE_LEAVES].tolist()
+    assert table.embed is not None
+    if not waiting or models.embedder is None:
+        return False
+    began, size = clock(), FIRST_PART
+    ids: list[int] = []
+    parts: list[Mapping[str, Any]] = []
+    while len(ids) < len(waiting) and clock() - began < CHANGE_SECONDS:
+        at = clock()
+        records: dict[int, Any] = reader.rows(table.name, table.record, waiting[len(ids) : len(ids) + size])
+        if not records:
+            # of no document: `check` says so
+            break
+        work.look_at(next(record.doc_id for record in records.values()))
+        parts.append(table.embed(list(records.values()), models.embedder))
+        ids += records
+        work.count_written(len(records))
+        pace = len(records) / max(clock() - at, 1e-3)
+        size = int(min(LARGEST_PART, max(1, PART_SECONDS * pace)))
+    if ids:
+        store.write_vectors(table.name, ids, {name: [row for part in parts for row in part[name]] for name in parts[0]})
+    return bool(ids)
+
+
+def _waiting_characters(store: Store) -> int:
+    """About as many characters as the leaves have that wait for vectors."""
+    waiting = len(store.reader().unembedded())
+    documents = store.reader().documents() if waiting else []
+    leaves = sum(info.leaves for info in documents)
+    return sum(info.characters for info in documents) * waiting // max(1, leaves)
 
 
 def _models_with_progress(

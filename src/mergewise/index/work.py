@@ -1,4 +1,7 @@
-"""How far the way into an index is, in characters of text: what is embedded counts as it is embedded, not when it is written."""
+"""How far the way into an index is, in characters of text: what is embedded counts as it is embedded, not when it is written.
+
+Where all texts are written first, a character counts in part when it is written, and else when it is embedded.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,9 @@ Result = TypeVar("Result")
 TEXTS_AT_ONCE = 512
 """Texts that are embedded between two messages."""
 
+TEXT_SHARE = 0.07
+"""What of the work on a character is reading, cutting and writing it; all else is embedding (docs/evaluation.md)."""
+
 
 class IndexingProgress:
     """Characters done and in all. Of a file that was not read yet, its bytes stand for its characters."""
@@ -24,12 +30,26 @@ class IndexingProgress:
         self._name = ""
         self._total = 0
         # characters of batches that are through
-        self._written = 0
+        self._written = 0.0
         self._batch = 0.0  # characters of the present one
+        # what a character counts that is done now
+        self._scale = 1.0
+
+    @property
+    def is_watched(self) -> bool:
+        return self._progress is not None
 
     def begin(self, sizes: Iterable[int]) -> None:
         self._total = sum(sizes)
         self._tell()
+
+    def begin_texts(self) -> None:
+        """What is done from here on are texts alone."""
+        self._scale = TEXT_SHARE
+
+    def begin_stage(self, amount: int, stages: int) -> None:
+        """What is done from here on are so many characters (or leaves), one of so many stages that are left."""
+        self._scale = max(0.0, self._total - self._written) / max(1, amount) / stages
 
     def begin_more(self, size: int) -> None:
         self._total += size
@@ -54,14 +74,15 @@ class IndexingProgress:
         """What the builders of so many views tell, each by and by, of a batch whose rows a chat model writes."""
 
         def tell(share: float) -> None:
-            self._batch = min(characters, self._batch + share * characters / max(1, builders))
+            most = characters * self._scale
+            self._batch = min(most, self._batch + share * most / max(1, builders))
             self._tell()
 
         return tell
 
     def count_written(self, characters: int) -> None:
         """A batch is through."""
-        self._written += characters
+        self._written += characters * self._scale
         self._batch = 0.0
         self._tell()
 
@@ -71,7 +92,7 @@ class IndexingProgress:
 
     def _tell(self) -> None:
         if self._progress is not None:
-            self._progress(min(self._total, self._written + int(self._batch)), self._total, self._name)
+            self._progress(min(self._total, int(self._written + self._batch)), self._total, self._name)
 
 
 class _WatchedEmbedder:

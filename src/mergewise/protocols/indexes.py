@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 from mergewise.protocols.models import FloatArray
 from mergewise.types import (
     AddReport,
@@ -122,7 +125,7 @@ class IndexReader(Protocol):
         ...
 
     def has(self, view: str) -> bool:
-        """Whether every document of the index has this view."""
+        """Whether the index has this view. Documents that came a moment ago may lack it."""
         ...
 
     def view(self, name: str) -> Any:
@@ -158,7 +161,8 @@ class StoreReader(TableReader, Protocol):
         ...
 
     def document_rows(self, doc_ids: Sequence[str]) -> list[DocumentRows]:
-        """Everything that is stored of these documents, with final ids, for `check` to look at."""
+        """Everything that is stored of these documents, with final ids, for `check` to look at. A vector that is still to come is
+        a row of NaN."""
         ...
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
@@ -173,11 +177,15 @@ class StoreReader(TableReader, Protocol):
 
     @property
     def views(self) -> Mapping[str, Mapping[str, Any]]:
-        """The views that every document has, with their settings."""
+        """The views that questions can use, with their settings: every document has them, but for some that came lately."""
         ...
 
     def row_counts(self) -> dict[str, int]:
         """Rows by table, the documents first."""
+        ...
+
+    def unembedded(self, table: str | None = None) -> npt.NDArray[np.int64]:
+        """The ids of the rows that wait for their vectors, in order. Searches by vectors do not find them."""
         ...
 
     def text_search(
@@ -221,6 +229,9 @@ class Store(Protocol):
 
         A document that the index has with the same digest is left alone, unless forced. A document whose metadata cannot be
         stored fails, and the others are written. `origins` says of documents that stand, by id, where they were read from.
+
+        Rows of a table that can `embed` may come without vectors: they then wait for them (`StoreReader.unembedded`). A document
+        that comes without the rows of a view lacks that view (`missing`), which stays in use for the others.
         """
         ...
 
@@ -242,6 +253,15 @@ class Store(Protocol):
 
     def finish_view(self, view: str) -> bool:
         """Whether every document has the view now. If so, its search indexes are built and it can be searched."""
+        ...
+
+    def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
+        """Give rows the columns that the table's `embed` made; how many rows. `ids` are those that wait for them, from one to
+        another, in order. Rows that are gone, or have their vectors by now, are left out."""
+        ...
+
+    def finish_vectors(self) -> bool:
+        """Whether no row waits for its vectors any more. If so, search indexes are built of them."""
         ...
 
     def optimize(self) -> None:

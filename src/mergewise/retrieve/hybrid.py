@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar
 
+import numpy as np
+
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader, languages_known
@@ -128,7 +130,7 @@ class HybridReader(TreeReader):
     # -- RowReader
 
     def rank_rows(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
-        return self._fuse(question, *self._both_searches(question, k, table, column), k)
+        return self._fuse(question, *self._both_searches(question, k, table, column), k, table)
 
     def rank_by_vectors(self, question: str, k: int, table: str, column: str = "vector") -> Ranking:
         query = self._vector(question)
@@ -190,11 +192,23 @@ class HybridReader(TreeReader):
             return None
         return self._store.text_search(question_words(question, others), depth, self._where, table, words=True)
 
-    def _fuse(self, question: str, text: Ranking, vector: Ranking, k: int) -> list[tuple[int, float]]:
+    def _scores_by_text(self, text: Ranking, table: str | None) -> dict[int, float]:
+        """The scores of rows that wait for their vectors: those that they would have in a search by text alone."""
+        waiting = self._store.unembedded(table)
+        if not len(waiting) or not text or self._embedder is None:
+            return {}
+        scores = reciprocal_rank([text]) if self._search.fusion == "reciprocal-rank" else over_largest(text)
+        waits = np.isin([row for row, _ in text], waiting)
+        return {row: scores[row] for (row, _), one in zip(text, waits.tolist(), strict=True) if one}
+
+    def _fuse(
+        self, question: str, text: Ranking, vector: Ranking, k: int, table: str | None = None
+    ) -> list[tuple[int, float]]:
         if self._search.fusion == "reciprocal-rank" and self._embedder is not None:
             fused = reciprocal_rank([text, vector])
         else:
             fused = convex(text, vector, self._weight(question))
+        fused |= self._scores_by_text(text, table)
         return sorted(fused.items(), key=lambda pair: (-pair[1], pair[0]))[:k]
 
 

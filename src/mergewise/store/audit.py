@@ -28,7 +28,10 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
         stored = reader.document_rows(unique[first : first + _DOCUMENTS_AT_ONCE])
         for rows in stored:
             seen.update({"documents": 1, **{name: len(of_table.records) for name, of_table in rows.tables.items()}})
-            problems += document_problems(rows, views, dimension)
+            problems += document_problems(rows, [(v, s) for v, s in views if _has(rows, v, s)], dimension)
+            problems += _unembedded(
+                rows, [table for view, settings in views for table in view.tables(settings)], reader
+            )
         problems += _unread(reader, stored, [table for view, settings in views for table in view.tables(settings)])
     problems += [
         Problem(f"{count - seen[table]} rows of the table {table!r} belong to no document")
@@ -36,6 +39,26 @@ def audit(reader: StoreReader, registry: Registry, dimension: int) -> list[Probl
         if count > seen[table]
     ]
     return problems
+
+
+def _has(rows: DocumentRows, view: View, settings: Any) -> bool:
+    """Whether the document has the view: one that came a moment ago may still wait for it."""
+    return all(table.name in rows.tables for table in view.tables(settings))
+
+
+def _unembedded(rows: DocumentRows, tables: Iterable[Table], reader: StoreReader) -> Iterator[Problem]:
+    """Rows without a vector that nobody would give one, and rows that wait for what they have."""
+    for table in tables:
+        if table.embed is not None and table.name in rows.tables:
+            ids = np.array([record.id for record in rows[table.name]], np.int64)
+            waits = np.isin(ids, reader.unembedded(table.name))
+            for column in table.vectors:
+                vectors = rows.column(table.name, column)
+                if vectors is not None and not np.array_equal(np.isnan(vectors[:, 0]), waits):
+                    yield Problem(
+                        f"rows of the table {table.name!r} lack vectors, or wait for some that they have",
+                        rows.document.id,
+                    )
 
 
 def with_settings(registry: Registry, kept: Mapping[str, Mapping[str, Any]]) -> list[tuple[View, Any]]:
@@ -55,14 +78,15 @@ def _unread(reader: StoreReader, stored: Sequence[DocumentRows], tables: Iterabl
                 same = all(records.get(record.id) == record for record in own)
                 for column, read in vectors.items():
                     given = rows.column(table.name, column)
-                    same &= given is None or _same([read.get(record.id) for record in own], given)
+                    nothing = np.full(0 if given is None else given.shape[1], np.nan)
+                    same &= given is None or _same([read.get(record.id, nothing) for record in own], given)
                 if not same:
                     yield Problem(f"rows of the table {table.name!r} are not read as they are stored", rows.document.id)
 
 
-def _same(read: Sequence[FloatArray | None], given: FloatArray) -> bool:
+def _same(read: Sequence[FloatArray], given: FloatArray) -> bool:
     return len(read) == len(given) and all(
-        one is not None and np.array_equal(one, other) for one, other in zip(read, given, strict=True)
+        np.array_equal(one, other, equal_nan=True) for one, other in zip(read, given, strict=True)
     )
 
 

@@ -136,11 +136,6 @@ class LanceStore:
             removed = list(change.reader.digests(remove))
             standing = change.reader.digests([r.document.id for r in rows])
             fresh = [r for r in rows if force or standing.get(r.document.id) != r.digest]
-            for name, spec in change.specs.items():
-                if any(name not in row.tables for row in fresh):
-                    raise StoreError(
-                        f"{self.directory} got a {spec.view} view from another process", "run the same call again"
-                    )
             good, failed = change.storable(fresh)
             replaced = [r.document.id for r in good if r.document.id in standing]
             if good or removed or origins:
@@ -257,7 +252,7 @@ class LanceStore:
                 # what an older mergewise left half done
                 change.delete(view, numbers)
                 change.append_view(view, lacking)
-                change.set_view(view, state.settings, without(state.missing, numbers))
+                change.set_view(view, state.settings, without(state.missing, numbers), offered=state.offered)
                 change.commit()
 
     @_making_room
@@ -267,6 +262,28 @@ class LanceStore:
             if change.reader.numbered_in(state.missing):
                 return False
             change.set_view(view, state.settings, ())
+            change.build_indexes()
+            change.map_rows(compacted=True)
+            change.commit()
+            return True
+
+    # -- vectors that come after the text
+
+    @_making_room
+    def write_vectors(self, table: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
+        with self._writing() as change:
+            written = change.embed(table, ids, columns)
+            change.commit()
+            return written
+
+    @_making_room
+    def finish_vectors(self) -> bool:
+        if not self.manifest.unembedded:
+            return True
+        with self._writing() as change:
+            if any(len(change.reader.unembedded(table)) for table in change.manifest.unembedded):
+                return False
+            change.manifest = replace(change.manifest, unembedded={})
             change.build_indexes()
             change.map_rows(compacted=True)
             change.commit()

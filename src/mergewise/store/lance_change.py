@@ -19,9 +19,9 @@ from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_import import connect
 from mergewise.store.lance_reader import ALL, LanceReader, specs_of, sql_numbers, sql_strings
 from mergewise.store.lance_versions import demand_own_files
-from mergewise.store.manifest import Manifest, Run, ViewState, write_manifest
+from mergewise.store.manifest import Manifest, Run, ViewState, holds, with_run, without_span, write_manifest
 from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
-from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, ids_used
+from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
 from mergewise.types import DocumentRows, Failure, Origin
@@ -39,6 +39,8 @@ GROWN = 8
 LAST_ATTEMPT = 3
 # ids whose rows are in memory at once while they are written to mapped files
 MAPPED_IDS = 20_000
+# Rows without vectors that are put into one fragment of a table: LanceDB writes whole fragments when vectors come.
+FRAGMENT_ROWS = 4096
 # Words by Unicode's rules, so that scripts without spaces are searched too. With this tokenizer the built-in stop words
 # are those of all languages at once, "cat" and "dog" among them: ours take their place.
 TEXT_TOKENIZER = "icu/split"
@@ -87,9 +89,12 @@ class Change:
             table.restore()
         return table
 
-    def set_view(self, view: str, settings: Mapping[str, Any], missing: Sequence[Run]) -> None:
+    def set_view(
+        self, view: str, settings: Mapping[str, Any], missing: Sequence[Run], *, offered: bool = False
+    ) -> None:
         missing = tuple((first, end) for first, end in missing if first < end)
-        self.manifest = replace(self.manifest, views={**self.manifest.views, view: ViewState(settings, missing)})
+        state = ViewState(settings, missing, offered or not missing)
+        self.manifest = replace(self.manifest, views={**self.manifest.views, view: state})
         self.specs = specs_of(self.manifest, self.registry)
 
     def reset(self, views: Sequence[str]) -> list[str]:
@@ -106,7 +111,8 @@ class Change:
         mapped = {name: of for name, of in self.manifest.mapped.items() if name not in names}
         trained = {name: of for name, of in self.manifest.trained.items() if name.partition(".")[0] not in names}
         tables = {name: of for name, of in self.manifest.tables.items() if name not in names}
-        self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained)
+        unembedded = {name: runs for name, runs in self.manifest.unembedded.items() if name not in names}
+        self.manifest = replace(self.manifest, tables=tables, mapped=mapped, trained=trained, unembedded=unembedded)
         for name in names:
             shutil.rmtree(self.directory / f"{name}.lance", ignore_errors=True)
         self.commit()
@@ -183,8 +189,12 @@ class Change:
         for row in rows:
             number, first_id = self.manifest.next_number, self.manifest.next_id
             numbered.append((number, first_id, row))
-            for view in self.manifest.views:
-                self._place(view, number, first_id, row, placed)
+            for view, state in self.manifest.views.items():
+                if all(table.name in row.tables for table in self.tables_of(view)):
+                    self._place(view, number, first_id, row, placed)
+                else:
+                    missing = with_run(state.missing, number, number + 1)
+                    self.set_view(view, state.settings, missing, offered=state.offered)
             self.manifest = replace(self.manifest, next_number=number + 1)
         documents = self.table(d.DOCUMENTS)
         documents.add(d.document_table(numbered, next(iter(self.specs)), documents.schema))
@@ -203,9 +213,14 @@ class Change:
         """Give the rows of one view the next range of ids."""
         by = {"row": self.manifest.next_id, "leaf": first_id}
         tables = self.tables_of(view)
+        end = by["row"] + ids_used(tables, row.tables)
+        unembedded = dict(self.manifest.unembedded)
         for table in tables:
-            placed[table.name].append(PlacedRows(number, row.tables[table.name], by))
-        self.manifest = replace(self.manifest, next_id=self.manifest.next_id + ids_used(tables, row.tables))
+            rows = PlacedRows(number, row.tables[table.name], by)
+            placed[table.name].append(rows)
+            if self.manifest.dimension and rows.lacks_vectors(table):
+                unembedded[table.name] = with_run(unembedded.get(table.name, ()), by["row"], end)
+        self.manifest = replace(self.manifest, next_id=end, unembedded=unembedded)
 
     def _add(self, placed: Mapping[str, Sequence[PlacedRows]]) -> None:
         for name, rows in placed.items():
@@ -213,8 +228,29 @@ class Change:
             if _lacks_words(opened, table) and any(p.rows.columns.get(str(table.words)) for p in rows):
                 # empty in the rows that stand: none of them is written again
                 opened.add_columns([pa.field(str(table.words), pa.string())])
-            opened.add(arrow_table(table, rows, opened.schema))
+            lacking = bool(self.manifest.dimension) and any(p.lacks_vectors(table) for p in rows)
+            if lacking:
+                _let_vectors_be_missing(opened, table)
+            fresh = arrow_table(table, rows, opened.schema)
+            at_once = FRAGMENT_ROWS if lacking else max(1, len(fresh))
+            for first in range(0, max(1, len(fresh)), at_once):
+                opened.add(fresh.slice(first, at_once))
             _index_texts(opened, table)
+
+    def embed(self, name: str, ids: Sequence[int], columns: Mapping[str, Any]) -> int:
+        """Give rows that wait for them their vectors, and say how many rows. `ids` are in order, and are all between the first
+        and the last of them that wait."""
+        runs = self.manifest.unembedded.get(name, ())
+        waiting = [at for at, row in enumerate(ids) if holds(runs, row)]
+        if not waiting:
+            return 0
+        opened, table = self.table(name), self.specs[name].table
+        schema = pa.schema([field for field in opened.schema if field.name == "id" or field.name in columns])
+        rows = embedded_rows(table, ids, columns, schema).take(waiting)
+        done = opened.merge_insert("id").when_matched_update_all().execute(rows)
+        left = without_span(runs, ids[0], ids[-1] + 1)
+        self.manifest = replace(self.manifest, unembedded={**self.manifest.unembedded, name: left})
+        return int(done.num_updated_rows)
 
     # -- search indexes and mapped files
 
@@ -222,7 +258,9 @@ class Change:
         """Whether enough has come since the indexes were made; a few rows more are searched without them as quickly."""
         tables = [spec.table for spec in self.specs.values() if spec.table.name in self.manifest.tables]
         return any(
-            _is_behind(self.table(t.name), column) for t in tables for column in _searched(self.table(t.name), t)
+            _is_behind(self.table(t.name), column, t.name in self.manifest.unembedded)
+            for t in tables
+            for column in _searched(self.table(t.name), t)
         )
 
     def build_indexes(self) -> None:
@@ -237,11 +275,16 @@ class Change:
             if name not in self.manifest.tables and name not in self._tables:
                 continue
             opened, table = self.table(name), spec.table
-            opened.optimize(cleanup_older_than=timedelta(days=36500))
-            _index_texts(opened, table)
+            waits = name in self.manifest.unembedded
+            if waits:
+                # joined fragments would be written anew with every few vectors that come
+                _index_texts(opened, table, anew=True)
+            else:
+                opened.optimize(cleanup_older_than=timedelta(days=36500))
+                _index_texts(opened, table)
             for column in table.keys:
                 _index(opened, column, BTree())
-            for column in table.vectors:
+            for column in () if waits else table.vectors:
                 if column in opened.schema.names and opened.count_rows() >= table.vector_index_rows:
                     self._index_vectors(opened, column)
 
@@ -293,8 +336,10 @@ class Change:
 
     def _write_files(self, name: str, mapped: Mapped, compacted: bool) -> Mapped | None:
         table = self.table(name)
-        after = f"id >= {mapped.end}"
-        addressed = _scan(table, ["id"], None if compacted else after, with_row_id=True)
+        # a row that is mapped never changes: one that waits for vectors will
+        waiting = self.manifest.unembedded.get(name, ())
+        below = f" and id < {waiting[0][0]}" if waiting else ""
+        addressed = _scan(table, ["id"], f"id >= {0 if compacted else mapped.end}{below}", with_row_id=True)
         if not compacted and not len(addressed):
             return None
         addresses, ids = addressed["_rowid"].to_numpy().astype(np.int64), addressed["id"].to_numpy()
@@ -354,10 +399,15 @@ def _scan(
     return search.limit(ALL).to_arrow()
 
 
-def _is_behind(table: LanceTable, column: str) -> bool:
+def _is_behind(table: LanceTable, column: str, waits: bool) -> bool:
+    """`waits`: for vectors. Fragments are then not joined."""
+    return _rows_outside(table, column) > FEW_ROWS or (not waits and _fragments(table) > MANY_FRAGMENTS)
+
+
+def _rows_outside(table: LanceTable, column: str) -> int:
+    """The rows that the search index of a column does not have."""
     stats = table.index_stats(f"{column}_idx")
-    outside = table.count_rows() if stats is None else stats.num_unindexed_rows
-    return outside > FEW_ROWS or _fragments(table) > MANY_FRAGMENTS
+    return int(table.count_rows() if stats is None else stats.num_unindexed_rows)
 
 
 def _fragments(table: LanceTable) -> int:
@@ -374,6 +424,14 @@ def _index(table: LanceTable, column: str, config: Any) -> None:
         table.create_index(column, config=config)
 
 
+def _let_vectors_be_missing(opened: LanceTable, table: Table) -> None:
+    """For a table that an older mergewise made."""
+    firm = [column for column in table.vectors if not opened.schema.field(column).nullable]
+    changes: list[Any] = [{"path": column, "nullable": True} for column in firm]
+    if changes:
+        opened.alter_columns(*changes)
+
+
 def _lacks_words(opened: LanceTable, table: Table) -> bool:
     return table.words is not None and table.words not in opened.schema.names
 
@@ -384,14 +442,14 @@ def _searched(opened: LanceTable, table: Table) -> list[str]:
     return [*([] if table.text is None else [table.text]), *words]
 
 
-def _index_texts(opened: LanceTable, table: Table) -> None:
-    """Full text of what has no index of it yet."""
+def _index_texts(opened: LanceTable, table: Table, *, anew: bool = False) -> None:
+    """Full text of what has no index of it yet; or `anew` where many rows are outside of it."""
     from lancedb.index import FTS
 
     for column in _searched(opened, table):
-        if not _has_index(opened, column):
+        if not _has_index(opened, column) or (anew and _rows_outside(opened, column) > FEW_ROWS):
             text = FTS(base_tokenizer=TEXT_TOKENIZER, custom_stop_words=sorted(STOP_WORDS))
-            opened.create_index(column, config=_fts_of_words() if column == table.words else text)
+            opened.create_index(column, config=_fts_of_words() if column == table.words else text, replace=anew)
 
 
 def _fts_of_words() -> Any:

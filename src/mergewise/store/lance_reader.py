@@ -214,11 +214,30 @@ class LanceReader:
 
     @property
     def views(self) -> dict[str, Mapping[str, Any]]:
-        return {name: self.manifest.views[name].settings for name in self.manifest.whole}
+        return {name: self.manifest.views[name].settings for name in self.manifest.offered}
 
     def row_counts(self) -> dict[str, int]:
         tables = {name: self._table(name) for name in (d.DOCUMENTS, *self._specs)}
         return {name: 0 if table is None else run(table.count_rows()) for name, table in tables.items()}
+
+    def unembedded(self, table: str | None = None) -> IntArray:
+        table = table or self._first
+        spec = self._specs.get(table)
+        runs = self.manifest.unembedded.get(table, ())
+        if spec is None or spec.table.embed is None or not self.manifest.dimension:
+            # whatever a manifest may say
+            runs = ()
+        return self.once(f"unembedded {table}", lambda: self._ids_in(table, runs)) if runs else np.empty(0, np.int64)
+
+    def _ids_in(self, table: str, runs: Sequence[Run]) -> IntArray:
+        opened = self._table(table)
+        if opened is None:
+            return np.empty(0, np.int64)
+        found = run(scan(opened, [_ID], f"{_ID} >= {runs[0][0]} and {_ID} < {runs[-1][1]}"))[_ID].to_numpy()
+        ids: IntArray = np.sort(found)
+        bounds = np.array(runs, np.int64)
+        inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
+        return inside
 
     def once(self, name: str, make: Callable[[], Kept]) -> Kept:
         if name not in self._kept:
@@ -280,9 +299,12 @@ class LanceReader:
     async def _compared(
         self, table: str, column: str, vector: FloatArray, ids: IntArray, cosines: FloatArray
     ) -> FloatArray:
-        """Exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already."""
+        """Exact cosines for the approximate ones of the vector index. Rows that came after it have exact ones already.
+
+        While rows wait for vectors, some that are in the index are not mapped yet.
+        """
         mapped = self.mapped_rows(table)
-        approximate = ids < mapped.end
+        approximate = (ids < mapped.end) | (table in self.manifest.unembedded)
         for at, vectors in mapped.vectors(ids, column):
             cosines[at] = np.einsum("ij,j->i", vectors, vector)
             approximate[at] = False
@@ -351,7 +373,7 @@ class LanceReader:
             vectors = unit_vectors(rows, column)
             if vectors is not None:
                 by_id |= zip(rows[_ID].to_pylist(), vectors, strict=True)
-        return {row: by_id[row] for row in ids if row in by_id}
+        return {row: by_id[row] for row in ids if row in by_id and not np.isnan(by_id[row][0])}
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:
         opened = self._table(table)

@@ -17,6 +17,8 @@ from mergewise.ranges import short_repr
 
 # 4: the table of leaves may have a column of words in other languages than English, which older versions cannot write
 FORMAT = 4
+# 5: rows wait for their vectors, which older versions would misread. The format is 4 again once none does
+WAITING = 5
 # is read, and written anew as the newest by the next change
 OLDEST = 2
 NAME = "manifest.json"
@@ -36,10 +38,14 @@ Run: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class ViewState:
-    """A view of an index: its settings, and the documents that do not have it yet, as runs of their numbers."""
+    """A view of an index: its settings, and the documents that do not have it yet, as runs of their numbers.
+
+    A view is `offered` to questions once it was whole, also while documents that came later lack it.
+    """
 
     settings: Mapping[str, Any]
     missing: tuple[Run, ...] = ()
+    offered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,9 @@ class Manifest:
     """`tables` maps a table to the version that is part of the index; `mapped` a table to its files (`store.mapped`);
     `trained` the vector indexes, by table and column, to the rows that there were when their partitions were chosen.
 
-    Ids below `next_id` and document numbers below `next_number` are taken.
+    Ids below `next_id` and document numbers below `next_number` are taken. `unembedded` are the rows of a table that wait for
+    their vectors, as runs of ids. A run may go over ids that are of no row of the table. A table without runs has its vectors,
+    but its search indexes are still to be made of them.
     """
 
     embedder: str
@@ -56,6 +64,7 @@ class Manifest:
     tables: Mapping[str, int] = field(default_factory=dict)
     mapped: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     trained: Mapping[str, int] = field(default_factory=dict)
+    unembedded: Mapping[str, tuple[Run, ...]] = field(default_factory=dict)
     next_id: int = 0
     next_number: int = 0
     format: int = FORMAT
@@ -64,6 +73,11 @@ class Manifest:
     def whole(self) -> tuple[str, ...]:
         """The views that every document has."""
         return tuple(name for name, view in self.views.items() if not view.missing)
+
+    @property
+    def offered(self) -> tuple[str, ...]:
+        """The views that questions can use."""
+        return tuple(name for name, view in self.views.items() if view.offered or not view.missing)
 
 
 def read_manifest(directory: Path) -> Manifest | None:
@@ -123,13 +137,14 @@ def _parse(text: str, directory: Path) -> Manifest:
         if any(directory.glob("*.lance")):
             raise _damage_error(directory) from None
         raise NotAnIndex(f"{directory / NAME} is not a mergewise manifest", "choose another --index") from None
-    if written_by > FORMAT:
+    if written_by > WAITING:
         raise NewerFormat(
-            f"{directory} has format {short_repr(written_by)}, this mergewise reads up to {FORMAT}", "upgrade mergewise"
+            f"{directory} has format {short_repr(written_by)}, this mergewise reads up to {WAITING}",
+            "upgrade mergewise",
         )
     if written_by < OLDEST:
         raise OlderFormat(
-            f"{directory} has format {short_repr(written_by)}, this mergewise reads {OLDEST} to {FORMAT}",
+            f"{directory} has format {short_repr(written_by)}, this mergewise reads {OLDEST} to {WAITING}",
             "index the documents again into a new directory",
         )
     try:
@@ -162,6 +177,10 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         yield "its views have no settings"
     if not all(_are_runs(view.missing, manifest.next_number) for view in views.values()):
         yield "the documents that a view lacks are not runs of numbers"
+    if not all(type(view.offered) is bool for view in views.values()):
+        yield "whether its views are offered is not said"
+    if not all(_is_plain(name) and _are_runs(runs, manifest.next_id) for name, runs in manifest.unembedded.items()):
+        yield "the rows that wait for vectors are not runs of ids"
     if not all(_is_plain(name) and _is_count(version) for name, version in manifest.tables.items()):
         yield "its tables are not names with versions"
     if not all(_is_count(rows) for rows in manifest.trained.values()):
@@ -192,10 +211,15 @@ def _is_plain(name: object) -> bool:
 
 def _manifest(raw: Mapping[str, Any]) -> Manifest:
     views = {
-        name: ViewState(view["settings"], tuple((first, end) for first, end in view["missing"]))
+        name: ViewState(view["settings"], _runs(view["missing"]), view.get("offered", not view["missing"]))
         for name, view in raw["views"].items()
     }
-    return Manifest(**{**raw, "views": views})
+    unembedded = {name: _runs(runs) for name, runs in raw.get("unembedded", {}).items()}
+    return Manifest(**{**raw, "views": views, "unembedded": unembedded})
+
+
+def _runs(raw: Sequence[Sequence[int]]) -> tuple[Run, ...]:
+    return tuple((first, end) for first, end in raw)
 
 
 def _upgrade(raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -211,8 +235,11 @@ def _upgrade(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Replace the manifest in one step, under the writer's lock: it is on the disk whole before it takes the name."""
-    content = json.dumps({**asdict(manifest), "format": FORMAT}, indent=1)
-    write_whole(directory / NAME, content.encode())
+    raw = {**asdict(manifest), "format": WAITING if manifest.unembedded else FORMAT}
+    if not manifest.unembedded:
+        # a field that older versions do not know
+        del raw["unembedded"]
+    write_whole(directory / NAME, json.dumps(raw, indent=1).encode())
     # what killed writers left
     for left in directory.glob(f".{NAME}.*"):
         left.unlink(missing_ok=True)
@@ -232,6 +259,19 @@ def without(runs: Sequence[Run], numbers: Collection[int]) -> tuple[Run, ...]:
         if first < end:
             left.append((first, end))
     return tuple(left)
+
+
+def without_span(runs: Sequence[Run], first: int, end: int) -> tuple[Run, ...]:
+    """The runs without the numbers from `first` up to, not including, `end`."""
+    parts = (part for a, b in runs for part in ((a, min(b, first)), (max(a, end), b)))
+    return tuple((a, b) for a, b in parts if a < b)
+
+
+def with_run(runs: Sequence[Run], first: int, end: int) -> tuple[Run, ...]:
+    """The runs and one more, which begins where the last one ends, or behind it."""
+    if runs and runs[-1][1] == first:
+        return (*runs[:-1], (runs[-1][0], end))
+    return (*runs, (first, end))
 
 
 def holds(runs: Sequence[Run], number: int) -> bool:

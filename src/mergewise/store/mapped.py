@@ -127,7 +127,7 @@ def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
 
 def _open(path: Path) -> pa.Table | None:
     try:
-        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()
+        table = _with_plain_fields(pa.ipc.open_file(pa.memory_map(str(path))).read_all())
         table.validate()
         for column in table.columns:
             for chunk in column.chunks:
@@ -240,11 +240,16 @@ def rows_of_documents(rows: pa.Table, living: IntArray) -> pa.Table:
     return rows if stands.all() else rows.filter(pa.array(stands))
 
 
+def _with_plain_fields(table: pa.Table) -> pa.Table:
+    """The same columns. Whether they may lack values differs between tables that versions of mergewise made."""
+    return pa.Table.from_arrays(table.columns, [field.name for field in table.schema])
+
+
 def _regroup(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in blocks of about BLOCK_BYTES, each in one piece; the last may be small."""
     waiting: list[pa.Table] = []
     for part in parts:
-        waiting += [part] if len(part) else []
+        waiting += [_with_plain_fields(part)] if len(part) else []
         if sum(table.nbytes for table in waiting) >= BLOCK_BYTES:
             yield pa.concat_tables(waiting).combine_chunks()
             waiting = []

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from mergewise.protocols import Embedder
 from mergewise.types import Rows
 
 NUMBER = "doc"
@@ -52,7 +53,8 @@ class Table:
     spaces. Its values come beside the records, as `Rows.columns` of this name, for some documents only, and the table has the
     column from the first of them on. `vectors` are columns of unit vectors, stored in half precision, which an index without
     an embedder does not have; from `vector_index_rows` rows on they get a search index. `keys` are columns that rows are
-    found by. Rows of a `mapped` table are read by id without a query (`store.mapped`).
+    found by. Rows of a `mapped` table are read by id without a query (`store.mapped`). Where there is `embed(records,
+    embedder)`, rows may be written first and get their columns of vectors later, as that gives them.
     """
 
     name: str
@@ -63,6 +65,7 @@ class Table:
     words: str | None = None
     keys: tuple[str, ...] = ("id", NUMBER)
     mapped: bool = False
+    embed: Callable[[Sequence[Any], Embedder], Mapping[str, Any]] | None = None
     # below, an exact scan is as fast (benchmarks/vectors.py)
     vector_index_rows: int = 4_000
 
@@ -83,7 +86,11 @@ class Table:
                 *(pa.field(column.name, column.type, nullable=column.optional) for column in plain),
                 *(pa.field(p.column, p.type, nullable=False) for p in self.packed if p.pack is not None),
                 *(pa.field(p.column, p.type) for p in self.packed if p.pack is None and dimension),
-                *(pa.field(v, pa.list_(pa.float16(), dimension), nullable=False) for v in self.vectors if dimension),
+                *(
+                    pa.field(v, pa.list_(pa.float16(), dimension), self.embed is not None)
+                    for v in self.vectors
+                    if dimension
+                ),
             ]
         )
 
@@ -159,6 +166,13 @@ class PlacedRows:
     rows: Rows
     by: Mapping[str, int]
 
+    def lacks_vectors(self, table: Table) -> bool:
+        """Whether some of the rows are to get their vectors later."""
+        if table.embed is None or not self.rows.records:
+            return False
+        given = [self.rows.columns.get(column) for column in table.vectors]
+        return any(vectors is None or bool(np.isnan(vectors[:, :1]).any()) for vectors in given)
+
 
 def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -> pa.Table:
     """The rows of several documents as they are stored, in the order of the schema."""
@@ -187,12 +201,38 @@ def arrow_table(table: Table, placed: Sequence[PlacedRows], schema: pa.Schema) -
 
 
 def _vectors(field: pa.Field, placed: Sequence[PlacedRows]) -> pa.Array:
-    given = [p.rows.columns[field.name] for p in placed if p.rows.columns.get(field.name) is not None]
-    rows, dimension = sum(len(p.rows.records) for p in placed), field.type.list_size
-    flat = np.concatenate(given).astype(np.float16) if given else np.empty((0, dimension), np.float16)
+    dimension = field.type.list_size
+    given = [p.rows.columns.get(field.name) for p in placed]
+    if field.nullable:
+        # a document whose vectors came in part, before it moved, waits for all of them again
+        none = (np.full((len(p.rows.records), dimension), np.nan, np.float16) for p in placed)
+        given = [empty if own is None or np.isnan(own).any() else own for own, empty in zip(given, none, strict=True)]
+    vectors = [own for own in given if own is not None]
+    rows = sum(len(p.rows.records) for p in placed)
+    flat = np.concatenate(vectors).astype(np.float16) if vectors else np.empty((0, dimension), np.float16)
     if flat.shape != (rows, dimension):
         raise ValueError(f"{field.name} has the shape {flat.shape}, for {rows} rows of dimension {dimension}")
-    return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), dimension)
+    return vector_array(flat)
+
+
+def vector_array(vectors: npt.NDArray[np.float16]) -> pa.Array:
+    """Vectors as they are stored: a row without numbers (NaN) is a vector that is still to come."""
+    lacking = np.isnan(vectors[:, :1]).any(axis=1)
+    mask = pa.array(lacking) if lacking.any() else None
+    return pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), vectors.shape[1], mask=mask)
+
+
+def embedded_rows(table: Table, ids: Sequence[int], columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table:
+    """Ids with the columns that `table.embed` gave, as they are stored."""
+    arrays = []
+    for field in schema:
+        if field.name == "id":
+            arrays.append(pa.array(ids, field.type))
+        elif field.name in table.vectors:
+            arrays.append(vector_array(np.asarray(columns[field.name], np.float16)))
+        else:
+            arrays.append(pa.array(columns[field.name], field.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
 def ids_used(tables: Sequence[Table], rows: Mapping[str, Rows]) -> int:
@@ -239,11 +279,14 @@ _form = cache(RecordForm)
 
 
 def unit_vectors(rows: pa.Table, column: str) -> npt.NDArray[np.float32] | None:
-    """A column of vectors, (rows, dimension); None where the index has none."""
+    """A column of vectors, (rows, dimension); None where the index has none. A vector that is still to come is a row of NaN."""
     if column not in rows.column_names:
         return None
-    flat = rows[column].combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    return np.asarray(flat.reshape(len(rows), rows.schema.field(column).type.list_size), np.float32)
+    held = rows[column].combine_chunks()
+    flat = held.flatten().to_numpy(zero_copy_only=False).astype(np.float32)
+    vectors = np.full((len(rows), held.type.list_size), np.nan, np.float32)
+    vectors[held.is_valid().to_numpy(zero_copy_only=False)] = flat.reshape(-1, held.type.list_size)
+    return vectors
 
 
 def rows_from(table: Table, rows: pa.Table) -> Rows:

@@ -42,6 +42,7 @@ from mergewise.types.stored import Known as Known
 from mergewise.types.stored import Origin as Origin
 from mergewise.types.stored import Problem as Problem
 from mergewise.types.stored import Rows as Rows
+from mergewise.types.stored import VectorCount as VectorCount
 from mergewise.types.trace import Cause as Cause
 from mergewise.types.trace import HopNote as HopNote
 from mergewise.types.trace import Note as Note

@@ -103,6 +103,16 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorCount:
+    """How many leaves an index has, how many of them have their vectors, and how many wait for theirs: questions find these by
+    their words alone. In an index without an embedder, none has one and none waits."""
+
+    leaves: int
+    embedded: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """Rows of one table and one document: `records`, and `columns` with one more value for each record, such as its vector."""
 

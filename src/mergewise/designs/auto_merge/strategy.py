@@ -85,7 +85,7 @@ def assemble(question: str, reader: IndexReader, budget: int, models: Models, pa
     hits = _distinct(reader.search(question, parameters.k))
     trace = [Step("search", f"{len(hits)} leaves", tuple(hit.row.span for hit in hits))]
     if parameters.mode == "semantic":
-        candidates = _clusters(hits, reader, parameters, trace)
+        candidates = _clusters(hits, reader, models, parameters, trace)
     else:
         sections = _ancestors(hits, reader, trace) if parameters.mode != "never" else {}
         items = [_LeafRange(hit.row.id, hit.row.id, hit.score, hit.row.ancestors, hit.row.span) for hit in hits]
@@ -255,15 +255,20 @@ def _fragments(leaves: Sequence[Leaf]) -> tuple[Fragment, ...]:
     return tuple(map(fragment_of, split_runs(leaves, lambda left, right: left.end == right.start)))
 
 
-def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, trace: list[Step]) -> list[Candidate]:
-    """Each hit, best first, gathers the later hits that are alike. Clusters come in the order of their best scores."""
+def _clusters(
+    hits: Sequence[Hit], reader: IndexReader, models: Models, parameters: AutoMerge, trace: list[Step]
+) -> list[Candidate]:
+    """Each hit, best first, gathers the later hits that are alike. Clusters come in the order of their best scores, and
+    after them hits that have no vector yet."""
     vectors = reader.vectors([hit.row.id for hit in hits])
-    if hits and not vectors:
+    if hits and not vectors and models.embedder is None:
         raise UsageError("the mode 'semantic' needs vectors", "index with an embedder, for example --embedder minilm")
-    hits = [hit for hit in hits if hit.row.id in vectors]
     leads = Leads({hit.row.id: hit.row for hit in hits}, reader)
+    # their vectors are still to come
+    alone = _singles([hit for hit in hits if hit.row.id not in vectors], leads)
+    hits = [hit for hit in hits if hit.row.id in vectors]
     if len(hits) < 2:
-        return list(_singles(hits, leads))
+        return [*_singles(hits, leads), *alone]
     matrix = np.stack([vectors[hit.row.id] for hit in hits])
     cosines = matrix @ matrix.T
     pairs = cosines[np.triu_indices(len(hits), 1)]
@@ -282,4 +287,4 @@ def _clusters(hits: Sequence[Hit], reader: IndexReader, parameters: AutoMerge, t
         fragments = (*leads.before([row.id for row in rows]), *_fragments(rows))
         singles = _singles([hits[j] for j in members] if len(rows) > 1 else [], leads)
         clusters.append(Candidate(fragments, score, singles))
-    return clusters
+    return [*clusters, *alone]

@@ -17,7 +17,7 @@ from math import log
 import numpy as np
 
 from mergewise.assemble.fragments import Candidate
-from mergewise.assemble.sentences import SentenceInLeaf
+from mergewise.assemble.sentences import SentenceInLeaf, sentence_cosines, sentence_vectors
 from mergewise.protocols import FloatArray
 from mergewise.text.spans import Part
 from mergewise.text.terms import TermFinder, content_terms
@@ -60,7 +60,10 @@ def cosines(vector: FloatArray, sentences: Sequence[SentenceInLeaf]) -> FloatArr
     leaves = list({sentence.leaf.id: sentence.leaf for sentence in sentences}.values())
     starts = np.cumsum([0, *(len(leaf.sentences) for leaf in leaves)])
     first = dict(zip((leaf.id for leaf in leaves), starts.tolist(), strict=False))
-    of_leaves = np.concatenate([leaf.vectors for leaf in leaves if leaf.vectors is not None]) @ vector
+    vectors = sentence_vectors(leaves)
+    if vectors is None:
+        return np.zeros(len(sentences), np.float32)
+    of_leaves = sentence_cosines(leaves, vectors, vector)
     values = of_leaves[[first[sentence.leaf.id] + sentence.number for sentence in sentences]]
     low, high = float(values.min()), float(values.max())
     return np.asarray((values - low) / (high - low) if high > low else np.ones_like(values), np.float32)

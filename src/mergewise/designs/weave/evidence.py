@@ -14,7 +14,7 @@ from math import fsum
 import numpy as np
 
 from mergewise.assemble.fragments import SectionKey
-from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency
+from mergewise.assemble.sentences import SentenceInLeaf, inverse_frequency, sentence_cosines, sentence_vectors
 from mergewise.protocols import FloatArray
 from mergewise.text.keys import place_of
 from mergewise.text.markup import readable
@@ -133,7 +133,9 @@ class Candidates:
         # of candidates that need another one: its leaf, and its number in it
         self._leads: dict[int, tuple[int, int]] = {}
         self._term_weights: dict[str, float] = {}
-        self._vectors: list[FloatArray] = []
+        self._added: list[LeafSentences] = []
+        # of so many leaves
+        self._vectors: tuple[int, FloatArray | None] = 0, None
         self._fixed: list[FloatArray] = []  # features that never change, as `_fixed_features` orders them
         self._sections: list[int] = []  # of each candidate, as a number
         self._documents: list[int] = []
@@ -159,8 +161,7 @@ class Candidates:
         self.leaves[leaf.id] = section
         if section not in self._path_terms:
             self._path_terms[section] = self._finder.find(" ".join((place_of(leaf.doc_id), leaf.title, *leaf.headings)))
-        if leaf.vectors is not None:
-            self._vectors.append(leaf.vectors)
+        self._added.append(leaf)
         members = self.members.setdefault(section, [])
         self._sections += [self._numbers.setdefault(section, len(self._numbers))] * len(leaf.sentences)
         self._documents += [self._numbers.setdefault(leaf.doc_id, len(self._numbers))] * len(leaf.sentences)
@@ -271,18 +272,17 @@ class Candidates:
         return not self.opens(candidate) and needs_previous(sentence.text, headed, marks=marks)
 
     def vectors(self) -> FloatArray | None:
-        """The vectors of all candidates, one row each; None without an embedder."""
-        if len(self._vectors) > 1:
-            self._vectors = [np.concatenate(self._vectors)]
-        return self._vectors[0] if self._vectors else None
+        """The vectors of all candidates, one row each; None without an embedder, or where no leaf has its vectors yet."""
+        if self._vectors[0] < len(self._added):
+            self._vectors = len(self._added), sentence_vectors(self._added)
+        return self._vectors[1]
 
     def cosines(self) -> FloatArray:
         """The cosines of all candidates with the question; zeros without an embedder."""
         vectors, question = self.vectors(), self.asked.vector
         if vectors is None or question is None:
             return np.zeros(len(self), np.float32)
-        cosines: FloatArray = np.einsum("ij,j->i", vectors, question)  # for BLAS, waking its threads would cost more
-        return cosines
+        return sentence_cosines(self._added, vectors, question)
 
     def term_weights(self) -> dict[str, float]:
         """The idf of the question's terms among the known leaves, scaled to add up to 1: what all leaves say tells none apart."""

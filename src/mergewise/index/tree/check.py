@@ -33,7 +33,9 @@ def problems(rows: DocumentRows, settings: TreeSettings, dimension: int) -> Iter
     if any(name.first_leaf < first or name.first_leaf + name.leaf_count > end for name in rows["name"]):
         yield "a name stands for leaves of another document"
     vectors = rows.column("leaf", "vector")
-    if vectors is not None and not np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=_UNIT):
+    lengths = np.empty(0) if vectors is None else np.linalg.norm(vectors, axis=1)
+    # a vector that is still to come is a row of NaN
+    if not np.allclose(lengths[~np.isnan(lengths)], 1.0, atol=_UNIT):
         yield "a vector is not of unit length"
 
 

@@ -42,7 +42,7 @@ class TreeReader:
         return self._rows.vectors(ids, LEAF.name)
 
     def sentences(self, ids: Sequence[int]) -> dict[int, LeafSentences]:
-        """Where the embedder gave no vectors of sentences, each has the vector of its leaf."""
+        """Where the embedder gave no vectors of sentences, each has the vector of its leaf, if that has one yet."""
         leaves = self._rows.rows(LEAF.name, LeafSentences, ids)
         bare = [leaf for leaf, sentences in leaves.items() if sentences.vectors is None]
         for leaf, vector in self._rows.vectors(bare, LEAF.name).items() if bare else ():

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mergewise.index.tree.embedding import embed_leaves
 from mergewise.store.tables import Packed, Table
 from mergewise.text.keys import search_key, split_key
 from mergewise.text.languages import VERSION
@@ -78,14 +79,16 @@ LEADS = Packed("leads", pa.list_(pa.int32()), pack_leads, unpack_leads, ("leads"
 
 def unpack_sentence_vectors(rows: pa.Table) -> Mapping[str, Sequence[Any]]:
     """Unit vectors of the sentences of each leaf, stored a byte a component; None where the embedder gave none."""
-    packed = rows["sentence_vectors"].combine_chunks()
+    packed = rows["sentence_vectors"].to_pylist()
     counts = (pc.list_value_length(rows["sentences"]).to_numpy() // 3).tolist()
-    if packed.null_count or not sum(counts):
+    counts = [0 if vectors is None else count for vectors, count in zip(packed, counts, strict=True)]
+    if not sum(counts):
         return {"vectors": [None] * len(packed)}
-    whole = np.frombuffer(b"".join(packed.to_pylist()), np.int8).reshape(sum(counts), -1).astype(np.float32)
+    present = [vectors for vectors in packed if vectors is not None]
+    whole = np.frombuffer(b"".join(present), np.int8).reshape(sum(counts), -1).astype(np.float32)
     whole /= np.sqrt(np.einsum("ij,ij->i", whole, whole))[:, None].clip(1e-9)
-    ends = np.cumsum([0, *counts]).tolist()
-    return {"vectors": [whole[first:end] for first, end in pairwise(ends)]}
+    ends = pairwise(np.cumsum([0, *counts]).tolist())
+    return {"vectors": [None if v is None else whole[a:b] for v, (a, b) in zip(packed, ends, strict=True)]}
 
 
 SENTENCE_VECTORS = Packed("sentence_vectors", pa.binary(), None, unpack_sentence_vectors, ("vectors",), ("sentences",))
@@ -110,6 +113,7 @@ LEAF = Table(
     text="key",
     words=WORDS,
     mapped=True,
+    embed=embed_leaves,
 )
 SECTION = Table("section", Section, keys=("id",), mapped=True)
 NAME = Table("name", Name, (NAME_HASH,), keys=())

@@ -1,0 +1,94 @@
+"""Vectors that come later, from the command line: left, gone on with, broken off, and told of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mergewise.cli.main import app
+from mergewise.errors import UsageError
+from mergewise.index import pipeline
+from mergewise.models.minilm import MiniLM
+from mergewise.protocols import FloatArray
+
+WAITING = "vectors: 0 of 4 leaves; `mergewise index` goes on with them"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a folder of four short documents."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for number, animal in enumerate(("cat", "dog", "owl", "fox")):
+        (docs / f"{animal}.md").write_text(
+            f"# {animal.title()}\n\nThe {animal} sleeps for {number + 11} hours a day.\n"
+        )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(pipeline, "SMALL", 50)
+    monkeypatch.setattr(pipeline, "CHANGE_LEAVES", 1)
+    return tmp_path
+
+
+def test_vectors_are_left_and_made_by_the_next_run(home: Path) -> None:
+    left = run("index", "docs", "--embed", "later")
+    assert "4 added" in left.stdout and WAITING in left.stderr
+    assert WAITING in run("info").stdout
+    asked = run("ask", "How long does the owl sleep?")
+    assert "13 hours" in asked.stdout and WAITING in asked.stderr and asked.stderr.count("vectors:") == 1
+    done = run("index")
+    assert done.stdout == "vectors: 4 of 4 leaves, in mergewise.index\n"
+    assert "vectors" not in run("info").stdout
+    assert json.loads(run("info", "--json").stdout)["vectors"] == {"leaves": 4, "embedded": 4, "waiting": 0}
+    assert json.loads(run("index", "--json").stdout) == {"leaves": 4, "embedded": 4, "waiting": 0}
+    assert run("check").exit_code == 0
+
+
+def test_indexing_again_goes_on_too(home: Path) -> None:
+    run("index", "docs", "--embed", "later")
+    again = run("index", "docs")
+    assert "4 unchanged" in again.stdout and "vectors" not in again.stderr
+    assert json.loads(run("info", "--json").stdout)["vectors"]["waiting"] == 0
+
+
+def test_ctrl_c_says_what_is_kept_and_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embed, calls = MiniLM.embed_parts, []
+
+    def interrupted(
+        self: MiniLM, texts: Sequence[str], parts: Sequence[Sequence[tuple[int, int]]]
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        calls.append(texts)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return embed(self, texts, parts)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MiniLM, "embed_parts", interrupted)
+        broken = CliRunner().invoke(app, ["index", "docs"])
+    assert broken.exit_code != 0
+    assert "mergewise: interrupted: 4 documents are kept, 2 of 4 leaves with vectors" in broken.stderr
+    assert "run the same command again to go on" in broken.stderr
+    assert "vectors: 2 of 4 leaves" in run("info").stdout
+    assert "4 unchanged" in run("index", "docs").stdout
+    assert "vectors" not in run("info").stdout
+
+
+def test_an_index_of_text_alone_waits_for_nothing(home: Path) -> None:
+    done = run("index", "docs", "--embedder", "none", "--embed", "later")
+    assert "vectors" not in done.stdout + done.stderr + run("info").stdout
+    assert json.loads(run("info", "--json").stdout)["vectors"] == {"leaves": 4, "embedded": 0, "waiting": 0}
+
+
+def test_what_cannot_be(home: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to index"):
+        run("index")
+    with pytest.raises(UsageError, match="--embed is 'soon'"):
+        run("index", "docs", "--embed", "soon")
+    assert not (home / "mergewise.index").exists()
