@@ -30,8 +30,8 @@ from mergewise.engine import Index
 from mergewise.evaluate.answering import Answering, Asking, MethodAnswers
 from mergewise.evaluate.methods import GROUPS, METHODS, methods_of
 from mergewise.evaluate.metrics import mean
-from mergewise.evaluate.rows import bootstrap, paired_interval, wilson
 from mergewise.evaluate.run import chosen_questions
+from mergewise.evaluate.statistics import bootstrap, paired_interval, wilson
 from mergewise.evaluate.tasks import Question, Task, load_task
 from mergewise.generate.sources import Source
 from mergewise.models import load_chat, load_reranker

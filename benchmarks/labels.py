@@ -20,8 +20,9 @@ from mergewise.designs.aed.training.candidates import KINDS
 from mergewise.designs.aed.training.distilling import gains
 from mergewise.designs.aed.training.judging import interval, judge
 from mergewise.designs.aed.training.labels import Label, LabelledQuestion, LabelStore
-from mergewise.evaluate.metrics import mean, normalise
-from mergewise.evaluate.rows import wilson
+from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.statistics import wilson
+from mergewise.evaluate.words import normalise
 from mergewise.models import load_embedder, load_reranker
 from mergewise.models.utilities import utilities_of
 from mergewise.protocols import UtilityPredictor

@@ -20,9 +20,10 @@ from statistics import mean, median
 from time import perf_counter
 
 from mergewise.engine import Index
-from mergewise.evaluate.metrics import normalise, score_context
+from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.run import Half, chosen_questions
 from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.words import normalise
 from mergewise.models import load_chat
 from mergewise.models.cache import CachedChat
 from mergewise.models.tokens import count_tokens

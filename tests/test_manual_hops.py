@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from mergewise.evaluate.metrics import normalise
+from mergewise.evaluate.words import normalise
 from mergewise.readers import read
 
 HOPS = Path(__file__).parents[1] / "benchmarks/manuals/hops.jsonl"

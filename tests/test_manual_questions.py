@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mergewise.evaluate.metrics import normalise
+from mergewise.evaluate.words import normalise
 from mergewise.readers import read
 from mergewise.types import Document
 

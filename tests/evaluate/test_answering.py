@@ -19,6 +19,7 @@ from mergewise.engine import Index
 from mergewise.errors import ModelError, UsageError
 from mergewise.evaluate.answering import Answering, Asking, evaluate_answers
 from mergewise.evaluate.methods import METHODS, Method, methods_of
+from mergewise.evaluate.rows import mean_row
 from mergewise.evaluate.tasks import Question, Task
 from mergewise.generate.mode import Request
 from mergewise.models.causal_chat import CausalChat
@@ -42,8 +43,7 @@ def reader_of(index: Index) -> Reader:
 
 def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
     answering = Answering(index, TASK, Asking(24))
-    (naive, _), (short, failures) = evaluate_answers(answering, [METHODS["naive"], SHORT], [300], QUESTIONS)
-    assert failures == {}
+    naive, short = map(mean_row, evaluate_answers(answering, [METHODS["naive"], SHORT], [300], QUESTIONS))
     row = short.as_dict()
     assert (row["em"], row["f1"], row["relaxed_em"], row["accuracy"], row["failed"]) == (1, 1, 1, 1, 0)
     assert (row["strategy"], row["mode"], row["questions"], row["answer"]) == ("short", "short", 4, 1.0)
@@ -57,8 +57,8 @@ def test_a_row_says_what_answers_are_worth_and_cost(index: Index) -> None:
 
 def test_every_method_answers(index: Index) -> None:
     answering = Answering(index, TASK, Asking(24, together=4))
-    for row, failures in evaluate_answers(answering, list(METHODS.values()), [2000], QUESTIONS):
-        assert failures == {} and row.answers is not None
+    for row in map(mean_row, evaluate_answers(answering, list(METHODS.values()), [2000], QUESTIONS)):
+        assert row.answers is not None and row.answers.failed == 0
         # passages that do not tell outvote the one that does in REPLUG, which weighs them much alike
         assert row.answers.em == (0.25 if row.strategy in ("naive", "replug") else 1.0), row.strategy
 
@@ -82,7 +82,7 @@ def test_answers_are_kept_and_a_run_goes_on_where_it_was(index: Index, tmp_path:
     kept = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line.get("id") for line in kept] == [None, "0", "1", "2", "3"]
     reader_of(index).started.clear()
-    (row, _), *_ = evaluate_answers(Answering(index, TASK, asking), [SHORT], [300], QUESTIONS)
+    (row,) = map(mean_row, evaluate_answers(Answering(index, TASK, asking), [SHORT], [300], QUESTIONS))
     assert row.answers is not None and row.answers.em == 1.0 and reader_of(index).started == []
 
 
@@ -135,11 +135,15 @@ def test_a_question_that_fails_counts_as_wrong_and_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(Reader, "prompt", broken)
-        ((row, failures),) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+        (rows,) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+    row = mean_row(rows)
     assert row.answers is not None and (row.answers.failed, row.answers.em) == (1, 0.75)
-    assert list(failures) == ["2"] and "it broke" in str(failures["2"])
-    ((row, failures),) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
-    assert row.answers is not None and (row.answers.failed, row.answers.em, failures) == (0, 1.0, {})
+    (failed,) = [row for row in rows if row.error]
+    assert failed.question.id == "2" and "it broke" in failed.error and failed.missed
+    (rows,) = evaluate_answers(answering, [SHORT], [300], QUESTIONS)
+    row = mean_row(rows)
+    assert row.answers is not None and (row.answers.failed, row.answers.em) == (0, 1.0)
+    assert not any(row.error or row.missed for row in rows)
 
 
 def test_where_nothing_is_answered_there_is_no_row(index: Index) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mergewise.evaluate.answers import AnswerScore, normalise_answer, prediction_of, score_answer
-from mergewise.evaluate.rows import bootstrap, paired_interval, wilson
+from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
+from mergewise.evaluate.statistics import bootstrap, paired_interval, wilson
+from mergewise.evaluate.words import normalise_answer
 from mergewise.types import Answer, Context
 
 PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"

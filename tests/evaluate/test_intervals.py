@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mergewise.evaluate import rows as intervals
-from mergewise.evaluate.rows import Z, bootstrap, paired_interval, wilson
+from mergewise.evaluate import statistics as intervals
+from mergewise.evaluate.statistics import Z, bootstrap, paired_interval, wilson
 
 VALUES = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 
@@ -47,7 +47,7 @@ def test_the_bootstrap_is_the_middle_of_the_means_that_were_drawn(values: list[f
         below = int(place)
         return means[below] + (place - below) * (means[min(below + 1, len(means) - 1)] - means[below])
 
-    assert bootstrap(values, seed) == pytest.approx((quantile(0.025), quantile(0.975)), abs=1e-9)
+    assert bootstrap(values, seed=seed) == pytest.approx((quantile(0.025), quantile(0.975)), abs=1e-9)
 
 
 @settings(max_examples=20)

@@ -8,10 +8,11 @@ import pytest
 
 import mergewise
 from mergewise.errors import UsageError
-from mergewise.evaluate.metrics import normalise, score_context
+from mergewise.evaluate.metrics import score_context
 from mergewise.evaluate.rows import EvaluationRow
 from mergewise.evaluate.run import chosen_questions, evaluate
 from mergewise.evaluate.tasks import Question, find_tasks, load_task
+from mergewise.evaluate.words import normalise
 from mergewise.models.tokens import count_tokens
 from mergewise.types import Span
 
@@ -69,8 +70,10 @@ def test_a_run_over_a_set(task_folder: Path, tmp_path: Path) -> None:
         ("auto-merge", 20),
         ("auto-merge", 100),
     ]
+    means = {"answer", "evidence", "all", "density", "tokens"}
     assert rows[1].as_dict().keys() == {
-        "dataset", "strategy", "budget", "answer", "evidence", "all", "density", "tokens", "query_ms"
+        "dataset", "strategy", "budget", "query_ms", "questions", "unanswerable", *means,
+        *(f"{name}_interval" for name in means),
     }  # fmt: skip
     assert rows[1].all == rows[1].evidence == rows[1].answer == 1.0
     assert all(row.tokens <= row.budget and 0 <= row.density <= 1 for row in rows)
@@ -95,5 +98,5 @@ def test_a_row_as_json_is_flat() -> None:
     row = EvaluationRow("squad", "topk", 128, 0.1, 0.2, 0.3, 0.4, 100.0, 7.5)
     assert json.dumps(row.as_dict()) == (
         '{"dataset": "squad", "strategy": "topk", "budget": 128, "answer": 0.1, "evidence": 0.2, "all": 0.3, '
-        '"density": 0.4, "tokens": 100.0, "query_ms": 7.5}'
+        '"density": 0.4, "tokens": 100.0, "query_ms": 7.5, "questions": 0, "unanswerable": 0}'
     )

@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import mergewise
 from mergewise.errors import UsageError
 from mergewise.evaluate.metrics import mean_of_known, score_context
 from mergewise.evaluate.run import evaluate
 from mergewise.evaluate.tables import load_table
-from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.tasks import Question, clusters
 from mergewise.models.tokens import count_tokens
+from mergewise.types import Span
 
 COMMAND = Path(sys.executable).parent / "mergewise"
 
@@ -56,16 +59,63 @@ def test_evidence_may_be_marked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("q.csv", "question,answer\nWho?,\nWhat?,x\n"),
+        ("q.csv", "question,answer,answerable\nWho?,somebody,no\nWhat?,x,yes\n"),
+        ("q.jsonl", '{"question": "Who?", "answers": []}\n{"question": "What?", "answers": ["x"]}\n'),
+        ("q.jsonl", '{"question": "Who?", "answer": null}\n{"question": "What?", "answer": "x"}\n'),
+        ("q.jsonl", '{"question": "Who?", "is_impossible": true, "answers": {"text": [], "answer_start": []}}\n'
+                    '{"question": "What?", "is_impossible": false, "answers": {"text": ["x"], "answer_start": [3]}}\n'),
+        ("q.jsonl", '{"question": "Who?", "is_impossible": true, "answers": ["plausible"], "evidence": "It."}\n'
+                    '{"question": "What?", "answer": "x", "answerable": null}\n'),
+    ],
+)  # fmt: skip
+def test_questions_may_have_no_answer(tmp_path: Path, name: str, text: str) -> None:
+    without, with_one = load_table(table(tmp_path, name, text)).questions
+    assert (without.text, without.answers, without.evidence, without.answerable) == ("Who?", (), None, False)
+    assert (with_one.answers, with_one.answerable) == (("x",), True)
+
+
+def test_evidence_names_its_document(tmp_path: Path) -> None:
+    """Questions that share a document, also by others, are one cluster."""
+    named = [["a"], ["b"], ["a", "c"], [], ["c"], []]
+    rows = [
+        {"question": "?", "answer": "x", "evidence": [{"doc": doc, "text": "One."} for doc in docs]} for docs in named
+    ]
+    questions = load_table(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows))).questions
+    assert [sorted(question.documents) for question in questions] == named
+    assert clusters(questions) == [0, 1, 0, 2, 0, 3]
+
+
+@given(st.lists(st.frozensets(st.sampled_from("abcdef"), max_size=3), max_size=12))
+def test_clusters_are_what_shared_documents_connect(named: list[frozenset[str]]) -> None:
+    """Held to a slow reading: clusters are merged until none shares a document with another."""
+    questions = [
+        Question(str(i), "?", ("x",), tuple((Span(d, 0, 1), "x") for d in sorted(docs))) for i, docs in enumerate(named)
+    ]
+    groups = [({i}, set(docs)) for i, docs in enumerate(named)]
+    while pair := next(((a, b) for a in groups for b in groups if a is not b and a[1] & b[1]), None):
+        groups = [one for one in groups if one not in pair] + [(pair[0][0] | pair[1][0], pair[0][1] | pair[1][1])]
+    found = clusters(questions)
+    assert {frozenset(i for i, c in enumerate(found) if c == cluster) for cluster in found} == {
+        frozenset(own) for own, _ in groups
+    }
+
+
+@pytest.mark.parametrize(
     ("name", "text", "says"),
     [
         ("q.csv", "frage,antwort\na,b\n", "lacks the columns question and answer"),
         ("q.csv", "", "lacks the columns"),
         ("q.csv", "question,answer\n", "has no questions"),
-        ("q.csv", "question,answer\na,b\nc,\n", "line 3 has no answer"),
+        ("q.csv", "question,answer\na,b\nc\n", "line 3 has no answer"),
         ("q.csv", "question,answer\n,b\n", "line 2 has no question"),
         ("q.jsonl", '{"question": "a", "answer": "b"}\n[1]\n', "line 2 is no JSON object"),
         ("q.jsonl", "{broken\n", "line 1"),
-        ("q.jsonl", '{"question": "a", "answer": []}\n', "line 1 has no answer"),
+        ("q.jsonl", '{"question": "a"}\n', "line 1 has no answer"),
+        ("q.jsonl", '{"question": "a", "answer": [], "answerable": true}\n', "line 1 has no answer"),
+        ("q.csv", "question,answer,is_impossible\na,b,perhaps\n", "line 2: is_impossible is 'perhaps'"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, says: str) -> None:
@@ -115,9 +165,10 @@ def test_the_command(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert all((row["answer"], row["evidence"], row["all"]) == (0.5, None, None) for row in rows)
     assert all(row["density"] > 0 and row["query_ms"] > 0 for row in rows)
-    assert done.stdout.splitlines()[1].split()[3:6] == ["0.500", "-", "-"]
+    assert done.stdout.splitlines()[0] == "q: 2 questions"
+    assert done.stdout.splitlines()[2].split()[:5] == ["topk", "60", "0.500", "-", "-"]
     limited = run("q.csv", "-i", "mine", "-s", "topk", "-b", "60", "-n", "1")
-    assert limited.stdout.splitlines()[1].split()[3] == "1.000"
+    assert limited.stdout.splitlines()[2].split()[2] == "1.000"
     absent = run("q.csv")
     assert absent.returncode == 2 and "there is no index at mergewise.index" in absent.stderr
     assert not (tmp_path / "mergewise.index").exists()

@@ -14,11 +14,14 @@ import os
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mergewise.defaults import FILE_SECONDS, SHIPPED_EMBEDDERS
 from mergewise.errors import UsageError
 from mergewise.files import regular_bytes, user_directory
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
 
 NAME = "mergewise.toml"
 _RENAMED = {"index": "index_dir"}
@@ -42,7 +45,9 @@ _FOR_PEOPLE = {
     "paths",
     "prompts",
     "questions",
+    "to_csv",
     "to_json",
+    "to_md",
     "wanted",
     "without",
 }
@@ -76,6 +81,13 @@ def permitted_embedder(index_dir: Path, named: str | None = None) -> str | None:
     return (
         manifest.embedder if manifest is not None and (manifest.embedder == named or _is_trusted(index_dir)) else None
     )
+
+
+def open_permitted(index_dir: Path, *, embedder: str | None = None, **options: Any) -> Index:
+    """The index, with the embedder that the user names, or else the one that it names itself, where that is permitted."""
+    import mergewise
+
+    return mergewise.open(index_dir, embedder=embedder or permitted_embedder(index_dir), **options)
 
 
 def _is_trusted(place: Path) -> bool:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mergewise import defaults
 from mergewise.cli import options
+from mergewise.cli.configuration import open_permitted
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
+from mergewise.cli.reports import (
+    EvaluationFiles,
+    say_columns,
+    say_differences,
+    say_line,
+    say_missed,
+    say_table,
+    say_table_head,
+)
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.evaluate.answering import Asking
     from mergewise.evaluate.methods import Method
-    from mergewise.evaluate.rows import AnswerMeans, EvaluationRow
-    from mergewise.evaluate.run import Half
-    from mergewise.evaluate.tasks import Task
+    from mergewise.evaluate.rows import QuestionRow
+    from mergewise.evaluate.tasks import Question, Task
+    from mergewise.page.evaluation import EvaluationReport, ReportColumn
     from mergewise.store.views import Progress
 
 BUDGETS = "128,384,640"
@@ -91,29 +100,44 @@ def evaluate(
         ),
     ] = None,
     index_dir: options.SetIndexOption = None,
-    to_json: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
+    show_missed: Annotated[
+        bool,
+        typer.Option("--show-missed", help="Also print the questions that went wrong, and what was found instead."),
+    ] = False,
+    to_json: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the means to this file.")
+    ] = None,
+    to_csv: Annotated[
+        Path | None, typer.Option("--csv", metavar="FILE", help="Write the means to this file, as a table.")
+    ] = None,
+    to_md: Annotated[
+        Path | None, typer.Option("--md", metavar="FILE", help="Write the tables to this file, in Markdown.")
+    ] = None,
+    html: options.HtmlOption = None,
 ) -> None:
     """Evidence at budget: the share of the gold evidence, and of the answers, that the context of each strategy holds.
 
-    With --answers also scores and costs of a model's answers: EM, F1, tokens, seconds.
+    With --answers also scores and costs of a model's answers: EM, F1, tokens, seconds. Beside the first file that is written
+    stand the rows of all questions: rows.questions.jsonl and rows.questions.csv beside rows.json.
     """
-    import mergewise
     from mergewise.evaluate.answering import Asking
     from mergewise.evaluate.methods import methods_of, needed_views, strategy_methods
-    from mergewise.evaluate.run import indexed_tasks
+    from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, set_report
+    from mergewise.evaluate.rows import mean_row
+    from mergewise.evaluate.run import chosen_questions, indexed_tasks
     from mergewise.models import load_chat, load_reranker
 
     _check_answer_options(answers, methods, mode)
     options.set_patience(timeout, retries)
     compared = strategy_methods(strategies, mode) if methods is None else methods_of(methods)
     views = needed_views(compared)
-    if to_json is not None:
-        # said now, not after hours
-        _write(to_json, "", "a")
+    files = EvaluationFiles(to_json, to_csv, to_md, html)
+    # said now, not after hours
+    files.check()
     sizes = _parse_budgets(budgets or (BUDGETS if methods is None else METHOD_BUDGET))
     judge = load_reranker(reranker)
     open_index = partial(
-        mergewise.open,
+        open_permitted,
         embedder=embedder,
         reranker=judge or defaults.RERANKER,
         chat=load_chat(chat, window) or defaults.CHAT,
@@ -121,21 +145,31 @@ def evaluate(
         cache=cache,
         prompts=prompts,
     )
-    rows = []
     with TemporaryDirectory(prefix="mergewise-eval-") as temporary:
         standing, folder = index_dir or options.DEFAULT_INDEX, index_dir or Path(temporary)
         pairs = indexed_tasks(bench, standing, folder, views, open_index, partial(progress, amount=characters))
         asking = None
         if answers:
             asking = Asking(max_tokens, together, judge, load_reranker(utility), keep or _answers_beside(to_json))
-        say(HEAD if asking is None else ANSWERS_HEAD)
+        reports: list[EvaluationReport] = []
+        asked: list[list[QuestionRow]] = []
         for index, task in pairs:
+            questions = chosen_questions(task, half, limit)
+            say(("" if not reports else "\n") + f"{task.name}: {facts(questions)}", style="bold")
             with progress("Evaluating") as advance:
-                for row in _rows(index, task, compared, sizes, half, limit, asking, advance):
-                    rows.append(row.as_dict())
-                    _say_row(row)
-    if to_json is not None:
-        _write(to_json, json.dumps(rows, indent=1) + "\n", "w")
+                groups = _groups(index, task, compared, sizes, questions, asking, advance)
+                known = _say_rows(groups, ANSWER_COLUMNS if answers else CONTEXT_COLUMNS)
+            report = set_report(known)
+            for table in report.tables[1:]:
+                say_table(table)
+            if not reports:
+                say_columns([column for table in report.tables for column in table.columns])
+            say_differences(report)
+            if show_missed:
+                say_missed(report)
+            reports.append(report)
+            asked += known
+    files.write(reports, [mean_row(rows) for rows in asked], [row for rows in asked for row in rows])
 
 
 def _check_answer_options(answers: bool, methods: str | None, mode: str | None) -> None:
@@ -143,14 +177,6 @@ def _check_answer_options(answers: bool, methods: str | None, mode: str | None) 
         raise UsageError(f"--{'mode' if methods is None else 'methods'} goes with --answers", "add --answers")
     if methods is not None and mode is not None:
         raise UsageError("methods have their modes", "leave out --mode, or name --strategies")
-
-
-def _write(path: Path, text: str, mode: Literal["a", "w"]) -> None:
-    try:
-        with path.open(mode, encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None
 
 
 def _answers_beside(to_json: Path | None) -> Path | None:
@@ -161,62 +187,43 @@ def _answers_beside(to_json: Path | None) -> Path | None:
     return to_json.with_suffix(".answers")
 
 
-def _rows(
+def _groups(
     index: Index,
     task: Task,
     methods: Sequence[Method],
     budgets: Sequence[int],
-    half: Half,
-    limit: int | None,
+    questions: Sequence[Question],
     asking: Asking | None,
     advance: Progress,
-) -> Iterator[EvaluationRow]:
-    """A row for each method and budget, of contexts alone without `asking`. Names some of the questions that failed."""
-    from mergewise.evaluate import run
+) -> Iterator[list[QuestionRow]]:
+    """For each method and budget the rows of all questions, of contexts alone without `asking`."""
     from mergewise.evaluate.answering import Answering, evaluate_answers
+    from mergewise.evaluate.run import question_rows
 
     if asking is None:
-        yield from run.evaluate(index, task, [method.strategy for method in methods], budgets, half, limit, advance)
-        return
-    questions = run.chosen_questions(task, half, limit)
-    for row, failures in evaluate_answers(Answering(index, task, asking), methods, budgets, questions, advance):
-        for question, error in list(failures.items())[:WARNED]:
-            say_warning(f"{row.strategy}, question {question}: {error}")
-        yield row
+        strategies = [method.strategy for method in methods]
+        return question_rows(index, task, strategies, budgets, questions, advance)
+    return evaluate_answers(Answering(index, task, asking), methods, budgets, questions, advance)
 
 
-HEAD = f"{'dataset':16} {'strategy':28} {'B':>5} {'answer':>7} {'evidence':>9} {'all':>6} {'density':>8} {'tokens':>7} {'ms':>6}"
-ANSWERS_HEAD = (
-    f"{'dataset':16} {'strategy':20} {'B':>5} {'EM':>6} {'95 %':>13} {'F1':>6} {'95 %':>13} {'relaxed':>8} {'95 %':>13} "
-    f"{'accuracy':>9} {'in':>7} {'out':>6} {'seconds':>8}"
-)
+def _say_rows(groups: Iterable[list[QuestionRow]], columns: Mapping[str, ReportColumn]) -> list[list[QuestionRow]]:
+    """The rows, whose means are said as soon as they are known. Names some of the questions that failed."""
+    from mergewise.evaluate.report import report_line
+    from mergewise.evaluate.rows import mean_row
 
-
-def _say_row(row: EvaluationRow) -> None:
-    if row.answers is not None:
-        _say_answer_row(row, row.answers)
-        return
-    evidence, whole = ("-" if share is None else f"{share:.3f}" for share in (row.evidence, row.all))
-    say(
-        f"{row.dataset:16} {row.strategy:28} {row.budget:5} {row.answer:7.3f} {evidence:>9} "
-        f"{whole:>6} {row.density:8.3f} {row.tokens:7.1f} {row.query_ms:6.1f}"
-    )
-
-
-def _say_answer_row(row: EvaluationRow, means: AnswerMeans) -> None:
-    say(
-        f"{row.dataset:16} {row.strategy:20} {row.budget:5} {means.em:6.3f} {_interval(means.em_interval)} {means.f1:6.3f} "
-        f"{_interval(means.f1_interval)} {means.relaxed_em:8.3f} {_interval(means.relaxed_em_interval)} {means.accuracy:9.3f} "
-        f"{means.input_tokens:7.1f} {means.output_tokens:6.1f} {means.seconds:8.2f}"
-    )
-    if means.failed:
-        say_warning(
-            f"{means.failed} of {means.questions} questions failed; they count as wrong, and are asked again next time"
-        )
-
-
-def _interval(bounds: tuple[float, float]) -> str:
-    return f"[{bounds[0]:.3f} {bounds[1]:.3f}]"
+    known = []
+    say_table_head(tuple(columns.values()))
+    for rows in groups:
+        failed = [row for row in rows if row.error]
+        for row in failed[:WARNED]:
+            say_warning(f"{row.strategy}, question {row.question.id}: {row.error}")
+        say_line(report_line(mean_row(rows), tuple(columns)), tuple(columns.values()))
+        if failed:
+            say_warning(
+                f"{len(failed)} of {len(rows)} questions failed; they count as wrong, and are asked again next time"
+            )
+        known.append(rows)
+    return known
 
 
 def _parse_budgets(text: str) -> list[int]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mergewise import defaults
+from mergewise.cli.configuration import open_permitted
 from mergewise.cli.options import DEFAULT_INDEX, EmbedderOption, HalfOption, LimitOption, SetIndexOption
 from mergewise.cli.output import say, say_warning
 from mergewise.cli.progress import characters, progress
@@ -211,11 +212,10 @@ def _sources(
     limit: int | None,
     excluded: frozenset[str],
 ) -> Iterator[LabelSource]:
-    import mergewise
     from mergewise.evaluate.run import indexed_tasks
 
     views = ["leaf", *(["triplet"] if settings.triplets else [])]
-    open_index = partial(mergewise.open, embedder=embedder)
+    open_index = partial(open_permitted, embedder=embedder)
     standing, folder, show = index_dir or DEFAULT_INDEX, index_dir or temporary, partial(progress, amount=characters)
     for path in paths:
         for index, task in indexed_tasks(path, standing, folder, views, open_index, show):

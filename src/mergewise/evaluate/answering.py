@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -21,15 +20,14 @@ from mergewise.designs import MODES, modes, strategies
 from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.evaluate.answers import AnswerScore, prediction_of, score_answer
+from mergewise.evaluate.judged import ContextJudge, JudgedContext
 from mergewise.evaluate.kept import AnswerFile, KeptAnswer
 from mergewise.evaluate.methods import Method
-from mergewise.evaluate.metrics import mean, mean_of_known, score_context
-from mergewise.evaluate.rows import AnswerMeans, EvaluationRow, bootstrap, wilson
-from mergewise.evaluate.tasks import Question, Task
+from mergewise.evaluate.rows import AnswerRow, EvaluationRow, QuestionRow, mean_row
+from mergewise.evaluate.tasks import Question, Task, clusters
 from mergewise.generate.mode import Request
 from mergewise.models.decoding import Decoded
 from mergewise.models.record import Models
-from mergewise.models.tokens import count_tokens
 from mergewise.protocols import Reranker
 from mergewise.twins import each
 from mergewise.types import Answer
@@ -69,39 +67,37 @@ class MethodAnswers:
         said = (self.kept[question].prediction if question in self.kept else "" for question in questions)
         return [score_answer(one, question.answers) for one, question in zip(said, questions, strict=True)]
 
-    def row(self, questions: Sequence[Question]) -> EvaluationRow:
-        """Means over the questions; costs and contexts are those of the questions that did not fail."""
-        scores = self.scores(questions)
-        given = [self.kept[question] for question in questions if question in self.kept]
-        em, f1 = mean([score.em for score in scores]), [score.f1 for score in scores]
-        relaxed = mean([score.relaxed_em for score in scores])
-        return EvaluationRow(
-            dataset=self.task.name,
-            strategy=self.method.name,
-            budget=self.budget,
-            answer=mean([one.context_answer for one in given]),
-            evidence=mean_of_known([one.context_evidence for one in given]),
-            all=mean_of_known([one.context_all for one in given]),
-            density=mean([one.context_density for one in given]),
-            tokens=mean([float(one.context_tokens) for one in given]),
-            query_ms=1000 * median([one.seconds - one.answer_seconds for one in given]) if given else 0.0,
-            answers=AnswerMeans(
+    def rows(self, questions: Sequence[Question]) -> list[QuestionRow]:
+        """A row for each question, of those that failed with the error."""
+        scores = zip(questions, clusters(questions), self.scores(questions), strict=True)
+        return [self._row(question, cluster, score) for question, cluster, score in scores]
+
+    def _row(self, question: Question, cluster: int, score: AnswerScore) -> QuestionRow:
+        row = QuestionRow(self.task.name, self.method.name, self.budget, question, cluster)
+        if question not in self.kept:
+            return replace(row, error=str(self.failures.get(question.id, "not answered")))
+        one = self.kept[question]
+        scores: Mapping[str, float | None] = asdict(score)
+        return replace(
+            row,
+            context=one.context(question),
+            query_ms=1000 * (one.seconds - one.answer_seconds),
+            answers=AnswerRow(
                 mode=self.mode,
-                questions=len(questions),
-                failed=len(questions) - len(given),
-                em=em,
-                f1=mean(f1),
-                relaxed_em=relaxed,
-                accuracy=mean([score.accuracy for score in scores]),
-                input_tokens=mean([float(one.input_tokens) for one in given]),
-                output_tokens=mean([float(one.output_tokens) for one in given]),
-                seconds=mean([one.seconds for one in given]),
-                answer_seconds=mean([one.answer_seconds for one in given]),
-                em_interval=wilson(em, len(questions)),
-                f1_interval=bootstrap(f1),
-                relaxed_em_interval=wilson(relaxed, len(questions)),
+                prediction=one.prediction,
+                refused=not one.found,
+                sure=one.sure,
+                **(scores if question.answerable else dict.fromkeys(scores)),
+                input_tokens=one.input_tokens,
+                output_tokens=one.output_tokens,
+                seconds=one.seconds,
+                answer_seconds=one.answer_seconds,
             ),
         )
+
+    def row(self, questions: Sequence[Question]) -> EvaluationRow:
+        """Means over the questions; costs and contexts are those of the questions that did not fail."""
+        return mean_row(self.rows(questions))
 
 
 class Answering:
@@ -117,6 +113,7 @@ class Answering:
         self.asking = asking
         self._backgrounds = backgrounds
         self._index_identity = cache(self._read_index_identity)
+        self._judge = cache(partial(ContextJudge, index, task.questions))
 
     def kept_answers(self, method: Method, budget: int) -> MethodAnswers:
         """What is kept of a method's answers. Raises UsageError where the method cannot be, or lacks a model or a view."""
@@ -162,7 +159,8 @@ class Answering:
                 one.failures[question.id] = answer
                 continue
             one.failures.pop(question.id, None)
-            one.kept.add(question, _kept_answer(question, answer, seconds + share, share, len(batch)))
+            judged = self._judge().judge(question, answer.context)
+            one.kept.add(question, _kept_answer(answer, judged, seconds + share, share, len(batch)))
 
     def _request(self, one: MethodAnswers, question: Question) -> Request | Exception:
         search = Search(one.method.strategy, one.budget, None, None, 1, None)
@@ -224,8 +222,8 @@ def evaluate_answers(
     budgets: Sequence[int],
     questions: Sequence[Question],
     progress: Progress | None = None,
-) -> Iterator[tuple[EvaluationRow, Mapping[str, Exception]]]:
-    """A row for each method and budget, as soon as it is known, and the questions that failed.
+) -> Iterator[list[QuestionRow]]:
+    """For each method and budget, as soon as they are known, the rows of all questions; those that failed have an error.
 
     Raises UsageError where there are no questions, and the error of the first question where all of a method's failed.
     """
@@ -236,27 +234,28 @@ def evaluate_answers(
         answering.complete([one], questions, progress)
         if len(one.failures) == len(questions):
             raise next(iter(one.failures.values()))
-        yield one.row(questions), one.failures
+        yield one.rows(questions)
 
 
 def _kept_answer(
-    question: Question, answer: Answer, seconds: float, answer_seconds: float, together: int
+    answer: Answer, judged: JudgedContext, seconds: float, answer_seconds: float, together: int
 ) -> KeptAnswer:
-    context = answer.context
-    score = score_context(question, context.text, context.tokens, count_tokens)
     return KeptAnswer(
         prediction=prediction_of(answer),
         found=answer.found,
+        sure=answer.found and answer.sure,
         input_tokens=answer.usage.input_tokens,
         output_tokens=answer.usage.output_tokens,
         calls=answer.usage.calls,
         seconds=round(seconds, 4),
         answer_seconds=round(answer_seconds, 4),
         together=together,
-        context_tokens=context.tokens,
-        context_answer=score.answer,
-        context_evidence=score.evidence,
-        context_all=score.all,
-        context_density=score.density,
+        context_tokens=judged.tokens,
+        context_answer=judged.answer,
+        context_evidence=judged.evidence,
+        context_all=judged.all,
+        context_density=judged.density,
+        context_found=judged.found,
+        context_lost=judged.lost,
         weights={} if answer.streams is None else dict(answer.streams.weights),
     )

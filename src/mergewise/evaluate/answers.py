@@ -5,24 +5,20 @@
     relaxed_em   it contains the gold answer, as whole words: what AED-RAG (section 4.1) reports as EM
     accuracy     the gold answer is a substring of it, also within words (MergeRAG, section 4.1)
 
-All four are of texts normalised as SQuAD does: lower case, without punctuation and articles. Marks of citations are no part of an
-answer, and where nothing was found there is no answer. Yes and no are words like others: HotpotQA's own script gives an answer
-that is longer than them an F1 of 0.
+All four are of texts normalised as SQuAD does: lower case, without punctuation (of any script) and articles. A character of a
+script without blanks between words is a word. Marks of citations are no part of an answer, and where nothing was found there is
+no answer. Yes and no are words like others: HotpotQA's own script gives an answer that is longer than them an F1 of 0.
 """
 
 from __future__ import annotations
 
-import re
-import string
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from mergewise.evaluate.words import normalise_answer
 from mergewise.generate.marks import without_unknown
 from mergewise.types import Answer
-
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +50,6 @@ def score_answer(said: str, golds: Sequence[str]) -> AnswerScore:
         relaxed_em=best(lambda gold: f" {gold} " in f" {normalised} " if gold else not normalised),
         accuracy=best(lambda gold: gold in normalised if gold else not normalised),
     )
-
-
-def normalise_answer(text: str) -> str:
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
 
 
 def _f1(said: str, gold: str) -> float:

@@ -15,13 +15,17 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.judged import FoundText, JudgedContext, LostStage, LostText
 from mergewise.evaluate.tasks import Question
 from mergewise.files import regular_bytes
 from mergewise.ranges import short_repr
 
+T = TypeVar("T")
+_LATER = {"sure", "context_found", "context_lost"}
+"""What older versions did not keep."""
 _LONGEST = 1 << 31
 """Bytes of the answers of one run."""
 
@@ -31,8 +35,8 @@ class KeptAnswer:
     """One answer of a method, and its costs.
 
     `seconds` are those of the whole, `answer_seconds` those after the context stood; of `together` answers that were made in one
-    batch, their share. `prediction` is the answer without marks. `context_*` are the metrics of its context. `weights` are those
-    of its streams.
+    batch, their share. `prediction` is the answer without marks. `sure` is None where an older version kept it. `context_*` are
+    those of its `JudgedContext`. `weights` are those of its streams.
     """
 
     prediction: str
@@ -44,11 +48,22 @@ class KeptAnswer:
     answer_seconds: float
     together: int
     context_tokens: int
-    context_answer: float
+    context_answer: float | None
     context_evidence: float | None
     context_all: float | None
-    context_density: float
+    context_density: float | None
     weights: Mapping[str, float]
+    sure: bool | None = None
+    context_found: tuple[FoundText, ...] = ()
+    context_lost: tuple[LostText, ...] = ()
+
+    def context(self, question: Question) -> JudgedContext:
+        """Of a question without an answer nothing is judged, whatever was kept."""
+        scores = (self.context_answer, self.context_evidence, self.context_all, self.context_density)
+        answer, evidence, whole, density = scores if question.answerable else (None,) * len(scores)
+        return JudgedContext(
+            answer, evidence, whole, density, self.context_tokens, self.context_found, self.context_lost
+        )
 
 
 class AnswerFile:
@@ -97,14 +112,28 @@ class AnswerFile:
 
 def _kept_answer(line: Mapping[str, Any]) -> KeptAnswer:
     """Raises ValueError where a value is not of the type that it is written with, or no finite number."""
-    values = {name: line[name] for name in KeptAnswer.__slots__}
-    for name, hint in get_type_hints(KeptAnswer).items():
-        kinds = {get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else (hint,))}
-        if not _is_one_of(values[name], kinds):
-            raise ValueError(f"{name} is {short_repr(values[name])}")
+    values = {name: line[name] for name in KeptAnswer.__slots__ if name in line or name not in _LATER}
+    hints = get_type_hints(KeptAnswer)
+    texts = {name: values.pop(name, []) for name in ("context_found", "context_lost")}
+    _check_types(values, hints)
     if not all(_is_one_of(weight, {float}) for weight in values["weights"].values()):
         raise ValueError("a weight is no number")
-    return KeptAnswer(**values)
+    found = (_read_record(FoundText, one) for one in texts["context_found"])
+    lost = (_read_record(LostText, {**one, "stage": LostStage(one["stage"])}) for one in texts["context_lost"])
+    return KeptAnswer(**values, context_found=tuple(found), context_lost=tuple(lost))
+
+
+def _read_record(kind: type[T], values: Mapping[str, Any]) -> T:
+    _check_types(values, get_type_hints(kind))
+    return kind(**values)
+
+
+def _check_types(values: Mapping[str, Any], hints: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        hint = hints[name]
+        kinds = {get_origin(kind) or kind for kind in (get_args(hint) if isinstance(hint, UnionType) else (hint,))}
+        if not _is_one_of(value, kinds):
+            raise ValueError(f"{name} is {short_repr(value)}")
 
 
 def _is_one_of(value: object, kinds: Collection[type]) -> bool:

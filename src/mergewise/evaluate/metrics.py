@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mergewise.evaluate.tasks import Question
+from mergewise.evaluate.words import normalise
 from mergewise.protocols import TokenCounter
-
-_ARTICLES = re.compile(r"\b(a|an|the)\b")
-_PUNCTUATION = re.compile(rf"[{re.escape(string.punctuation)}‘’“”–—…›«»]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +18,6 @@ class Score:
     evidence: float | None
     all: float | None
     density: float
-
-
-def normalise(text: str) -> str:
-    """The text in lower case, without punctuation and articles, white space folded (as SQuAD does), a space at both ends."""
-    text = _ARTICLES.sub(" ", _PUNCTUATION.sub(" ", text.lower()))
-    return f" {' '.join(text.split())} "
 
 
 def score_context(question: Question, context: str, context_tokens: int, count_tokens: TokenCounter) -> Score:

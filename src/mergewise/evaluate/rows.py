@@ -1,92 +1,203 @@
-"""The rows of an evaluation, a strategy or method at one budget on one question set; and how sure its means are.
-
-Intervals are of 95 percent. Shares have Wilson's interval. Other means, and differences of two methods on the same questions,
-have the percentile bootstrap: questions are drawn again, with a fixed seed, so that the same scores give the same interval.
-"""
+"""The rows of an evaluation: one for each question by a strategy or method at a budget, and one for their means."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from math import sqrt
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
 from typing import Any
 
-import numpy as np
+from mergewise.evaluate.judged import JudgedContext
+from mergewise.evaluate.metrics import mean
+from mergewise.evaluate.statistics import Interval, mean_interval
+from mergewise.evaluate.tasks import Question
 
-Interval = tuple[float, float]
+CONTEXT_SCORES = ("answer", "evidence", "all", "density")
+ANSWER_SCORES = ("em", "f1", "relaxed_em", "accuracy")
+REFUSALS = ("refused", "sure")
+"""Known of questions without an answer alone."""
+WITHHELD = "withheld"
+"""The same as `refused`, of questions that have an answer."""
+CONTEXT_FIGURES = (*CONTEXT_SCORES, "tokens")
+ANSWER_FIGURES = (*ANSWER_SCORES, *REFUSALS, WITHHELD)
 
-# the quantile of the normal distribution for 95 percent
-Z = 1.959963984540054
-DRAWS = 10_000
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """The answer to one question, and what it cost. Scores are None where the documents have no answer.
+
+    `refused` says that nothing was claimed. `sure` is None where that is not known.
+    """
+
+    mode: str
+    prediction: str
+    refused: bool
+    sure: bool | None
+    em: float | None
+    f1: float | None
+    relaxed_em: float | None
+    accuracy: float | None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    answer_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRow:
+    """One question by one strategy at one budget. Questions of one `cluster` share a document of their evidence.
+
+    `context` and `query_ms` are None where the question failed, with an `error`.
+    """
+
+    dataset: str
+    strategy: str
+    budget: int
+    question: Question
+    cluster: int
+    context: JudgedContext | None = None
+    query_ms: float | None = None
+    answers: AnswerRow | None = None
+    error: str = ""
+
+    @property
+    def missed(self) -> bool:
+        """Whether it went wrong: an answer that lacks the gold one, or claims one where there is none; of contexts alone, one
+        that lacks a piece of the evidence, or where none is marked the answer.
+        """
+        if self.error or self.context is None:
+            return True
+        if self.answers is not None:
+            return self.answers.relaxed_em != 1 if self.question.answerable else not self.answers.refused
+        return bool(self.context.lost)
+
+    def score(self, name: str) -> float | None:
+        """A score by its name, of the context or of the answer. What is known of questions without an answer alone, `refused` and
+        `sure`, is 0 or 1. A failed question has the scores of no answer, and no context.
+        """
+        if name in CONTEXT_FIGURES:
+            value = None if self.context is None else getattr(self.context, name)
+        elif self.question.answerable is (name in REFUSALS):
+            return None
+        elif self.answers is None:
+            return 0.0 if self.error else None
+        else:
+            value = getattr(self.answers, "refused" if name == WITHHELD else name)
+        return None if value is None else float(value)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Flat; the keys of answers are there where answers were asked for."""
+        question = self.question
+        return {
+            "dataset": self.dataset,
+            "strategy": self.strategy,
+            "budget": self.budget,
+            "id": question.id,
+            "question": question.text,
+            "gold": list(question.answers),
+            "answerable": question.answerable,
+            "cluster": self.cluster,
+            "missed": self.missed,
+            **(dict.fromkeys(JudgedContext.__slots__) if self.context is None else asdict(self.context)),
+            "query_ms": self.query_ms,
+            **({} if self.answers is None else asdict(self.answers)),
+            "error": self.error,
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerMeans:
-    """Scores and costs of answers, means over the `questions`; `failed` questions got no answer.
+    """Scores and costs of answers: means over the questions that have an answer; `failed` questions got none.
 
-    `seconds` are those of a question, `answer_seconds` its seconds after the context was assembled. Intervals are of 95 percent.
+    `seconds` are those of a question, `answer_seconds` its seconds after the context was assembled. `refused` and `sure` are
+    shares of the questions that the documents do not answer, `withheld` of those that they do.
     """
 
     mode: str
-    questions: int
     failed: int
-    em: float
-    f1: float
-    relaxed_em: float
-    accuracy: float
+    em: float | None
+    f1: float | None
+    relaxed_em: float | None
+    accuracy: float | None
+    refused: float | None
+    sure: float | None
+    withheld: float | None
     input_tokens: float
     output_tokens: float
     seconds: float
     answer_seconds: float
-    em_interval: Interval
-    f1_interval: Interval
-    relaxed_em_interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluationRow:
     """One strategy at one budget on one question set: means over the questions; `query_ms` is the median.
 
-    `evidence` and `all` are None where no question has marked evidence, and `answers` where no answers were asked for.
+    `evidence` and `all` are None where no question has marked evidence, `answers` where no answers were asked for, and the
+    scores of contexts where the documents answer none of the `questions`, of which they do not answer `unanswerable`.
+    `intervals` are those of the means, of 95 percent, by name.
     """
 
     dataset: str
     strategy: str
     budget: int
-    answer: float
+    answer: float | None
     evidence: float | None
     all: float | None
-    density: float
+    density: float | None
     tokens: float
     query_ms: float
     answers: AnswerMeans | None = None
+    questions: int = 0
+    unanswerable: int = 0
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+
+    def value(self, name: str) -> float | None:
+        """A mean by its name, of contexts or of answers."""
+        found: float | None = getattr(self.answers if hasattr(self.answers, name) else self, name)
+        return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Flat; the keys of answers are there where answers were asked for."""
+        """Flat; the keys of answers are there where answers were asked for, and for each interval `NAME_interval`."""
         values = asdict(self)
-        answers = values.pop("answers")
-        return values if answers is None else {**values, **answers}
+        answers, intervals = values.pop("answers"), values.pop("intervals")
+        return {**values, **(answers or {}), **{f"{name}_interval": bounds for name, bounds in intervals.items()}}
 
 
-def wilson(share: float, count: int) -> Interval:
-    """Of a share of `count` questions. Raises ValueError without any."""
-    if count < 1:
-        raise ValueError("an interval of no questions")
-    middle = share + Z * Z / (2 * count)
-    reach = Z * sqrt(share * (1 - share) / count + Z * Z / (4 * count * count))
-    whole = 1 + Z * Z / count
-    return max(0.0, (middle - reach) / whole), min(1.0, (middle + reach) / whole)
+def mean_row(rows: Sequence[QuestionRow]) -> EvaluationRow:
+    """The means of the rows of one strategy at one budget, of answers where any question has one."""
+    first = rows[0]
+    answered = any(row.answers is not None for row in rows)
+    judged = {name: _known_scores(rows, name) for name in (*CONTEXT_FIGURES, *(ANSWER_FIGURES if answered else ()))}
+    times = [row.query_ms for row in rows if row.query_ms is not None]
+    means = {name: mean(values) if values else None for name, (values, _) in judged.items()}
+    return EvaluationRow(
+        dataset=first.dataset,
+        strategy=first.strategy,
+        budget=first.budget,
+        **{name: means[name] for name in CONTEXT_SCORES},
+        tokens=means["tokens"] or 0.0,
+        query_ms=median(times) if times else 0.0,
+        answers=_answer_means(rows, means) if answered else None,
+        questions=len(rows),
+        unanswerable=sum(not row.question.answerable for row in rows),
+        intervals={name: mean_interval(*values) for name, values in judged.items() if values[0]},
+    )
 
 
-def bootstrap(values: Sequence[float], seed: int = 0) -> Interval:
-    """Of the mean of these values. Raises ValueError without any."""
-    if not values:
-        raise ValueError("an interval of no questions")
-    drawn = np.random.default_rng(seed).integers(0, len(values), (DRAWS, len(values)))
-    low, high = np.quantile(np.asarray(values, np.float64)[drawn].mean(1), (0.025, 0.975))
-    return float(low), float(high)
+def _answer_means(rows: Sequence[QuestionRow], means: Mapping[str, float | None]) -> AnswerMeans:
+    costs = [row.answers for row in rows if row.answers is not None]
+    return AnswerMeans(
+        mode=costs[0].mode,
+        failed=len(rows) - len(costs),
+        **{name: means[name] for name in ANSWER_FIGURES},
+        input_tokens=mean([float(one.input_tokens) for one in costs]),
+        output_tokens=mean([float(one.output_tokens) for one in costs]),
+        seconds=mean([one.seconds for one in costs]),
+        answer_seconds=mean([one.answer_seconds for one in costs]),
+    )
 
 
-def paired_interval(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
-    """Of the mean difference of two methods, question by question."""
-    return bootstrap([a - b for a, b in zip(ours, theirs, strict=True)])
+def _known_scores(rows: Sequence[QuestionRow], name: str) -> tuple[list[float], list[int]]:
+    """The scores of the questions that have one, with their clusters."""
+    known = [(score, row.cluster) for row in rows if (score := row.score(name)) is not None]
+    return [score for score, _ in known], [cluster for _, cluster in known]

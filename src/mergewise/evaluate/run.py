@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 from typing import Literal, TypeAlias, get_args
 
 from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.evaluate.metrics import mean, mean_of_known, score_context
-from mergewise.evaluate.rows import EvaluationRow
+from mergewise.evaluate.judged import ContextJudge
+from mergewise.evaluate.rows import EvaluationRow, QuestionRow, mean_row
 from mergewise.evaluate.tables import load_table
 from mergewise.evaluate.tasks import Question, Task, find_tasks, load_task
-from mergewise.models.tokens import count_tokens
 from mergewise.store.views import Progress
 
 Half: TypeAlias = Literal["first", "second", "all"]
@@ -72,31 +70,35 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Iterator[EvaluationRow]:
     """A row for each strategy and budget, as soon as it is known."""
-    questions = chosen_questions(task, half, limit)
+    for rows in question_rows(index, task, strategies, budgets, chosen_questions(task, half, limit), progress):
+        yield mean_row(rows)
+
+
+def question_rows(
+    index: Index,
+    task: Task,
+    strategies: Sequence[str],
+    budgets: Sequence[int],
+    questions: Sequence[Question],
+    progress: Progress | None = None,
+) -> Iterator[list[QuestionRow]]:
+    """For each strategy and budget, as soon as they are known, the rows of all questions. Raises UsageError without questions."""
+    if not questions:
+        raise UsageError(f"{task.name} has no questions to be asked", "use --half all")
     done, total = 0, len(strategies) * len(budgets) * len(questions)
-    if questions:
-        # a first question loads the models, so that no strategy is timed with that
-        index.context(questions[0].text, strategy=STRATEGY, budget=1)
+    # a first question loads the models, so that no strategy is timed with that
+    index.context(questions[0].text, strategy=STRATEGY, budget=1)
+    judge = ContextJudge(index, questions)
     for strategy in strategies:
         for budget in budgets:
-            scores, tokens, times = [], [], []
-            for question in questions:
+            rows = []
+            for question, cluster in zip(questions, judge.clusters, strict=True):
                 started = perf_counter()
                 context = index.context(question.text, strategy=strategy, budget=budget)
-                times.append(1000 * (perf_counter() - started))
-                scores.append(score_context(question, context.text, context.tokens, count_tokens))
-                tokens.append(float(context.tokens))
+                milliseconds = 1000 * (perf_counter() - started)
+                judged = judge.judge(question, context)
+                rows.append(QuestionRow(task.name, strategy, budget, question, cluster, judged, milliseconds))
                 done += 1
                 if progress is not None:
                     progress(done, total, f"{task.name} {strategy} {budget}")
-            yield EvaluationRow(
-                dataset=task.name,
-                strategy=strategy,
-                budget=budget,
-                answer=mean([score.answer for score in scores]),
-                evidence=mean_of_known([score.evidence for score in scores]),
-                all=mean_of_known([score.all for score in scores]),
-                density=mean([score.density for score in scores]),
-                tokens=mean(tokens),
-                query_ms=median(times),
-            )
+            yield rows

@@ -3,6 +3,9 @@
 Columns are found by name, in any case: `question` and `answer` (or `answers`), and if there are any `id` and `evidence`. Several
 answers are a JSON list, or stand with `|` between them. `evidence` is the text that a context must hold, or a JSON list of
 such texts; where a question has none, its evidence is not judged.
+
+A question whose cell `answer` is empty, or whose list of answers is, has no answer in the documents. So has one that is marked:
+`is_impossible` is true, as in SQuAD 2.0, or `answerable` is false. Answers may also be the object of SQuAD, `{"text": [...]}`.
 """
 
 from __future__ import annotations
@@ -16,9 +19,14 @@ from typing import Any
 
 from mergewise.errors import UsageError
 from mergewise.evaluate.tasks import Evidence, Question, Task
+from mergewise.ranges import short_repr
 from mergewise.types import Span
 
 _ANSWERS = ("answer", "answers")
+# what it means where such a column is true
+_MARKS = {"answerable": True, "is_impossible": False}
+_TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
+_NEEDED = "each line needs a question and an answer; an empty answer says that the documents have none"
 
 
 def load_table(path: Path) -> Task:
@@ -43,7 +51,8 @@ def _table(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
         rows.fieldnames = names
         for row in rows:
             if any(value for value in row.values()):
-                yield rows.line_num, row
+                # a line that ends before a column says nothing of it
+                yield rows.line_num, {name: value for name, value in row.items() if value is not None}
 
 
 def _delimiter(path: Path) -> str:
@@ -72,19 +81,38 @@ def _object(path: Path, line: int, text: str) -> Mapping[str, Any]:
 
 def _question(path: Path, line: int, row: Mapping[str, Any]) -> Question:
     text = row.get("question")
-    answers = next((found for name in _ANSWERS if (found := _several(row.get(name), "|"))), ())
     if not isinstance(text, str) or not text.strip():
-        raise UsageError(f"{path}, line {line} has no question", "each line needs a question and an answer")
-    if not answers:
-        raise UsageError(f"{path}, line {line} has no answer", "each line needs a question and an answer")
-    return Question(str(row.get("id") or line), text.strip(), answers, _evidence(row.get("evidence")))
+        raise UsageError(f"{path}, line {line} has no question", _NEEDED)
+    answers = next((found for name in _ANSWERS if (found := _several(_texts(row.get(name)), "|"))), ())
+    answerable = _is_answerable(path, line, row)
+    if not answers and (answerable or (answerable is None and not set(_ANSWERS) & row.keys())):
+        raise UsageError(f"{path}, line {line} has no answer", _NEEDED)
+    evidence = None if answerable is False else _evidence(row.get("evidence"))
+    return Question(str(row.get("id") or line), text.strip(), () if answerable is False else answers, evidence)
+
+
+def _texts(value: object) -> object:
+    """The texts of answers that come as SQuAD has them, with their offsets beside them."""
+    return value.get("text") if isinstance(value, dict) else value
+
+
+def _is_answerable(path: Path, line: int, row: Mapping[str, Any]) -> bool | None:
+    """What the row says of itself; None where it says nothing."""
+    for name, meaning in _MARKS.items():
+        mark = "" if row.get(name) is None else str(row[name]).strip().lower()
+        if mark and mark not in _TRUE | _FALSE:
+            raise UsageError(f"{path}, line {line}: {name} is {short_repr(row[name])}", "write true or false")
+        if mark:
+            return (mark in _TRUE) is meaning
+    return None
 
 
 def _evidence(value: object) -> Evidence | None:
-    """Gold texts; where one comes as the object of a question set, with its document and offsets, its text counts."""
+    """Gold texts; where one comes as the object of a question set, with its document and offsets, its text and document count."""
     pieces = value if isinstance(value, list) else _several(value, None)
-    texts = [str(piece.get("text", "")) if isinstance(piece, dict) else str(piece) for piece in pieces]
-    found = tuple((Span("", 0, len(text)), text) for text in texts if text.strip())
+    objects = [piece if isinstance(piece, dict) else {"text": piece} for piece in pieces]
+    texts = [(str(piece.get("doc") or ""), str(piece.get("text", ""))) for piece in objects]
+    found = tuple((Span(document, 0, len(text)), text) for document, text in texts if text.strip())
     return found or None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,12 +19,23 @@ Evidence: TypeAlias = tuple[tuple[Span, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`evidence` is what a context must hold to answer; None where nobody marked it, so that it cannot be judged."""
+    """`answers` is empty where the documents have no answer. `evidence` is what a context must hold to answer; None where nobody
+    marked it, so that it cannot be judged.
+    """
 
     id: str
     text: str
     answers: tuple[str, ...]
     evidence: Evidence | None
+
+    @property
+    def answerable(self) -> bool:
+        return any(answer.strip() for answer in self.answers)
+
+    @property
+    def documents(self) -> frozenset[str]:
+        """The documents of the marked evidence, where those are named."""
+        return frozenset(span.doc_id for span, _ in self.evidence or () if span.doc_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,27 @@ class Task:
     name: str
     documents: tuple[Document, ...]
     questions: tuple[Question, ...]
+
+
+def clusters(questions: Sequence[Question]) -> list[int]:
+    """For each question the number of its cluster: questions that share a document of their evidence are not independent.
+
+    Questions are in one cluster where documents of their evidence lead from one to the other. A question without named documents
+    is a cluster of its own.
+    """
+    leaders: dict[str, str] = {}
+
+    def leader(name: str) -> str:
+        while (above := leaders.setdefault(name, name)) != name:
+            leaders[name] = leaders[above]
+            name = above
+        return name
+
+    for number, question in enumerate(questions):
+        for document in question.documents:
+            leaders[leader(f"d{document}")] = leader(f"q{number}")
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(leader(f"q{number}"), len(numbers)) for number in range(len(questions))]
 
 
 def find_tasks(folder: Path) -> list[Path]:

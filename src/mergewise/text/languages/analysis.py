@@ -27,9 +27,9 @@ STEMMERS: Mapping[str, str] = {
     "yi": "yiddish",
 }  # fmt: skip
 
-_DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿豈-﫿가-힯"
-_UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
-_LETTER = rf"[^\W_{_DENSE}{_UNSPACED}]"
+DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿豈-﫿가-힯"
+UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
+_LETTER = rf"[^\W_{DENSE}{UNSPACED}]"
 # Scripts whose accents are often left out: not those of India, where marks are vowels.
 _FOLDED = re.compile(r"[A-Za-zÀ-ɏͰ-ԯ֐-ۿḀ-῿]")
 # its tones are letters
@@ -60,7 +60,7 @@ def question_words(question: str, languages: Iterable[str]) -> str:
 def _piece() -> re.Pattern[str]:
     """Compiled when the first text is cut: an index in English needs none."""
     return re.compile(
-        rf"(?P<dense>[{_DENSE}]+)|(?P<unspaced>[{_UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
+        rf"(?P<dense>[{DENSE}]+)|(?P<unspaced>[{UNSPACED}]+)|(?P<word>{_LETTER}++(?:[{MARKS}]++{_LETTER}*+)*+)"
     )
 
 

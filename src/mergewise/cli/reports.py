@@ -1,0 +1,274 @@
+"""How `eval` says its figures: lines of 80 columns for people, Markdown, and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Literal
+
+from mergewise.cli.output import say, say_aside
+from mergewise.errors import UsageError
+from mergewise.page.evaluation import (
+    EvaluationReport,
+    ReportAttempt,
+    ReportCell,
+    ReportColumn,
+    ReportDifference,
+    ReportLine,
+    ReportTable,
+    evaluation_page,
+    probability_text,
+)
+from mergewise.page.markup import shorten
+
+if TYPE_CHECKING:
+    from mergewise.evaluate.rows import EvaluationRow, QuestionRow
+
+WIDTH = 80
+_BUDGET, _CELL = 6, 8
+MISSED = 20
+"""Missed questions that are told of in the terminal."""
+TEXT = 140
+"""Characters of a text there."""
+GOLDS, FOUND = 3, 2
+"""Gold answers, and found passages, of each question there."""
+SIGNS = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell of a table begins with that spreadsheets take for a formula."""
+
+
+def say_table_head(columns: Sequence[ReportColumn]) -> None:
+    say(f"{'strategy':{_name_width(columns)}}{'B':>{_BUDGET}}{_cells(columns, [column.label for column in columns])}")
+
+
+def say_line(line: ReportLine, columns: Sequence[ReportColumn]) -> None:
+    """The figures, and below them their intervals. A name that is too long stands on a line of its own."""
+    width, name = _name_width(columns), line.strategy
+    if len(name) >= width:
+        say(name)
+        name = ""
+    figures = [column.figure(cell.value) for column, cell in zip(columns, line.cells, strict=True)]
+    bounds = [_bounds(cell, column) for column, cell in zip(columns, line.cells, strict=True)]
+    say(f"{name:{width}}{line.budget:{_BUDGET}}{_cells(columns, figures)}")
+    say(f"{'':{width}}{'95 %':>{_BUDGET}}{_cells(columns, bounds)}".rstrip(), style="dim")
+
+
+def say_table(table: ReportTable) -> None:
+    """A table that is known as a whole, below its title."""
+    say(f"\n{table.title}")
+    say_table_head(table.columns)
+    for line in table.lines:
+        say_line(line, table.columns)
+
+
+def _widths(columns: Sequence[ReportColumn]) -> list[int]:
+    return [max(_CELL, len(column.label) + 1) for column in columns]
+
+
+def _name_width(columns: Sequence[ReportColumn]) -> int:
+    return WIDTH - _BUDGET - sum(_widths(columns))
+
+
+def _cells(columns: Sequence[ReportColumn], texts: Sequence[str]) -> str:
+    return "".join(f"{text:>{width}}" for text, width in zip(texts, _widths(columns), strict=True))
+
+
+def _bounds(cell: ReportCell, column: ReportColumn) -> str:
+    """An interval, short: `.81–.90`."""
+    if cell.interval is None:
+        return ""
+    low, high = (f"{end:.2f}".removeprefix("0") if column.is_share else f"{end:.0f}" for end in cell.interval)
+    return f"{low}–{high}".replace("1.00", "1")
+
+
+def say_differences(report: EvaluationReport) -> None:
+    if report.differences:
+        say(f"\nDifferences to {report.first}, question by question (* told apart from zero):")
+    for one in report.differences:
+        say(_difference_line(one))
+    say()
+    for remark in report.remarks:
+        say(remark)
+
+
+def _difference_line(one: ReportDifference) -> str:
+    name = one.strategy if len(one.strategy) < 16 else f"{one.strategy[:14]}…"
+    begins = f"{name:16}{one.budget:7} {one.column:9}{one.mean:+7.3f}"
+    if not one.better and not one.worse:
+        return f"{begins}  no question differs"
+    low, high = one.interval
+    probability = probability_text(one.probability)
+    return f"{begins}{'*' if one.is_apart else ' '} [{low:+.2f} {high:+.2f}]  p {probability:6} {one.better} up, {one.worse} down"
+
+
+def say_columns(columns: Sequence[ReportColumn]) -> None:
+    """What the columns say, a line each."""
+    say()
+    for column in columns:
+        say(f"{column.label:9} {column.about}", style="dim")
+    say("95 %      interval of the figure above it", style="dim")
+
+
+def say_missed(report: EvaluationReport) -> None:
+    """The questions that went wrong: what was to be found, where it was lost, and what was found instead."""
+    missed = [question for question in report.questions if question.is_missed]
+    say(f"\nMissed in {report.name}: {len(missed)} of {len(report.questions)} questions")
+    for question in missed[:MISSED]:
+        say()
+        _say_wrapped(f"[{question.id}] {shorten(question.text, TEXT)}", style="bold")
+        gold = " | ".join(shorten(gold, TEXT // 2) for gold in question.gold[:GOLDS])
+        _say_wrapped(f"  gold: {gold or 'no answer in the documents'}")
+        wrong = [attempt for attempt in question.attempts if not attempt.is_good]
+        for text in dict.fromkeys(text for attempt in wrong for text, _ in attempt.lost if text not in question.gold):
+            _say_wrapped(f"  lost: “{shorten(text, TEXT)}”")
+        for strategy in dict.fromkeys(attempt.strategy for attempt in wrong):
+            _say_attempt([attempt for attempt in wrong if attempt.strategy == strategy])
+    if len(missed) > MISSED:
+        say(f"\nand {len(missed) - MISSED} more: --html FILE or --json FILE tells of all")
+
+
+def _say_attempt(attempts: Sequence[ReportAttempt]) -> None:
+    """The attempts of one strategy; told of is that of the largest budget."""
+    largest = max(attempts, key=lambda attempt: attempt.budget)
+    budgets = ", ".join(str(attempt.budget) for attempt in attempts)
+    stages = "; ".join(dict.fromkeys(stage for _, stage in largest.lost))
+    _say_wrapped(f"  {largest.strategy} at {budgets}: {largest.verdict}{f' ({stages})' if stages else ''}")
+    if largest.said:
+        _say_wrapped(f"    said: “{shorten(largest.said, TEXT)}”")
+    for place, text in largest.found[:FOUND]:
+        _say_wrapped(f"    {' '.join(place.splitlines())} “{shorten(text, TEXT)}”", style="dim")
+    if not largest.found and largest.verdict != "failed":
+        say("    nothing was found", style="dim")
+
+
+def _say_wrapped(text: str, style: str | None = None) -> None:
+    indent = " " * (len(text) - len(text.lstrip()) + 2)
+    for line in wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
+        say(line, style)
+
+
+def markdown_report(reports: Sequence[EvaluationReport]) -> str:
+    """Tables, what their columns mean, differences, remarks; without the questions."""
+    parts = ["# Evaluation"]
+    for report in reports:
+        parts += [f"## {_in_cell(report.name)}", f"{report.facts}.", *map(_markdown_table, report.tables)]
+        if report.differences:
+            parts += [f"Differences to {_in_cell(report.first)}, question by question:", _markdown_differences(report)]
+        parts.append("\n".join(f"- {remark}" for remark in report.remarks))
+    columns = {column.label: column for report in reports for table in report.tables for column in table.columns}
+    parts.append("\n".join(f"- **{column.label}**: {column.about}" for column in columns.values()))
+    parts.append(
+        "In brackets: intervals of 95 percent. p: paired sign-flip test, corrected by Holm's method in a column."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown_table(table: ReportTable) -> str:
+    def cell(column: ReportColumn, cell: ReportCell) -> str:
+        if cell.interval is None:
+            return column.figure(cell.value)
+        places = 2 if column.is_share else 0
+        return f"{column.figure(cell.value)} ({cell.interval[0]:.{places}f} to {cell.interval[1]:.{places}f})"
+
+    rows = [[line.strategy, str(line.budget), *map(cell, table.columns, line.cells)] for line in table.lines]
+    return _markdown_rows(["strategy", "budget", *(column.label for column in table.columns)], rows)
+
+
+def _markdown_differences(report: EvaluationReport) -> str:
+    rows = [
+        [
+            one.strategy,
+            str(one.budget),
+            one.column,
+            f"{one.mean:+.3f} ({one.interval[0]:+.2f} to {one.interval[1]:+.2f})",
+            probability_text(one.probability),
+            str(one.better),
+            str(one.worse),
+            "yes" if one.is_apart else "no",
+        ]
+        for one in report.differences
+    ]
+    return _markdown_rows(["strategy", "budget", "column", "difference", "p", "better", "worse", "told apart"], rows)
+
+
+def _markdown_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(map(_in_cell, line))} |" for line in lines)
+
+
+def _in_cell(text: str) -> str:
+    line = " ".join(text.split())
+    for sign in "\\|<*_`[":
+        line = line.replace(sign, f"\\{sign}")
+    return line
+
+
+def csv_rows(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as a table: an interval in two columns, lists as JSON. What spreadsheets would take for a formula begins with `'`."""
+    flat = [dict(_flat(row)) for row in rows]
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    out = io.StringIO()
+    table = csv.DictWriter(out, names, lineterminator="\n")
+    table.writeheader()
+    table.writerows(flat)
+    return out.getvalue()
+
+
+def _flat(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in row.items():
+        if name.endswith("_interval"):
+            yield f"{name.removesuffix('_interval')}_low", value[0]
+            yield f"{name.removesuffix('_interval')}_high", value[1]
+        elif isinstance(value, list | tuple | dict):
+            yield name, json.dumps(value, ensure_ascii=False)
+        else:
+            yield name, f"'{value}" if isinstance(value, str) and value.startswith(SIGNS) else value
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationFiles:
+    """The files that an evaluation is written to, as far as they are named. Beside the first stand the rows of all questions."""
+
+    json: Path | None = None
+    csv: Path | None = None
+    markdown: Path | None = None
+    html: Path | None = None
+
+    def paths(self) -> list[Path]:
+        named = [path for path in (self.json, self.csv, self.markdown, self.html) if path is not None]
+        return [*named, *(named[0].with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv") if named)]
+
+    def check(self) -> None:
+        """Raises UsageError where a file cannot be written. Nothing that stands in one is lost."""
+        for path in self.paths():
+            _write(path, "", "a")
+
+    def write(
+        self, reports: Sequence[EvaluationReport], means: Sequence[EvaluationRow], questions: Sequence[QuestionRow]
+    ) -> None:
+        rows, asked = [row.as_dict() for row in means], [row.as_dict() for row in questions]
+        if self.json is not None:
+            _write(self.json, json.dumps(rows, indent=1) + "\n")
+        if self.csv is not None:
+            _write(self.csv, csv_rows(rows))
+        if self.markdown is not None:
+            _write(self.markdown, markdown_report(reports))
+        if self.html is not None:
+            _write(self.html, evaluation_page(reports))
+        if self.paths():
+            *_, lines, table = self.paths()
+            _write(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked))
+            _write(table, csv_rows(asked))
+            say_aside(f"a row for each question: {lines}, {table.name}")
+
+
+def _write(path: Path, text: str, mode: Literal["a", "w"] = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8", errors="replace", newline="") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}", "name a file in a folder that exists") from None

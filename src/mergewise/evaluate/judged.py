@@ -1,0 +1,169 @@
+"""A context judged: its scores, and where it lacks something what it holds instead, and at which stage the gold text was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache
+
+from mergewise.engine import Index
+from mergewise.evaluate.metrics import score_context
+from mergewise.evaluate.tasks import Question, clusters
+from mergewise.evaluate.words import normalise
+from mergewise.generate.citations import Locator
+from mergewise.generate.sources import DocumentLookup
+from mergewise.models.tokens import count_tokens
+from mergewise.page.markup import shorten
+from mergewise.types import Cause, Context, Span
+
+PASSAGES = 3
+CHARACTERS = 160
+"""Of each passage that is told of."""
+SCANNED = 30_000_000
+"""Characters of the documents up to which all of them are searched for gold answers."""
+
+
+class LostStage(StrEnum):
+    """Where a gold text was lost, as far as the trace tells."""
+
+    NOWHERE = "in no document of the index, word for word"
+    UNFOUND = "not among the candidates that the trace names"
+    OUTRANKED = "found, but others came first"
+    LEFT = "a candidate, but left out"
+    SKIP = "a candidate that did not fit"
+    DROP = "taken, and dropped again"
+    STOP = "a candidate, but not worth its tokens"
+    PART = "held in part"
+
+
+_STAGES = {
+    Cause.LEFT: LostStage.LEFT,
+    Cause.SKIP: LostStage.SKIP,
+    Cause.DROP: LostStage.DROP,
+    Cause.STOP: LostStage.STOP,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundText:
+    """Where a passage begins, and its first words. `line` and `page` are None where the document has none."""
+
+    doc: str
+    line: int | None
+    page: int | None
+    text: str
+
+    @property
+    def place(self) -> str:
+        """As people write it: `docs/cats.md:7`, `report.pdf p. 3`, or the document alone."""
+        if self.page is not None:
+            return f"{self.doc} p. {self.page}"
+        return self.doc if self.line is None else f"{self.doc}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class LostText:
+    """A gold text that a context lacks, and where it was lost."""
+
+    text: str
+    stage: LostStage
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedContext:
+    """The scores of `metrics.Score`, all None where the documents have no answer. `lost` is what the context lacks of the gold
+    texts, and `found` what it holds instead; both are empty where it lacks nothing, and `lost` where there is no answer.
+    """
+
+    answer: float | None
+    evidence: float | None
+    all: float | None
+    density: float | None
+    tokens: int
+    found: tuple[FoundText, ...] = ()
+    lost: tuple[LostText, ...] = ()
+
+
+class ContextJudge:
+    """Judges the contexts of one index for these questions. `clusters` are those of the questions."""
+
+    def __init__(self, index: Index, questions: Sequence[Question]) -> None:
+        self.clusters = clusters(questions)
+        self.unheld = unheld_questions(questions, index)
+        self._document = cache(index.store.reader().document)
+
+    def judge(self, question: Question, context: Context) -> JudgedContext:
+        if not question.answerable:
+            return JudgedContext(None, None, None, None, context.tokens, found_texts(context, self._document))
+        score = score_context(question, context.text, context.tokens, count_tokens)
+        judged = JudgedContext(score.answer, score.evidence, score.all, score.density, context.tokens)
+        lost = lost_texts(question, context, self._document, question.id in self.unheld)
+        return replace(judged, found=found_texts(context, self._document), lost=lost) if lost else judged
+
+
+def found_texts(context: Context, document: DocumentLookup) -> tuple[FoundText, ...]:
+    """The passages of the highest scores."""
+    locator = Locator(document)
+    best = sorted((passage for passage in context.passages if passage.spans), key=lambda passage: -passage.score)
+    places = [locator.citation(0, passage.text, passage.spans[0]) for passage in best[:PASSAGES]]
+    return tuple(FoundText(one.span.doc_id, one.line, one.page, shorten(one.text, CHARACTERS)) for one in places)
+
+
+def lost_texts(
+    question: Question, context: Context, document: DocumentLookup, is_nowhere: bool = False
+) -> tuple[LostText, ...]:
+    """The pieces of the evidence that the context lacks; where none are marked, the first answer, if it holds no answer.
+
+    `is_nowhere` says that no document holds an answer.
+    """
+    held = normalise(context.text)
+    if question.evidence is not None:
+        return tuple(
+            LostText(text, _stage(text, span, context, document))
+            for span, text in question.evidence
+            if normalise(text) not in held
+        )
+    wanted = [answer for answer in question.answers if normalise(answer).strip()]
+    if not wanted or any(normalise(answer) in held for answer in wanted):
+        return ()
+    stages = (_stage(answer, None, context, document) for answer in wanted)
+    return (LostText(wanted[0], LostStage.NOWHERE if is_nowhere else max(stages, key=list(LostStage).index)),)
+
+
+def _stage(text: str, gold: Span | None, context: Context, document: DocumentLookup) -> LostStage:
+    """The last that the trace says of the gold text. Where its place is not known, it is looked for in the texts of steps."""
+    wanted = normalise(text)
+    known = gold if gold is not None and gold.doc_id and normalise(_text_at(gold, document)) == wanted else None
+
+    @cache
+    def has(span: Span) -> bool:
+        return span.overlaps(known) if known is not None else wanted in normalise(_text_at(span, document))
+
+    if known is not None and any(has(span) for passage in context.passages for span in passage.spans):
+        return LostStage.PART
+    for step in reversed(context.trace):
+        if step.cause in _STAGES and any(map(has, step.covers)):
+            return _STAGES[step.cause]
+    seen = (span for step in context.trace for span in (*step.inputs, *([step.output] if step.output else ())))
+    return LostStage.OUTRANKED if any(map(has, seen)) else LostStage.UNFOUND
+
+
+def _text_at(span: Span, document: DocumentLookup) -> str:
+    found = document(span.doc_id)
+    return "" if found is None else found.text[span.start : span.end]
+
+
+def unheld_questions(questions: Sequence[Question], index: Index) -> frozenset[str]:
+    """The ids of the questions of whose answers no document holds one, word for word; none where there is too much to read.
+
+    Questions with marked evidence are passed over: that is judged instead.
+    """
+    wanted = {q.id: list(map(normalise, q.answers)) for q in questions if q.answerable and q.evidence is None}
+    known = index.documents() if wanted else []
+    if sum(document.characters for document in known) > SCANNED:
+        return frozenset()
+    for document in known:
+        text = normalise(index.document(document.id).text)
+        wanted = {key: answers for key, answers in wanted.items() if not any(answer in text for answer in answers)}
+    return frozenset(wanted)
