@@ -219,7 +219,7 @@ def _read_file(answer: dict[str, Any]) -> ReadFile:
             tuple(Page(*page) for page in pages),
             tuple((start, end) for start, end in units),
         )
-        return ReadFile(document, str(answer["digest"]))
+        return ReadFile(document, str(answer["digest"]), tuple(int(page) for page in answer["textless"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ReadError(f"its parser answered with no document ({type(error).__name__})") from error
 
@@ -244,12 +244,13 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
 
 def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) -> dict[str, Any]:
     try:
-        document, digest = reader(path, id=doc_id)
+        document, digest, textless = reader(path, id=doc_id)
     except (ReadError, MemoryError) as error:
         if isinstance(error, ReadError) and not isinstance(error.__cause__, MemoryError):
             return {"failed": error.message}
         return {"failed": f"reading it took more than {limits.memory_mb} MB", "exhausted": True}
-    return {"document": document, "digest": digest, "of_file": isinstance(document.metadata, FileMetadata)}
+    of_file = isinstance(document.metadata, FileMetadata)
+    return {"document": document, "digest": digest, "of_file": of_file, "textless": textless}
 
 
 def _field_values(record: Any) -> list[Any]:
