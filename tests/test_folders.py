@@ -690,3 +690,12 @@ def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
         with pytest.raises(mw.UsageError):
             index.remove(**wrong)  # type: ignore[arg-type]
     assert index.check() == []
+
+
+def test_files_with_untried_scans_are_the_same_but_for_text_recognition(tmp_path: Path) -> None:
+    file = tmp_path / "a.pdf"
+    file.write_bytes(b"bytes")
+    digest = Input("a", file).digest()
+    assert Input("a", file).is_same(digest, digest) and Input("a", file).is_same(digest + " untried", digest)
+    recognising = Input("a", file, recognised=True)
+    assert recognising.is_same(digest, digest) and not recognising.is_same(digest + " untried", digest)

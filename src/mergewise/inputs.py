@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr
-from mergewise.readers import FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
+from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.frameworks import document_of
 from mergewise.types import Document, FileMetadata, Metadata, Origin
 
@@ -30,7 +30,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Input:
     """Something to index: a file, or a document that the caller made. `given` is what an older mergewise called a file.
 
-    `metadata` are given to it beside its own, whose values they replace.
+    `metadata` are given to it beside its own, whose values they replace. Where pages are `recognised`, a file whose pages without
+    text nobody tried to recognise is not the same as before.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Input:
     given: tuple[str, ...] = ()
     reader: FileReader = field(default=read_file, compare=False, repr=False)
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
+    recognised: bool = False
 
     @property
     def is_file(self) -> bool:
@@ -63,6 +65,10 @@ class Input:
             return digest_of(file_bytes(self.source))
         except ReadError:
             return ""
+
+    def is_same(self, standing: str, digest: str) -> bool:
+        """Whether its content, which has this `digest`, is the one that the index has, which has the digest `standing`."""
+        return digest == (standing if self.recognised else standing.removesuffix(UNTRIED))
 
     def origin(self) -> Origin | None:
         """The place and the age of a file; None for a document that the caller made."""
@@ -143,9 +149,11 @@ def inputs_of(
     search: FolderSearch | None = None,
     reader: FileReader = read_file,
     metadata: Metadata = MappingProxyType({}),
+    *,
+    recognised: bool = False,
 ) -> list[Input]:
     """The files and documents, each once; for a folder, the files in it, by `search`. Files are named from `root`, and read by
-    `reader`. All of them get the `metadata`.
+    `reader`, which may recognise pages without text. All of them get the `metadata`.
     """
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
@@ -156,7 +164,8 @@ def inputs_of(
         else:
             paths.append(Path(os.path.normpath(source)))
             for file in find_files(paths[-1:], search):
-                given = replace(file_input(file, paths[-1], root), reader=reader, metadata=metadata)
+                given = file_input(file, paths[-1], root)
+                given = replace(given, reader=reader, metadata=metadata, recognised=recognised)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

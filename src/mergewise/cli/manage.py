@@ -103,6 +103,13 @@ def index(
     file_seconds: Annotated[
         float, typer.Option("--file-seconds", help="Seconds that reading one file may take in that process.")
     ] = defaults.FILE_SECONDS,
+    ocr: Annotated[
+        bool,
+        typer.Option("--ocr", help="Recognise the text of scanned pages in PDF files (extra ocr), up to --ocr-pages."),
+    ] = False,
+    ocr_pages: Annotated[
+        int, typer.Option("--ocr-pages", min=1, max=10_000, help="Scanned pages of a file that are recognised.")
+    ] = defaults.OCR_PAGES,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -114,7 +121,9 @@ def index(
     embedder = embedder or permitted_embedder(index_dir)
     options.set_patience(timeout, retries)
     names = [view.strip() for view in views.split(",")]
-    limits = Limits(seconds=file_seconds) if apart else None
+    if ocr and not apart:
+        raise UsageError("--ocr reads in a separate process", "leave out --no-apart")
+    limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if apart else None
     included, excluded, metadata = include or (), exclude or (), _run_metadata(meta or ())
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
@@ -231,7 +240,11 @@ def say_report(report: AddReport, total: int, index_dir: Path, as_json: bool = F
     links = [f"link out of the folder, followed: {link.link} -> {link.target}" for link in report.outward]
     _say_some(links, "such links", hint="`--exclude PATH` leaves out what you do not want")
     pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
-    _say_some(pages, "files with pages without text")
+    _say_some(
+        pages,
+        "files with pages without text",
+        hint="`--ocr` reads scans, as far as --ocr-pages and --file-seconds allow",
+    )
     gone = [f"no longer there, but in the index: {doc_id}" for doc_id in report.gone]
     remedy = (
         "`mergewise index FOLDER --sync` removes documents without their files; `mergewise remove`, those that you name"

@@ -12,6 +12,7 @@ from typing import TypeVar
 from mergewise.errors import ReadError, UsageError
 from mergewise.inputs import Input, real_path, source_name
 from mergewise.protocols import StoreReader
+from mergewise.readers import UNTRIED
 from mergewise.readers.patterns import ALL_FILES, FileChoice
 from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, Origin
 
@@ -98,7 +99,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
             if tell is not None:
                 tell(given.name)
             digest, known = given.digest(), standing.of(given)
-            if known is None or known.digest != digest:
+            if known is None or not given.is_same(known.digest, digest):
                 tasks.append(IndexingTask(given, standing.id_for(given, known), digest, known is not None))
                 continue
             if metadata.items() <= stored.get(known.id, {}).items():
@@ -221,7 +222,7 @@ def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:
         if known.origin is not None:
-            left.setdefault((known.digest, _suffix(known.origin.source)), []).append(known)
+            left.setdefault((known.digest.removesuffix(UNTRIED), _suffix(known.origin.source)), []).append(known)
     tasks, moves = [], []
     for task in planned.tasks:
         same = left.get((task.digest, _suffix(task.given.name)))

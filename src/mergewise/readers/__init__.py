@@ -12,6 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -35,6 +36,7 @@ from mergewise.readers.odt import read_odt
 from mergewise.readers.patterns import ALL_FILES, FileChoice
 from mergewise.readers.pdf import read_pdf
 from mergewise.readers.pptx import read_pptx
+from mergewise.readers.recognition import Recognition
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
 from mergewise.readers.source import LANGUAGES, reader_of
@@ -66,6 +68,7 @@ class FileReader(Protocol):
     def __call__(self, path: Path, *, id: str | None = None) -> ReadFile: ...
 
 
+UNTRIED = " untried"
 MAX_BYTES = 200_000_000
 _OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
@@ -114,9 +117,15 @@ def read(path: Path, *, id: str | None = None) -> Document:
     return read_file(path, id=id).document
 
 
-def read_file(path: Path, *, id: str | None = None) -> ReadFile:
-    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once."""
+def read_file(path: Path, *, id: str | None = None, recognition: Recognition | None = None) -> ReadFile:
+    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once.
+
+    Pages without text are recognised as far as `recognition` allows. The digest of a file whose pages nobody tried to
+    recognise ends with `UNTRIED`.
+    """
     reader = SUFFIXES.get(path.suffix.lower(), read_plain)
+    if reader is read_pdf and recognition is not None:
+        reader = partial(read_pdf, recognition=recognition)
     try:
         data = file_bytes(path)
         if not data.strip():
@@ -140,7 +149,8 @@ def read_file(path: Path, *, id: str | None = None) -> ReadFile:
         pages=parsed.pages,
         units=parsed.units,
     )
-    return ReadFile(document, digest_of(data), parsed.textless)
+    untried = UNTRIED if parsed.textless and recognition is None else ""
+    return ReadFile(document, digest_of(data) + untried, parsed.textless)
 
 
 @dataclass
