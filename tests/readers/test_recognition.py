@@ -137,6 +137,18 @@ def test_pages_beyond_the_limits_are_named(
     assert engine.asked == asked and parsed.textless == ((4,) if asked else (2, 4))
 
 
+def test_a_page_on_which_the_models_fail_costs_itself_alone(scan: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine([("Storks fly.", 1.0)])
+
+    def fails_first(image: Any) -> list[TextBox]:
+        monkeypatch.setattr(recognition, "text_boxes", engine)
+        raise ValueError("a strange picture")
+
+    monkeypatch.setattr(recognition, "text_boxes", fails_first)
+    parsed = read_pdf(scan, Recognition(pages=10, seconds=1000))
+    assert parsed.textless == (2,) and parsed.text.endswith("Storks fly.")
+
+
 def test_nothing_recognised_is_told(make_pdf: MakePdf, make_scan: MakeScan, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recognition, "text_boxes", Engine([]))
     with pytest.raises(ReadError, match=r"no text on its page \(nor was any recognised"):

@@ -51,7 +51,10 @@ def index(
     ] = defaults.CHAT,
     prompts: options.PromptsOption = None,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Remove documents whose files are gone from these folders.")
+        bool,
+        typer.Option(
+            "--sync", help="Remove documents whose files are gone from these folders, or left out by patterns."
+        ),
     ] = False,
     include: Annotated[
         list[str] | None,

@@ -162,7 +162,7 @@ def plan_sync(
     kept: dict[Path, Input] = {}
     for folder in folders:
         inside = within(folder, known)
-        _check_not_empty(folder, len(inside), bool(within(folder, found)))
+        _check_not_empty(folder, len(inside), bool(within(folder, found)), choice)
         for path in (path for path in inside if path not in found):
             if _is_gone(path) or not choice.takes(folder / path.relative_to(real_path(folder)), folder):
                 gone[path] = known[path]
@@ -190,19 +190,19 @@ def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.is_relative_to(real)]
 
 
-def _check_not_empty(folder: Path, indexed: int, holds_files: bool) -> None:
-    """An unmounted disk looks like an empty folder."""
+def _check_not_empty(folder: Path, indexed: int, holds_files: bool, choice: FileChoice) -> None:
+    """An unmounted disk looks like an empty folder, and a slip in a pattern may leave out all."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
     elif indexed and not holds_files:
-        what = "holds no file that can be indexed"
+        what = "holds no file that can be indexed" + (" and that the patterns take" if choice != ALL_FILES else "")
     else:
         return
     if not indexed:
         raise UsageError(f"{folder} {what}", "name a folder to synchronise with")
     raise UsageError(
         f"{folder} {what}, and the index has {indexed} documents from it: nothing was removed",
-        f"is a disk missing? if they are to go: mergewise remove {folder}",
+        f"is a disk missing, or a pattern wrong? if they are to go: mergewise remove {folder}",
     )
 
 

@@ -100,9 +100,9 @@ def read_pdf(data: bytes, recognition: Recognition | None = None) -> Parsed:
         raise ReadError(mismatch("a PDF", data))
     extract = _extract(data, recognition)
     if not any(extract.pages):
-        tried = "--ocr reads scans" if recognition is None else "nor was any recognised"
         which = "its page" if len(extract.pages) == 1 else f"any of its {len(extract.pages)} pages"
-        raise ReadError(f"no text on {which} ({tried})")
+        tried = "--ocr reads scans" if recognition is None else "nor was any recognised"
+        raise ReadError(f"no text on {which}" + (f" ({tried})" if extract.textless else ""))
     headings = _from_bookmarks(extract.pages, extract.bookmarks)
     typeset = [[] if number in extract.recognised else page for number, page in enumerate(extract.pages)]
     if not headings and any(typeset):

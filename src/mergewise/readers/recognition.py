@@ -6,6 +6,7 @@ half: so are pages in other writing, of which they would make rubbish.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ from time import monotonic
 from typing import Any
 
 from mergewise.errors import MissingExtra
+
+log = logging.getLogger("mergewise")
 
 THREADS = min(4, os.cpu_count() or 1)
 # pixels of the longer side of a page: the models look at no more
@@ -66,7 +69,14 @@ class Recognition:
             return [], 1.0
         self.pages -= 1
         scale = _LONGEST_SIDE / max(1.0, *page.get_size())
-        boxes = text_boxes(page.render(scale=scale).to_numpy())
+        try:
+            boxes = text_boxes(page.render(scale=scale).to_numpy())
+        except MemoryError:
+            raise
+        except Exception as error:
+            # on strange pictures models raise anything; one such page must not cost the others
+            log.debug("a page was not recognised: %s", error)
+            return [], scale
         # of letters that they do not know, the models see the full stops alone
         sure = [box for box in boxes if box.score >= _SURE and any(map(str.isalnum, box.text))]
         return list(rows_in_order(sure)) if 2 * len(sure) >= len(boxes) else [], scale
