@@ -17,7 +17,7 @@ import pyarrow as pa
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.store.audit import audit
 from mergewise.store.condition_parser import parse_condition
-from mergewise.store.documents import content_of, same_documents, with_checked_metadata
+from mergewise.store.documents import content_of, same_documents, storable_metadata, with_checked_metadata
 from mergewise.store.manifest import ViewState, holds, without
 from mergewise.store.tables import (
     NUMBER,
@@ -32,7 +32,7 @@ from mergewise.store.tables import (
 )
 from mergewise.store.views import Registry
 from mergewise.text.languages import document_language
-from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Origin, Problem
+from mergewise.types import AddReport, Document, DocumentInfo, DocumentRows, Duplicate, Known, Metadata, Origin, Problem
 from tests.slow_conditions import meets
 
 Row = TypeVar("Row")
@@ -106,6 +106,14 @@ class MemoryStore:
         for name, rows in self._tables.items():
             self._tables[name] = _where(rows, lambda number: number not in gone)
         return len(gone)
+
+    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
+        given = storable_metadata(metadata, self._kinds)
+        self._kinds |= {key: type(value) for key, value in given.items()}
+        for doc_id in doc_ids:
+            number, first_id, row = self._documents[doc_id]
+            described = replace(row.document, metadata={**row.document.metadata, **given})
+            self._documents[doc_id] = number, first_id, replace(row, document=described)
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:
         if view not in self._views:
@@ -242,6 +250,14 @@ class MemoryStore:
             for number, _, rows in self._documents.values()
         }
         return frozenset(number for number, row in columns.items() if meets(condition, row))
+
+    def ids(self, where: str | None = None) -> list[str]:
+        numbers = self.numbers(where)
+        numbered = sorted((number, doc_id) for doc_id, (number, _, _) in self._documents.items())
+        return [doc_id for number, doc_id in numbered if number in numbers]
+
+    def metadata_kinds(self) -> dict[str, type]:
+        return dict(self._kinds)
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         counts = Counter(self._rows_of(self._first)[NUMBER].to_pylist())

@@ -129,7 +129,7 @@ def older(tmp_path: Path, docs: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
             (docs / "birds.txt", "birds.txt"),  # indexed from within the folder
             (docs / "sub/dogs.md", (docs / "sub/dogs.md").as_posix()),
         ]:
-            document, digest = Input(name, given).read()
+            document, digest, _ = Input(name, given).read()
             store.write(rows_of([document], digest=digest))
         store.write(rows_of([mw.Document(id="docs/own.md", text="A document of the caller's own.")]))
     yield mw.open(tmp_path / "index")
@@ -539,3 +539,163 @@ def test_a_plan_asks_in_batches(index: mw.Index, docs: Path, monkeypatch: pytest
     (docs / "new.md").write_text("New.\n")
     planned = plan(inputs_of([docs], docs.parent), index.store.reader())
     assert [task.id for task in planned.tasks] == ["docs/new.md"] and planned.unchanged == 3
+
+
+# -- files that are gone, links that lead out, patterns, metadata of a run
+
+
+def test_documents_without_their_files_are_named_and_stay(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("Owls eat mice.\n")
+    index.add(tmp_path / "other.md", mw.Document(id="docs/own.md", text="Mine."))
+    (tmp_path / "other.md").unlink()
+    (docs / "cats.md").unlink()
+    (docs / "sub" / "dogs.md").rename(docs / "sub" / "hounds.md")
+    report = index.add(docs / "sub")
+    assert (report.gone, report.added, report.removed) == (("docs/sub/dogs.md",), 1, 0)
+    assert index.add(docs).gone == ("docs/cats.md", "docs/sub/dogs.md")
+    assert index.add(docs / "birds.txt").gone == () and index.add(docs / "cats.md").gone == ()
+    assert ids(index) >= ALL
+    assert index.sync(docs).gone == ()
+    assert index.add(docs).gone == () and ids(index) == {
+        "docs/birds.txt",
+        "docs/sub/hounds.md",
+        "docs/own.md",
+        "other.md",
+    }
+
+
+def test_links_out_of_a_folder_are_named_and_followed(index: mw.Index, docs: Path, tmp_path: Path) -> None:
+    (tmp_path / "out" / "in").mkdir(parents=True)
+    (tmp_path / "out" / "far.md").write_text("Owls eat mice.\n")
+    (tmp_path / "out" / "in" / "deep.md").write_text("Bats eat moths.\n")
+    (docs / "folder").symlink_to(tmp_path / "out" / "in")
+    (docs / "file.md").symlink_to(tmp_path / "out" / "far.md")
+    # none of these is told as a way out
+    (docs / "again.md").symlink_to(docs / "sub" / "dogs.md")
+    (docs / "nowhere.md").symlink_to(tmp_path / "nowhere.md")
+    (docs / "picture.png").symlink_to(tmp_path / "out" / "far.md")
+    ways = {(link.link, link.target) for link in index.add(docs).outward}
+    real = Path(os.path.realpath(tmp_path)) / "out"
+    assert ways == {
+        ((docs / "folder").as_posix(), (real / "in").as_posix()),
+        ((docs / "file.md").as_posix(), (real / "far.md").as_posix()),
+    }
+    assert ids(index) >= {"docs/file.md", "docs/folder/deep.md"}
+    assert len(index.sync(docs, dry_run=True).outward) == 2
+    without = index.sync(docs, exclude=["folder", "file.md"])
+    assert without.outward == () and without.removed == 2
+    # whoever names a link means what it leads to
+    assert index.add(docs / "folder", docs / "file.md").outward == ()
+
+
+def test_patterns_choose_what_of_a_folder_is_indexed(index: mw.Index, docs: Path) -> None:
+    (docs / "sub" / "draft.md").write_text("Owls eat mice.\n")
+    (docs / "list.json").write_text('[{"text": "Bats eat moths."}]')
+    added = index.add(docs, exclude=["sub/"])
+    assert (added.added, added.unchanged, added.excluded, added.gone) == (0, 2, 1, ())
+    assert index.add(docs, include=["*.json"]).added == 1
+    planned = index.sync(docs, exclude=["sub/", "*.txt"], dry_run=True)
+    assert {(change.action, change.id) for change in planned.changes} == {
+        ("removed", "docs/birds.txt"),
+        ("removed", "docs/sub/dogs.md"),
+    }
+    assert ids(index) == ALL | {"docs/list.json"}
+    done = index.sync(docs, exclude=["sub/", "*.txt"])
+    assert done.changes == planned.changes and (done.removed, done.excluded) == (2, 2)
+    # the file that patterns alone brought in stays without them, since it stands where it was
+    assert ids(index) == {"docs/cats.md", "docs/list.json"} and index.sync(docs).added == 3
+    with pytest.raises(mw.UsageError, match="nothing was removed"):
+        index.sync(docs, exclude=["*"])
+    for wrong in ({"include": "*.md"}, {"exclude": ["!a"]}, {"exclude": [5]}):
+        with pytest.raises(mw.UsageError):
+            index.add(docs, **wrong)  # type: ignore[arg-type]
+    assert index.check() == []
+
+
+class CountingEmbedder(HashEmbedder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts = 0
+
+    def embed_documents(self, texts: list[str]) -> np.ndarray:  # type: ignore[override]
+        self.texts += len(texts)
+        return super().embed_documents(texts)
+
+
+def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: Path, docs: Path) -> None:
+    (docs / "owls.md").write_text("---\nlang: fr\nyear: 2019\n---\n\nOwls eat mice.\n")
+    embedder = CountingEmbedder()
+    index = mw.open(tmp_path / "index", embedder=embedder)
+    index.add(docs / "owls.md", docs / "cats.md")
+    before, vectors = embedder.texts, index.store.reader().vectors([0, 1])
+    report = index.add(docs, metadata={"team": "sales", "year": 2024, "draft": False})
+    assert (report.added, report.replaced, report.unchanged, report.updated) == (2, 0, 0, 2)
+    added = embedder.texts - before
+    for info in index.documents():
+        own = {"language": "fr"} if info.id == "docs/owls.md" else {}
+        assert info.metadata == {"team": "sales", "year": 2024, "draft": False, **own}
+    again = index.add(docs, metadata={"team": "sales", "draft": False})
+    assert (again.unchanged, again.updated) == (4, 0)
+    moved = index.sync(docs, metadata={"team": "law"})
+    assert (moved.unchanged, moved.updated) == (0, 4)
+    assert {change.action for change in moved.changes} == {"updated"}
+    assert embedder.texts - before == added > 0
+    assert {row: vector.tolist() for row, vector in index.store.reader().vectors([0, 1]).items()} == {
+        row: vector.tolist() for row, vector in vectors.items()
+    }
+    assert index.find("*", where="team = 'law'")["*"] == [info.id for info in index.documents()]
+    assert index.context("What do owls eat?", where="team = 'law' and year = 2024", budget=50).passages
+    assert not index.context("What do owls eat?", where="team = 'sales'", budget=50).passages
+    # without them, what is unchanged keeps them, and what is read anew has its own
+    (docs / "cats.md").write_text(CATS + "\nCats purr.\n")
+    (docs / "birds.txt").rename(docs / "sub" / "birds.txt")
+    last = index.sync(docs)
+    assert (last.replaced, last.moved, last.unchanged) == (1, 1, 2)
+    metadata = {info.id: info.metadata for info in index.documents()}
+    assert metadata["docs/cats.md"] == {} and metadata["docs/sub/birds.txt"]["team"] == "law"
+    (docs / "sub" / "birds.txt").rename(docs / "birds.txt")
+    assert index.sync(docs, metadata={"team": "art"}, dry_run=True).updated == 3
+    index.sync(docs, metadata={"team": "art"})
+    assert {info.metadata["team"] for info in index.documents()} == {"art"} and index.check() == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "what"),
+    [
+        ({"title": "x"}, "cannot be stored"),
+        ({"a": [1]}, "is a list"),
+        ({"year": "soon"}, "holds int"),
+        ([1], "not a dictionary"),
+    ],
+)
+def test_metadata_that_cannot_be_are_refused_before_anything_is_read(
+    index: mw.Index, docs: Path, metadata: object, what: str
+) -> None:
+    index.add(mw.Document(id="own", text="Mine.", metadata={"year": 2020}))
+    (docs / "new.md").write_text("Owls eat mice.\n")
+    for call in (index.add, index.sync):
+        with pytest.raises(mw.UsageError, match=what):
+            call(docs, metadata=metadata)  # type: ignore[operator]
+    assert len(index) == 4
+
+
+def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
+    index.add(*(mw.Document(id=f"n/{year}", text=f"Of {year}.", metadata={"year": year}) for year in range(2018, 2024)))
+    assert index.find("n", "docs", where="year >= 2022") == {"n": ["n/2022", "n/2023"], "docs": []}
+    assert index.remove(["n/2018", "n/2022"], where="year < 2020") == 1
+    assert index.remove(where="year < 2021") == 2
+    assert ids(index) == ALL | {"n/2021", "n/2022", "n/2023"}
+    assert index.remove(where="year = 1") == 0 and index.remove([]) == 0
+    for wrong in ({"where": "day > 3"}, {"where": "year >"}, {}, {"where": 5}):
+        with pytest.raises(mw.UsageError):
+            index.remove(**wrong)  # type: ignore[arg-type]
+    assert index.check() == []
+
+
+def test_files_with_untried_scans_are_the_same_but_for_text_recognition(tmp_path: Path) -> None:
+    file = tmp_path / "a.pdf"
+    file.write_bytes(b"bytes")
+    digest = Input("a", file).digest()
+    assert Input("a", file).is_same(digest, digest) and Input("a", file).is_same(digest + " untried", digest)
+    recognising = Input("a", file, recognised=True)
+    assert recognising.is_same(digest, digest) and not recognising.is_same(digest + " untried", digest)

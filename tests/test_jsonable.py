@@ -80,7 +80,8 @@ def test_what_an_index_holds_and_what_was_done_to_it() -> None:
     )
     assert json.dumps(report_json(AddReport(1, 2, 3, (Failure("f", "empty"),)))) == (
         '{"added": 1, "replaced": 2, "unchanged": 3, "failed": [{"source": "f", "reason": "empty"}], '
-        '"removed": 0, "moved": 0, "duplicates": [], "left_out": {}, "changes": []}'
+        '"removed": 0, "moved": 0, "duplicates": [], "left_out": {}, "changes": [], "updated": 0, "gone": [], "excluded": 0, '
+        '"outward": [], "textless": []}'
     )
     changed = AddReport(
         removed=1,

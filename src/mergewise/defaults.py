@@ -26,3 +26,5 @@ MAX_TOKENS = 1024
 PASSAGE_TOKENS = 256
 # For reading one file in the process apart.
 FILE_SECONDS = 120.0
+# Scanned pages of a file that are recognised, where that is asked for: as many as four processors read in about this time.
+OCR_PAGES = 100

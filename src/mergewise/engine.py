@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,7 +29,7 @@ from mergewise.models.embedders import QuestionVectors, check_embedder, demand_n
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import Range, as_list, choice, number, text, text_or_none
+from mergewise.ranges import Range, as_list, choice, number, short_repr, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.lance import ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, demand_plain, read_manifest
@@ -45,6 +44,7 @@ from mergewise.types import (
     DocumentInfo,
     Duplicate,
     Message,
+    Metadata,
     Problem,
     Prompts,
     VectorCount,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mergewise.generate.mode import Show
     from mergewise.history import Turn
     from mergewise.inputs import Source
+    from mergewise.readers import FolderSearch
     from mergewise.readers.apart import Limits
 
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
@@ -148,15 +149,20 @@ def estimate(
     chat: str | ChatModel = CHAT,
     prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
     limits: Limits | None = None,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
 ) -> Estimate:
     """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
 
-    Nothing is written and no model is called. Calls whose answers the index keeps already are counted apart. Raises UsageError as
-    `open` does, and where a view has its rows written and no chat model is named.
+    Nothing is written and no model is called. Calls whose answers the index keeps already are counted apart. `include` and
+    `exclude` are those of `Index.add`. Raises UsageError as `open` does, and where a view has its rows written and no chat model
+    is named.
     """
     from mergewise.index.forecast import forecast
     from mergewise.inputs import inputs_of
+    from mergewise.readers import FolderSearch
     from mergewise.readers.apart import reader_within
+    from mergewise.readers.patterns import FileChoice
     from mergewise.store.lance_reader import LanceReader
 
     wanted = _wanted_views(views, settings or {})
@@ -175,7 +181,8 @@ def estimate(
         count_tokens, chat=_with_cache(model, kept if kept.exists() else None), prompts=_own_prompts(prompts)
     )
     with reader_within(limits) as read:
-        inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, Counter(), [directory], read)
+        search = FolderSearch(FileChoice.of(include, exclude), (directory,))
+        inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, search, read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
 
 
@@ -228,6 +235,16 @@ def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] 
     spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
     views = {name: ViewState(_settings_of_new_view(name, asked, prompts)) for name, asked in wanted.items()}
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
+
+
+def _recognises(limits: Limits | None) -> bool:
+    return limits is not None and limits.ocr_pages > 0
+
+
+def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
+    """The report with what was met in folders."""
+    left_out = tuple(search.left_out.most_common())
+    return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
 
 
 def _with_cache(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
@@ -349,6 +366,9 @@ class Index:
     def add(
         self,
         *sources: Source | Iterable[Source],
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        metadata: Metadata | None = None,
         progress: Progress | None = None,
         limits: Limits | None = None,
         embed: When = "now",
@@ -358,7 +378,12 @@ class Index:
         Documents of LangChain, LlamaIndex and Haystack are taken as they are.
 
         A file that cannot be read is named in the report with its reason, and the others go on. Documents are
-        written in batches, each of them atomically: after a kill, the same call does the rest.
+        written in batches, each of them atomically: after a kill, the same call does the rest. A document whose file is gone from
+        one of the folders stays, and is named: `sync` removes it.
+
+        `include` and `exclude` are patterns of files in folders, such as "drafts/", "*.log" or "2019/**/*.md" (see the guide).
+        All documents of the call get the `metadata`, in place of their own under the same keys; where nothing else changed,
+        nothing is embedded.
 
         Where there is much to embed, all texts are written first, and questions find them by their words from then on. Then
         vectors are made, in changes of less than half a minute. `embed="later"` leaves them to the next call, or to `embed`;
@@ -367,23 +392,29 @@ class Index:
         With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
         crashes its parser, or takes more time or memory, fails alone.
 
-        Raises IndexBusy where another process writes for an hour, StoreError where it changed the views meanwhile, ModelError
-        where the embedder or a model that writes summaries fails, and what `embedder` raises.
+        Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for an hour, StoreError
+        where it changed the views meanwhile, ModelError where the embedder or a model that writes summaries fails, and what
+        `embedder` raises.
         """
         from mergewise.index import pipeline
+        from mergewise.index.plan import lost_files
         from mergewise.inputs import inputs_of
         from mergewise.readers.apart import reader_within
 
-        left_out: Counter[str] = Counter()
+        search, described = self._folder_search(include, exclude), self._storable(metadata)
         when = cast(When, choice("embed is", embed, get_args(When)))
         with reader_within(limits) as reader:
-            inputs = inputs_of(sources, self._root, left_out, [self.store.directory], reader)
+            inputs = inputs_of(sources, self._root, search, reader, described, recognised=_recognises(limits))
             report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), progress, when)
-        return replace(report, left_out=tuple(left_out.most_common()))
+        gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
+        return replace(_with_search(report, search), gone=gone)
 
     def sync(
         self,
         *folders: str | os.PathLike[str],
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        metadata: Metadata | None = None,
         dry_run: bool = False,
         progress: Progress | None = None,
         limits: Limits | None = None,
@@ -393,8 +424,9 @@ class Index:
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports.
-        `limits` and `embed` are those of `add`.
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. `include`,
+        `exclude`, `metadata`, `limits` and `embed` are those of `add`. A document whose file the patterns leave out leaves the
+        index too.
 
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
@@ -407,17 +439,17 @@ class Index:
 
         paths = [Path(os.path.normpath(folder)) for folder in folders]
         when = cast(When, choice("embed is", embed, get_args(When)))
-        left_out: Counter[str] = Counter()
+        search, described = self._folder_search(include, exclude), self._storable(metadata)
         with reader_within(limits) as reader:
-            inputs = inputs_of(paths, self._root, left_out, [self.store.directory], reader)
+            inputs = inputs_of(paths, self._root, search, reader, described, recognised=_recognises(limits))
             work = IndexingProgress(progress)
-            planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at)
+            planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at, search.choice)
             report = (
                 planned.report()
                 if dry_run
                 else pipeline.carry_out(planned, self.store, VIEWS, self._builders(when), work, when)
             )
-        return replace(report, left_out=tuple(left_out.most_common()))
+        return _with_search(report, search)
 
     def embed(self, *, progress: Progress | None = None, seconds: float | None = None) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
@@ -438,22 +470,60 @@ class Index:
         leaves, waiting = reader.row_counts()[next(iter(VIEWS))], len(reader.unembedded())
         return VectorCount(leaves, leaves - waiting if reader.manifest.dimension else 0, waiting)
 
-    def remove(self, doc_ids: Iterable[str]) -> int:
-        """Remove documents with all their rows, in one step; how many of the ids there were. Raises IndexBusy as `add` does."""
-        ids = as_list("the ids are", doc_ids, "give a list of ids")
-        return self.store.remove(list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids)))
+    def _folder_search(self, include: Iterable[str], exclude: Iterable[str]) -> FolderSearch:
+        from mergewise.readers import FolderSearch
+        from mergewise.readers.patterns import FileChoice
 
-    def find(self, *wanted: str) -> dict[str, list[str]]:
+        return FolderSearch(FileChoice.of(include, exclude), (self.store.directory,))
+
+    def _storable(self, metadata: Metadata | None) -> Metadata:
+        """Metadata for the documents of a call, as the index holds them. Raises UsageError where it cannot."""
+        from mergewise.store.documents import storable_metadata
+
+        if not metadata:
+            return {}
+        hint = "metadata are a dictionary of texts, numbers, true and false"
+        if not isinstance(metadata, Mapping):
+            raise UsageError(f"the metadata are {short_repr(metadata)}, not a dictionary", hint)
+        try:
+            return storable_metadata(dict(metadata), self.store.reader().metadata_kinds())
+        except ValueError as error:
+            raise UsageError(str(error), hint) from None
+
+    def remove(self, doc_ids: Iterable[str] | None = None, *, where: str | None = None) -> int:
+        """Remove documents with all their rows, in one step; how many there were.
+
+        They are those of these ids, those that meet the condition `where`, written as for questions, or, where both are given,
+        those of the ids that meet it. Raises UsageError for a condition that cannot be, or where neither is given, and IndexBusy
+        as `add` does.
+        """
+        if doc_ids is None and where is None:
+            raise UsageError("nothing is named that is to be removed", "give ids, or a condition")
+        ids = None if doc_ids is None else as_list("the ids are", doc_ids, "give a list of ids")
+        named = None if ids is None else list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids))
+        return self.store.remove(self._meeting(where, named))
+
+    def find(self, *wanted: str, where: str | None = None) -> dict[str, list[str]]:
         """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
 
         An id, a folder or file from which documents were read, the beginning of ids up to a slash, or a pattern of ids such
-        as `docs/*.txt`, in which `*` also stands for slashes: the first of these that there is.
+        as `docs/*.txt`, in which `*` also stands for slashes: the first of these that there is. With `where`, they are those
+        that meet this condition, written as for questions. Raises UsageError for a condition that cannot be.
         """
         from mergewise.inputs import matching
 
         reader = self.store.reader()
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
-        return {one: matching(text("what is looked for is", one), sources) for one in wanted}
+        found = {one: matching(text("what is looked for is", one), sources) for one in wanted}
+        return found if where is None else {one: self._meeting(where, ids) for one, ids in found.items()}
+
+    def _meeting(self, where: str | None, ids: Sequence[str] | None = None) -> list[str]:
+        """The ids that meet the condition: of these, or of all."""
+        if where is None:
+            return list(ids or ())
+        meeting = self.store.reader().ids(text("the condition is", where))
+        among = set(meeting)
+        return meeting if ids is None else [doc_id for doc_id in ids if doc_id in among]
 
     def duplicates(self) -> list[Duplicate]:
         """The documents that say the same as one before them. Searches find the first one only."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr
-from mergewise.readers import FileReader, ReadFile, digest_of, file_bytes, find_files, read_file
+from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.frameworks import document_of
-from mergewise.types import Document, Origin
+from mergewise.types import Document, FileMetadata, Metadata, Origin
 
 Source: TypeAlias = str | os.PathLike[str] | Document
 
@@ -28,12 +28,18 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something to index: a file, or a document that the caller made. `given` is what an older mergewise called a file."""
+    """Something to index: a file, or a document that the caller made. `given` is what an older mergewise called a file.
+
+    `metadata` are given to it beside its own, whose values they replace. Where pages are `recognised`, a file whose pages without
+    text nobody tried to recognise is not the same as before.
+    """
 
     name: str
     source: Path | Document
     given: tuple[str, ...] = ()
     reader: FileReader = field(default=read_file, compare=False, repr=False)
+    metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
+    recognised: bool = False
 
     @property
     def is_file(self) -> bool:
@@ -60,6 +66,10 @@ class Input:
         except ReadError:
             return ""
 
+    def is_same(self, standing: str, digest: str) -> bool:
+        """Whether its content, which has this `digest`, is the one that the index has, which has the digest `standing`."""
+        return digest == (standing if self.recognised else standing.removesuffix(UNTRIED))
+
     def origin(self) -> Origin | None:
         """The place and the age of a file; None for a document that the caller made."""
         if isinstance(self.source, Document):
@@ -75,18 +85,29 @@ class Input:
 
         Its id is `doc_id`; without one, that of the caller's document, or the name.
         """
+        textless: tuple[int, ...] = ()
         if isinstance(self.source, Document):
             if wrong := _what_is_wrong(self.source):
                 raise ReadError(wrong)
             digest = _document_digest(self.source)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
         else:
-            document, digest = self.reader(self.source, id=self.name if doc_id is None else doc_id)
+            document, digest, textless = self.reader(self.source, id=self.name if doc_id is None else doc_id)
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
             raise ReadError("not valid Unicode: it holds half a surrogate pair")
-        return ReadFile(replace(document, units=_checked_units(document)) if document.units else document, digest)
+        if document.units:
+            document = replace(document, units=_checked_units(document))
+        return ReadFile(self.described(document), digest, textless)
+
+    def described(self, document: Document) -> Document:
+        """The document with the metadata that are given to it. Metadata of a file stay of this kind."""
+        if not self.metadata:
+            return document
+        metadata = {**document.metadata, **self.metadata}
+        of_file = isinstance(document.metadata, FileMetadata)
+        return replace(document, metadata=FileMetadata(metadata) if of_file else metadata)
 
 
 def _what_is_wrong(document: Document) -> str:
@@ -125,24 +146,26 @@ def _checked_units(document: Document) -> tuple[tuple[int, int], ...]:
 def inputs_of(
     sources: Iterable[Source | Iterable[Source]],
     root: Path | None = None,
-    left_out: Counter[str] | None = None,
-    without: Iterable[Path] = (),
+    search: FolderSearch | None = None,
     reader: FileReader = read_file,
+    metadata: Metadata = MappingProxyType({}),
+    *,
+    recognised: bool = False,
 ) -> list[Input]:
-    """The files and documents, each once; for a folder, the files in it. Files are named from `root`, and read by `reader`.
-
-    `left_out` and `without` are those of `find_files`.
+    """The files and documents, each once; for a folder, the files in it, by `search`. Files are named from `root`, and read by
+    `reader`, which may recognise pages without text. All of them get the `metadata`.
     """
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
     for source in _flat(sources):
         if isinstance(source, Document):
             name = source.id if isinstance(source.id, str) else short_repr(source.id)
-            inputs.setdefault(name, Input(name, source))
+            inputs.setdefault(name, Input(name, source, metadata=metadata))
         else:
             paths.append(Path(os.path.normpath(source)))
-            for file in find_files(paths[-1:], left_out, without):
-                given = replace(file_input(file, paths[-1], root), reader=reader)
+            for file in find_files(paths[-1:], search):
+                given = file_input(file, paths[-1], root)
+                given = replace(given, reader=reader, metadata=metadata, recognised=recognised)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

@@ -124,6 +124,85 @@ def test_info_shows_formats_sizes_dates_and_duplicates(home: Path) -> None:
     assert {entry.get("source") for entry in listed} >= {"docs/cats.md", None}
 
 
+def test_files_that_are_gone_links_and_patterns_are_told(home: Path) -> None:
+    (home / "out.md").write_text("Owls eat mice.\n")
+    (home / "docs" / "link.md").symlink_to(home / "out.md")
+    (home / "docs" / "sub" / "dogs.md").unlink()
+    told = run("index", "docs", "--exclude", "*.txt", "--exclude", "docs/pict*").stdout
+    assert f"link out of the folder, followed: docs/link.md -> {os.path.realpath(home / 'out.md')}" in told
+    assert "no longer there, but in the index: docs/sub/dogs.md" in told and "--sync" in told
+    assert "left out by patterns: 1 files and folders" in told and "left out: 1 .png" not in told
+    assert "1 added, 0 replaced, 1 unchanged, 1 without their files, 0 failed; 3 documents" in told
+    report = json.loads(run("index", "docs", "--json").stdout)
+    assert report["gone"] == ["docs/sub/dogs.md"] and report["excluded"] == 0
+    assert [link["link"] for link in report["outward"]] == ["docs/link.md"]
+    done = run("index", "docs", "--sync", "--include", "cats.md").stdout
+    assert "removed: docs/link.md" in done and "removed: docs/sub/dogs.md" in done and "2 removed" in done
+
+
+def test_many_files_that_are_gone_are_counted(home: Path) -> None:
+    for number in range(14):
+        (home / "docs" / f"{number}.md").write_text(f"Number {number}.\n")
+    run("index", "docs")
+    for number in range(14):
+        (home / "docs" / f"{number}.md").unlink()
+    told = run("index", "docs").stdout
+    assert told.count("no longer there") == 10 and "... and 4 more documents without their files" in told
+    assert "14 without their files" in told
+
+
+def test_metadata_of_a_run_are_typed_like_front_matter(home: Path) -> None:
+    words = ["year=2024", "Team=Sales & Law", "draft=true", "version=1.10", "tags=a", "tags=b", "date=5 May 2024"]
+    assert "2 given metadata" in run("index", "docs", *(word for one in words for word in ("--meta", one))).stdout
+    (first, _) = json.loads(run("info", "--documents", "--json").stdout)["list"]
+    assert first["metadata"] == {
+        "year": 2024,
+        "team": "Sales & Law",
+        "draft": True,
+        "version": "1.10",
+        "keywords": "a, b",
+        "date": "2024-05-05",
+    }
+    shown = run("info", "--documents").stdout
+    assert "metadata: 2 year" in shown and "team: Sales & Law; draft: True" in shown
+    for wrong in ("team", "title=x", "date=soon", "=x", "team="):
+        with pytest.raises(UsageError, match="nothing that documents can have"):
+            run("index", "docs", "--meta", wrong)
+    with pytest.raises(UsageError, match="team twice"):
+        run("index", "docs", "--meta", "team=a", "--meta", "Team=b")
+
+
+def test_what_a_condition_removes_is_shown_first(home: Path) -> None:
+    run("index", "docs/cats.md", "--meta", "team=sales")
+    shown = run("remove", "--where", "team = 'sales'")
+    assert shown.exit_code == 1 and "would be removed: docs/cats.md" in shown.stdout and "--yes" in shown.stderr
+    assert "1 to be removed" in run("remove", "--where", "team = 'sales'", "--dry-run", "--yes").stdout
+    none = run("remove", "--where", "team = 'law'", "--yes")
+    assert none.exit_code == 1 and "no document meets the condition" in none.stderr
+    assert run("remove", "docs/sub", "--where", "team = 'sales'", "--yes").exit_code == 1
+    assert json.loads(run("info", "--json").stdout)["documents"] == 2
+    done = json.loads(run("remove", "docs", "--where", "team = 'sales'", "--yes", "--json").stdout)
+    assert done == {"removed": 1, "ids": ["docs/cats.md"], "unknown": []}
+    with pytest.raises(UsageError, match="nothing is named"):
+        run("remove")
+
+
+def test_patterns_stand_in_the_configuration(home: Path) -> None:
+    (home / "mergewise.toml").write_text('[index]\nexclude = ["sub/"]\nmeta = ["team=law"]\nyes = true\nsync = true\n')
+    done = subprocess.run([COMMAND, "index", "docs"], cwd=home, capture_output=True, text=True)
+    assert "removed: docs/sub/dogs.md" in done.stdout and "given metadata" not in done.stdout
+    assert "may not set meta" in done.stderr
+    (home / "mergewise.toml").write_text('[remove]\nyes = true\ncondition = "true"\n')
+    done = subprocess.run([COMMAND, "remove", "docs/x"], cwd=home, capture_output=True, text=True)
+    assert "may not set condition, yes" in done.stderr and json.loads(run("info", "--json").stdout)["documents"] == 1
+    (home / "mergewise.toml").write_text('where = "true"\n')
+    done = subprocess.run([COMMAND, "remove", "docs/x"], cwd=home, capture_output=True, text=True)
+    assert done.returncode == 1 and json.loads(run("info", "--json").stdout)["documents"] == 1
+    (home / "mergewise.toml").write_text('[index]\nexclude = "sub/"\n')
+    done = subprocess.run([COMMAND, "index", "docs"], cwd=home, capture_output=True, text=True)
+    assert done.returncode == 2 and "--exclude" in done.stderr
+
+
 # -- watching
 
 

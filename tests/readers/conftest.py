@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -132,5 +133,29 @@ def make_pdf() -> Callable[..., bytes]:
             objects.append(b"<< /Filter /Standard /V 1 /R 2 /P -44 /O (%s) /U (%s) >>" % (b"o" * 32, b"u" * 32))
             trailer += b"/Encrypt %d 0 R /ID [<aa> <aa>]" % len(objects)
         return _pdf(objects, trailer)
+
+    return make
+
+
+@pytest.fixture
+def make_scan() -> Callable[[bytes, Sequence[int]], bytes]:
+    """The same PDF with some pages, numbered from 0, as pictures of what they showed."""
+
+    def make(data: bytes, scanned: Sequence[int]) -> bytes:
+        import pypdfium2
+
+        source, target, out = pypdfium2.PdfDocument(data), pypdfium2.PdfDocument.new(), io.BytesIO()
+        for number in range(len(source)):
+            if number not in scanned:
+                target.import_pages(source, [number])
+                continue
+            width, height = source[number].get_size()
+            page, picture = target.new_page(width, height), pypdfium2.PdfImage.new(target)
+            picture.set_bitmap(source[number].render(scale=2.5))
+            picture.set_matrix(pypdfium2.PdfMatrix().scale(width, height))
+            page.insert_obj(picture)
+            page.gen_content()
+        target.save(out)
+        return out.getvalue()
 
     return make

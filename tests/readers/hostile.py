@@ -30,5 +30,5 @@ def read_hostile(path: Path, *, id: str | None = None) -> ReadFile:
     if path.stem == "breaks":
         os.close(1)
         raise SystemExit(0)
-    document, digest = read_file(path, id=id)
+    document, digest, _ = read_file(path, id=id)
     return ReadFile(Document(f"{os.getpid()}", document.text), digest)

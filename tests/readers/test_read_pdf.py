@@ -96,7 +96,7 @@ def refusal(path: Path, content: bytes) -> str:
 
 def test_what_cannot_be_read(tmp_path: Path, make_pdf: MakePdf) -> None:
     path = tmp_path / "a.pdf"
-    assert refusal(path, make_pdf([[]])) == "no text (a scan?)"
+    assert refusal(path, make_pdf([[]])) == "no text on its page"
     assert refusal(path, make_pdf([body("secret")], encrypted=True)) == "encrypted"
     assert refusal(path, b"%PDF-1.4\n1 0 obj\n<< /Type") == "damaged PDF"
 

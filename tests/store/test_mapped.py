@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.support import HashEmbedder, new_store, reader_of, rows_of
 
 from mergewise.designs import VIEWS
+from mergewise.store import mapped
 from mergewise.store.lance import LanceStore
 from mergewise.store.mapped import FOLDER, SIMILAR, Mapped, MappedRows, MappingWriter, drop_unnamed
 from mergewise.types import Document
@@ -184,3 +185,63 @@ def test_files_that_nobody_names_are_deleted_after_a_while(tmp_path: Path) -> No
     drop_unnamed(tmp_path, named, older_than=-1)
     assert {path.name for path in (tmp_path / FOLDER).iterdir()} == named
     assert len(texts(store)) == 12 and store.check() == []
+
+
+@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+def test_compressed_rows_are_not_unpacked(tmp_path: Path, codec: str) -> None:
+    """A file of a megabyte at most that unpacks to 32: nothing of it comes into memory, and rows come from the table."""
+    store = filled(tmp_path / "index")
+    expected = texts(store)
+    batch = pa.record_batch({"id": np.zeros(1_000_000, np.int64)})
+    files = list((tmp_path / "index" / FOLDER).glob("*.arrow"))
+    for path in files:
+        with pa.ipc.new_file(str(path), batch.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+            for _ in range(4):
+                writer.write_batch(batch)
+        assert path.stat().st_size < 1_000_000
+    standing, pool = pa.default_memory_pool(), pa.proxy_memory_pool(pa.default_memory_pool())
+    pa.set_memory_pool(pool)
+    try:
+        assert files and all(mapped._open(path) is None for path in files)
+    finally:
+        pa.set_memory_pool(standing)
+    assert pool.max_memory() < 1_000_000
+    assert texts(LanceStore(tmp_path / "index", VIEWS)) == expected
+
+
+columns = st.sampled_from([pa.array([1, 2, 3]), pa.array(["a", "", "ccc"]), pa.array([[1.0], [], [2.0, 3.0]])])
+
+
+@given(
+    st.lists(columns, min_size=1, max_size=4), st.integers(0, 3), st.sampled_from([None, "lz4", "zstd"]), st.booleans()
+)
+def test_what_is_packed_is_recognised(
+    tmp_path_factory: pytest.TempPathFactory, given: list[pa.Array], batches: int, codec: str | None, encoded: bool
+) -> None:
+    arrays = [*given, *([pa.array(["x", "y", "x"]).dictionary_encode()] if encoded else [])]
+    batch = pa.record_batch({str(number): array for number, array in enumerate(arrays)})
+    path = tmp_path_factory.mktemp("packed") / "rows.arrow"
+    options = pa.ipc.IpcWriteOptions(compression=codec)
+    with pa.ipc.new_file(str(path), batch.schema, options=options) as writer:
+        for _ in range(batches):
+            writer.write_batch(batch)
+    packed = batches > 0 and (codec is not None or encoded)
+    assert (mapped._open(path) is None) == packed
+
+
+@given(st.data())
+def test_a_file_with_any_bytes_changed_is_read_or_left(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("changed")
+    table = part([1, 2, 3])
+    with pa.ipc.new_file(str(folder / "rows.arrow"), table.schema) as writer:
+        writer.write_table(table)
+    content = bytearray((folder / "rows.arrow").read_bytes())
+    for _ in range(data.draw(st.integers(1, 6))):
+        # most of them in the footer
+        at = data.draw(st.integers(0, len(content) - 1) | st.integers(len(content) * 2 // 3, len(content) - 1))
+        content[at] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.sampled_from([None, 0, 5, len(content) - 3]))]
+    (folder / "rows.arrow").write_bytes(content)
+    mapped._open(folder / "rows.arrow")

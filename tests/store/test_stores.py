@@ -296,3 +296,22 @@ def test_inflected_questions_find_french_leaves(store: Store) -> None:
     assert reader.search("Où est la rivière claire ?", 1)[0].row.doc_id == "fr"
     assert reader.search("Quels châteaux sont fermés ?", 1)[0].row.text.startswith("Le château")
     assert reader.search("What do dogs eat?", 1)[0].row.doc_id == "dogs.md"
+
+
+def test_documents_get_metadata_and_keep_their_rows(store: Store) -> None:
+    store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER))
+    before = store.reader().document_rows(["cats", "p'aged"])
+    store.describe(["cats", "p'aged"], {"year": 2024, "team": "it's"})
+    reader = store.reader()
+    assert [info.metadata for info in sorted(reader.documents(), key=lambda info: info.id)] == [
+        {"year": 2024, "team": "it's"},
+        {"year": 2021, "lang": "en"},
+        {"year": 2024, "team": "it's"},
+    ]
+    after = reader.document_rows(["cats", "p'aged"])
+    assert [(row.digest, repr(row.tables)) for row in after] == [(row.digest, repr(row.tables)) for row in before]
+    assert reader.metadata_kinds() == {"year": int, "lang": str, "team": str}
+    assert reader.ids("team = 'it''s'") == ["cats", "p'aged"] and reader.ids() == ["cats", "dogs.md", "p'aged"]
+    assert [row for row, _ in reader.text_search("eat", 5, "team = 'it''s'").result()] == [0]
+    store.optimize()
+    assert store.check() == []

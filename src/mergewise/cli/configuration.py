@@ -38,9 +38,11 @@ HARMLESS = {
 _INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
 _FOR_PEOPLE = {
     "bench",
+    "condition",
     "docs",
     "html",
     "labels_dir",
+    "meta",
     "out",
     "paths",
     "prompts",
@@ -50,8 +52,10 @@ _FOR_PEOPLE = {
     "to_md",
     "wanted",
     "without",
+    "yes",
 }
-"""What no folder may say: files that are written over, what is removed, what is read, what chat models are told."""
+"""What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat
+models are told."""
 TRUST = "trust"
 _LONGEST = 50_000
 """Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Annotated, cast, get_args
 
 import typer
@@ -21,7 +23,7 @@ from mergewise.defaults import When
 from mergewise.errors import UsageError
 from mergewise.jsonable import info_json, problem_json, report_json
 from mergewise.ranges import choice
-from mergewise.types import AddReport, Duplicate
+from mergewise.types import AddReport, Duplicate, MetadataValue
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
@@ -66,8 +68,35 @@ def index(
     ] = defaults.CHAT,
     prompts: options.PromptsOption = None,
     sync: Annotated[
-        bool, typer.Option("--sync", help="Remove documents whose files are gone from these folders.")
+        bool,
+        typer.Option(
+            "--sync", help="Remove documents whose files are gone from these folders, or left out by patterns."
+        ),
     ] = False,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include",
+            metavar="GLOB",
+            help="Read only files of folders that a pattern means, such as '*.md' or 'manual/'.",
+        ),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--exclude",
+            metavar="GLOB",
+            help="Leave out what a pattern means in folders, such as 'drafts/' or '2019/**/*.md'.",
+        ),
+    ] = None,
+    meta: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--meta",
+            metavar="KEY=VALUE",
+            help="Metadata for all documents of this run, such as team=sales or year=2024.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -94,6 +123,13 @@ def index(
     file_seconds: Annotated[
         float, typer.Option("--file-seconds", help="Seconds that reading one file may take in that process.")
     ] = defaults.FILE_SECONDS,
+    ocr: Annotated[
+        bool,
+        typer.Option("--ocr", help="Recognise the text of scanned pages in PDF files (extra ocr), up to --ocr-pages."),
+    ] = False,
+    ocr_pages: Annotated[
+        int, typer.Option("--ocr-pages", min=1, max=10_000, help="Scanned pages of a file that are recognised.")
+    ] = defaults.OCR_PAGES,
     as_json: options.JsonOption = False,
 ) -> None:
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
@@ -109,7 +145,10 @@ def index(
         _go_on(index_dir, embedder, as_json)
         return
     names = [view.strip() for view in views.split(",")]
-    limits = Limits(seconds=file_seconds) if apart else None
+    if ocr and not apart:
+        raise UsageError("--ocr reads in a separate process", "leave out --no-apart")
+    limits = Limits(seconds=file_seconds, ocr_pages=ocr_pages if ocr else 0) if apart else None
+    included, excluded, metadata = include or (), exclude or (), _run_metadata(meta or ())
     if dry_run and (watch or (chat == defaults.CHAT and not sync)):
         raise UsageError(
             "--dry-run goes with --sync, or with a chat model",
@@ -117,13 +156,24 @@ def index(
         )
     if chat != defaults.CHAT and (dry_run or price_in or price_out):
         settings = view_settings(names, assignments or (), chat)
-        cost = estimate(index_dir, *paths, views=names, settings=settings, chat=chat, prompts=prompts, limits=limits)
+        cost = estimate(
+            index_dir,
+            *paths,
+            views=names,
+            settings=settings,
+            chat=chat,
+            prompts=prompts,
+            limits=limits,
+            include=included,
+            exclude=excluded,
+        )
         say_cost(cost, price_in, price_out, as_json=as_json and dry_run and not sync)
         if dry_run and not sync:
             return
     if dry_run:
         opened = mergewise.open(index_dir, embedder=embedder, create=False)
-        say_report(opened.sync(*paths, dry_run=True), len(opened), index_dir, as_json, dry_run=True)
+        dry = opened.sync(*paths, include=included, exclude=excluded, metadata=metadata, dry_run=True)
+        say_report(dry, len(opened), index_dir, as_json, dry_run=True)
         return
     if not any(path.exists() for path in paths):
         _refuse_absent(paths, index_dir)
@@ -135,9 +185,16 @@ def index(
 
     def update() -> AddReport:
         with progress("Indexing", characters) as advance:
-            if sync or watch:
-                return opened.sync(*paths, progress=advance, limits=limits, embed=when)
-            return opened.add(*paths, progress=advance, limits=limits, embed=when)
+            step = opened.sync if sync or watch else opened.add
+            return step(
+                *paths,
+                include=included,
+                exclude=excluded,
+                metadata=metadata,
+                progress=advance,
+                limits=limits,
+                embed=when,
+            )
 
     if watch:
         follow(paths, index_dir, lambda: say_report(update(), len(opened), index_dir, as_json))
@@ -146,7 +203,7 @@ def index(
         report = update()
     say_report(report, len(opened), index_dir, as_json)
     say_waiting(opened.vectors())
-    if report.failed and not report.added + report.replaced + report.unchanged + report.moved:
+    if report.failed and not report.added + report.replaced + report.unchanged + report.updated + report.moved:
         raise typer.Exit(1)
 
 
@@ -175,6 +232,24 @@ def _saying_what_is_kept(opened: Index) -> Iterator[None]:
         far = f", {vectors.embedded:,} of {vectors.leaves:,} leaves with vectors" if opened.manifest.dimension else ""
         say_error(f"interrupted: {len(opened)} documents are kept{far}", "run the same command again to go on")
         raise
+
+
+def _run_metadata(assignments: Sequence[str]) -> dict[str, MetadataValue]:
+    """What `--meta` says, typed and named like front matter. Raises UsageError for what cannot be kept."""
+    from mergewise.readers.front_matter import typed_value
+    from mergewise.readers.metadata import ADDING_KEYS, key_of, metadata_from
+
+    pairs: list[tuple[str, MetadataValue]] = []
+    for assignment in assignments:
+        name, sign, value = (part.strip() for part in assignment.partition("="))
+        pair = (name, typed_value(name, value))
+        if not sign or not metadata_from([pair]):
+            hint = "say --meta KEY=VALUE, such as --meta team=sales; a date is such as 2024-05-01, and title is no key"
+            raise UsageError(f"--meta {assignment!r} is nothing that documents can have", hint)
+        if key_of(name) not in ADDING_KEYS and key_of(name) in {key_of(before) for before, _ in pairs}:
+            raise UsageError(f"--meta names {key_of(name)} twice", "give it one value")
+        pairs.append(pair)
+    return dict(metadata_from(pairs))
 
 
 def say_cost(cost: Estimate, price_in: float, price_out: float, *, as_json: bool) -> None:
@@ -221,12 +296,31 @@ def say_report(report: AddReport, total: int, index_dir: Path, as_json: bool = F
         was = f" (was {change.was})" if change.was else ""
         say(one_line(f"would be {change.action}: {change.id}{was}"))
     _say_duplicates(report.duplicates)
+    removed = [f"removed: {change.id}" for change in report.changes if change.action == "removed" and not dry_run]
+    _say_some(removed, "that were removed")
+    links = [f"link out of the folder, followed: {link.link} -> {link.target}" for link in report.outward]
+    _say_some(links, "such links", hint="`--exclude PATH` leaves out what you do not want")
+    pages = [f"no text on {_page_list(one.pages)} (a scan?): {one.source}" for one in report.textless]
+    _say_some(
+        pages,
+        "files with pages without text",
+        hint="`--ocr` reads scans, as far as --ocr-pages and --file-seconds allow",
+    )
+    gone = [f"no longer there, but in the index: {doc_id}" for doc_id in report.gone]
+    remedy = (
+        "`mergewise index FOLDER --sync` removes documents without their files; `mergewise remove`, those that you name"
+    )
+    _say_some(gone, "documents without their files", hint=remedy)
     if report.left_out:
         suffixes = [f"{count} {suffix or 'without a suffix'}" for suffix, count in report.left_out]
         say(f"left out: {', '.join(suffixes)}")
+    if report.excluded:
+        say(f"left out by patterns: {report.excluded} files and folders")
     counts = [f"{report.added} added", f"{report.replaced} replaced", f"{report.unchanged} unchanged"]
+    counts += [f"{report.updated} given metadata"] if report.updated else []
     counts += [f"{report.moved} moved"] if report.moved else []
     counts += [f"{report.removed} removed"] if report.removed else []
+    counts += [f"{len(report.gone)} without their files"] if report.gone else []
     would = "a dry run, nothing was changed: " if dry_run else ""
     say(f"{would}{', '.join(counts)}, {len(report.failed)} failed; {total} documents in {index_dir}")
 
@@ -272,6 +366,9 @@ def info(
     for document in listed or ():
         heading = one_line(f"{document.id}  {document.title}")
         say(f"{heading}  ({document.characters} characters, {document.leaves} leaves)")
+        if document.metadata:
+            fields = "; ".join(f"{key}: {value}" for key, value in document.metadata.items())
+            say(f"    {shorten(one_line(fields), 200, placeholder=' ...')}")
 
 
 def _own_prompts(manifest: Manifest) -> dict[str, str]:
@@ -304,6 +401,8 @@ def say_contents(contents: IndexContents) -> None:
     say(f"  formats: {', '.join(formats) or 'none'}")
     languages = [f"{count} {language}" for language, count in contents.languages.items()]
     say(f"  languages: {', '.join(languages) or 'not known'}")
+    if contents.metadata:
+        say(f"  metadata: {', '.join(f'{count} {key}' for key, count in contents.metadata.items())}")
     sizes = f"{contents.characters} characters, {_megabytes(contents.bytes)} of files"
     say(f"  sizes: {sizes}, {_megabytes(contents.index_bytes)} of index")
     if contents.oldest is not None and contents.newest is not None:
@@ -313,10 +412,26 @@ def say_contents(contents: IndexContents) -> None:
 
 
 def _say_duplicates(duplicates: Sequence[Duplicate], indent: str = "") -> None:
-    for copy in duplicates[:NAMED]:
-        say(indent + one_line(f"the same as {copy.same_as}: {copy.id}"))
-    if len(duplicates) > NAMED:
-        say(f"{indent}... and {len(duplicates) - NAMED} more that say the same as another document")
+    lines = [f"the same as {copy.same_as}: {copy.id}" for copy in duplicates]
+    _say_some(lines, "that say the same as another document", indent=indent)
+
+
+def _say_some(lines: Sequence[str], rest: str, *, indent: str = "", hint: str = "") -> None:
+    """The first few lines, how many more there are, and what to do about them."""
+    for line in lines[:NAMED]:
+        say(indent + one_line(line))
+    if len(lines) > NAMED:
+        say(f"{indent}... and {len(lines) - NAMED} more {rest}")
+    if lines and hint:
+        say(f"  {hint}")
+
+
+def _page_list(numbers: Sequence[int]) -> str:
+    """`page 3`, or `pages 1-4, 7`."""
+    # neighbours differ from their places in the list by the same
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
+    parts = [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs]
+    return f"{'page' if len(numbers) == 1 else 'pages'} {', '.join(parts)}"
 
 
 def _megabytes(size: int) -> str:
@@ -325,20 +440,32 @@ def _megabytes(size: int) -> str:
 
 def remove(
     wanted: Annotated[
-        list[str],
-        typer.Argument(metavar="DOC_ID...", help="Ids as `info --documents` lists them, folders, or patterns of ids."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="DOC_ID...",
+            help="Ids as `info --documents` lists them, folders, or patterns of ids.",
+            show_default=False,
+        ),
+    ] = None,
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
+    condition: options.WhereOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="With --where, remove what it means; without, it is only shown.")
+    ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Remove documents with all their rows: by id, by folder, or by a pattern such as 'docs/*.txt'."""
+    """Remove documents with all their rows: by id, by folder, by a pattern such as 'docs/*.txt', or by a condition."""
     import mergewise
 
+    if not wanted and condition is None:
+        raise UsageError("nothing is named that is to be removed", "give ids, folders or patterns of ids, or --where")
     opened = mergewise.open(index_dir, create=False)
-    found = opened.find(*wanted)
+    found = opened.find(*(wanted or ["*"]), where=condition)
     unknown = [one for one, ids in found.items() if not ids]
     ids = list(dict.fromkeys(doc_id for of_one in found.values() for doc_id in of_one))
+    unsure = condition is not None and not (yes or dry_run)
+    dry_run = dry_run or unsure
     removed = len(ids) if dry_run else opened.remove(ids)
     if as_json:
         say_json({"removed": removed, "ids": ids, "unknown": unknown})
@@ -347,9 +474,13 @@ def remove(
             say(one_line(f"would be removed: {doc_id}"))
         left = f"{len(opened)} documents left"
         say(f"a dry run, nothing was changed: {removed} to be removed" if dry_run else f"{removed} removed; {left}")
-    for one in unknown:
+    for one in unknown if condition is None else ():
         say_error(f"nothing in the index is called {one}", "`mergewise info --documents` lists the ids")
-    if not ids:
+    if unknown and condition is not None:
+        say_error("no document meets the condition", "`mergewise info --documents --json` lists metadata")
+    elif unsure:
+        say_error("a condition may mean more than you think: look at the list", "then say --yes to remove them")
+    if unsure or not ids:
         raise typer.Exit(1)
 
 

@@ -21,7 +21,7 @@ class IndexContents:
 
     `formats` counts files by their suffix, `without_file` the documents that the caller made. `oldest` and `newest` are dates of
     files, `changed` is that of the index. `languages` counts documents by the codes of their languages, "und"
-    where that cannot be told; those that an older mergewise indexed are left out.
+    where that cannot be told; those that an older mergewise indexed are left out. `metadata` counts documents by their keys.
     """
 
     formats: Mapping[str, int]
@@ -34,6 +34,7 @@ class IndexContents:
     changed: str | None
     duplicates: tuple[Duplicate, ...]
     languages: Mapping[str, int]
+    metadata: Mapping[str, int]
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -55,6 +56,7 @@ def contents_of(documents: Sequence[DocumentInfo], duplicates: Sequence[Duplicat
         changed=_iso_date((directory / manifest.NAME).stat().st_mtime),
         duplicates=tuple(duplicates),
         languages=dict(Counter(document.language for document in documents if document.language).most_common()),
+        metadata=dict(Counter(key for document in documents for key in document.metadata).most_common()),
     )
 
 

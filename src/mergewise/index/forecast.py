@@ -63,7 +63,7 @@ def _read_rows(
     first = next(iter(registry))
     for task in tasks:
         try:
-            document, digest = task.given.read(task.id)
+            document, digest, _ = task.given.read(task.id)
         except ReadError:
             continue
         yield from rows_of([(document, digest)], registry, {first: settings[first]}, Models(models.count_tokens))

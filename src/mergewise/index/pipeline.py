@@ -26,13 +26,14 @@ from mergewise.models.record import Models
 from mergewise.protocols import Store
 from mergewise.store.tables import Table
 from mergewise.store.views import OnShare, Progress, Registry, View, views_of
-from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin
+from mergewise.types import AddReport, Document, DocumentRows, Failure, Origin, TextlessPages
 
 log = logging.getLogger("mergewise")
 
 BATCH_CHARACTERS = 1_000_000
 BATCH_DOCUMENTS = 512
 MOVES_AT_ONCE = 64
+DESCRIBED_AT_ONCE = 512
 REBUILT_AT_ONCE = 64
 
 SMALL = 100_000
@@ -108,17 +109,20 @@ def carry_out(
         writer.add(task)
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
+    for doc_ids in batches(planned.updates, DESCRIBED_AT_ONCE):
+        store.describe(doc_ids, planned.metadata)
     writer.flush(remove=planned.gone, origins=planned.found)
     if texts_first and writer.written:
         store.optimize()
     if embed == "now":
         catch_up(store, registry, models, work)
         take_up(store, registry, models, writer.written)
-    report = AddReport(unchanged=planned.unchanged, failed=planned.failed) + writer.report
-    if writer.written or report.removed:
+    report = AddReport(unchanged=planned.unchanged, failed=planned.failed, updated=len(planned.updates)) + writer.report
+    if writer.written or report.removed or report.updated:
         store.optimize()
         doubled = [copy for copy in store.reader().duplicates() if copy.id in writer.written]
-        changes = [change for change in planned.changes() if change.action == "removed" or change.id in writer.written]
+        done = ("removed", "updated")
+        changes = [change for change in planned.changes() if change.action in done or change.id in writer.written]
         report += AddReport(duplicates=tuple(doubled), changes=tuple(changes))
     work.finish()
     return report
@@ -152,13 +156,16 @@ class _BatchWriter:
             self.flush()
         self.work.look_at(task.given.name)
         try:
-            read = _Read(*task.given.read(task.id), task.given.origin(), was)
+            document, digest, textless = task.given.read(task.id)
+            read = _Read(document, digest, task.given.origin(), was)
         except ReadError as error:
             log.debug("%s was not read: %s", task.given.name, error.message)
             self.report += AddReport(failed=(Failure(task.given.name, error.message),))
             self.work.count_read(task.given.size, 0)
         else:
             self._batch.append(read)
+            if textless:
+                self.report += AddReport(textless=(TextlessPages(task.given.name, textless),))
             self.work.count_read(task.given.size, len(read.document.text))
 
     def move(self, moves: Sequence[Move]) -> None:
@@ -184,7 +191,8 @@ class _BatchWriter:
             return None
         if rows is None or was is None or origin is None or not keeps_its_title(rows, was.source, given.name):
             return None
-        return rename_document(rows, move.task.id, origin, self.registry, self.store.settings)
+        described = replace(rows, document=given.described(rows.document))
+        return rename_document(described, move.task.id, origin, self.registry, self.store.settings)
 
     def flush(self, *, remove: Sequence[str] = (), origins: Mapping[str, Origin] | None = None) -> None:
         """Write what has come so far, in one change with what goes."""

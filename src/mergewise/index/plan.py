@@ -12,7 +12,9 @@ from typing import TypeVar
 from mergewise.errors import ReadError, UsageError
 from mergewise.inputs import Input, real_path, source_name
 from mergewise.protocols import StoreReader
-from mergewise.types import AddReport, DocumentChange, Failure, Known, Origin
+from mergewise.readers import UNTRIED
+from mergewise.readers.patterns import ALL_FILES, FileChoice
+from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, Origin
 
 T = TypeVar("T")
 
@@ -39,7 +41,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class IndexingPlan:
-    """`found` are origins of documents that stand, and whose files an older mergewise did not write down."""
+    """`found` are origins of documents that stand, and whose files an older mergewise did not write down.
+
+    `updates` are unchanged documents that get `metadata` which they have not.
+    """
 
     tasks: tuple[IndexingTask, ...] = ()
     unchanged: int = 0
@@ -47,6 +52,8 @@ class IndexingPlan:
     found: Mapping[str, Origin] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
     gone: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
 
     def report(self) -> AddReport:
         """What would come of it, if everything can be read."""
@@ -61,12 +68,15 @@ class IndexingPlan:
             removed=len(self.gone),
             moved=len(self.moves),
             changes=tuple(self.changes()),
+            updated=len(self.updates),
         )
 
     def changes(self) -> Iterator[DocumentChange]:
         for task in self.tasks:
             if task.digest:
                 yield DocumentChange("replaced" if task.replaces else "added", task.id)
+        for doc_id in self.updates:
+            yield DocumentChange("updated", doc_id)
         for move in self.moves:
             yield DocumentChange("moved", move.task.id, move.was.id)
         for doc_id in self.gone:
@@ -78,6 +88,10 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     tasks: list[IndexingTask] = []
     failed: list[Failure] = []
     found: dict[str, Origin] = {}
+    updates: list[str] = []
+    # of one run all inputs have the same
+    metadata = inputs[0].metadata if inputs else {}
+    stored = {info.id: info.metadata for info in reader.documents()} if metadata else {}
     unchanged = 0
     for batch in batches(inputs, ASKED_AT_ONCE):
         standing = _Standing(batch, reader)
@@ -85,10 +99,13 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
             if tell is not None:
                 tell(given.name)
             digest, known = given.digest(), standing.of(given)
-            if known is None or known.digest != digest:
+            if known is None or not given.is_same(known.digest, digest):
                 tasks.append(IndexingTask(given, standing.id_for(given, known), digest, known is not None))
                 continue
-            unchanged += 1
+            if metadata.items() <= stored.get(known.id, {}).items():
+                unchanged += 1
+            else:
+                updates.append(known.id)
             if given.is_file and known.origin is None:
                 try:
                     origin = given.origin()
@@ -96,7 +113,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     failed.append(Failure(given.name, error.message))
                 else:
                     found |= {} if origin is None else {known.id: origin}
-    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found)
+    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=tuple(updates), metadata=metadata)
 
 
 class _Standing:
@@ -133,22 +150,38 @@ def plan_sync(
     reader: StoreReader,
     root: Path,
     tell: Callable[[str], None] | None = None,
+    choice: FileChoice = ALL_FILES,
 ) -> IndexingPlan:
-    """What is new, changed, moved or gone in these folders. `inputs` are the files found there."""
-    known = {root / k.origin.source: k for k in reader.known_documents() if k.origin is not None}
+    """What is new, changed, moved or gone in these folders. `inputs` are the files found there.
+
+    A file that `choice` leaves out is gone, also where it still stands.
+    """
+    known = _known_files(reader, root)
     found = {root / given.name for given in inputs}
     gone: dict[Path, Known] = {}
     kept: dict[Path, Input] = {}
     for folder in folders:
         inside = within(folder, known)
-        _check_not_empty(folder, len(inside), bool(within(folder, found)))
+        _check_not_empty(folder, len(inside), bool(within(folder, found)), choice)
         for path in (path for path in inside if path not in found):
-            if _is_gone(path):
+            if _is_gone(path) or not choice.takes(folder / path.relative_to(real_path(folder)), folder):
                 gone[path] = known[path]
             else:
                 # it was named by itself when it was indexed, or cannot be looked at
                 kept[path] = Input(source_name(path, root), path)
     return _with_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
+
+
+def lost_files(folders: Sequence[Path], inputs: Sequence[Input], reader: StoreReader, root: Path) -> tuple[str, ...]:
+    """The ids of documents whose files were in these folders and are there no more. `inputs` are the files found there."""
+    known = _known_files(reader, root)
+    found = {root / given.name for given in inputs}
+    lost = {path: None for folder in folders for path in within(folder, known) if path not in found and _is_gone(path)}
+    return tuple(known[path].id for path in lost)
+
+
+def _known_files(reader: StoreReader, root: Path) -> dict[Path, Known]:
+    return {root / k.origin.source: k for k in reader.known_documents() if k.origin is not None}
 
 
 def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
@@ -157,19 +190,19 @@ def within(folder: Path, paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if path.is_relative_to(real)]
 
 
-def _check_not_empty(folder: Path, indexed: int, holds_files: bool) -> None:
-    """An unmounted disk looks like an empty folder."""
+def _check_not_empty(folder: Path, indexed: int, holds_files: bool, choice: FileChoice) -> None:
+    """An unmounted disk looks like an empty folder, and a slip in a pattern may leave out all."""
     if not folder.is_dir():
         what = "is not a folder" if folder.exists() else "does not exist"
     elif indexed and not holds_files:
-        what = "holds no file that can be indexed"
+        what = "holds no file that can be indexed" + (" and that the patterns take" if choice != ALL_FILES else "")
     else:
         return
     if not indexed:
         raise UsageError(f"{folder} {what}", "name a folder to synchronise with")
     raise UsageError(
         f"{folder} {what}, and the index has {indexed} documents from it: nothing was removed",
-        f"is a disk missing? if they are to go: mergewise remove {folder}",
+        f"is a disk missing, or a pattern wrong? if they are to go: mergewise remove {folder}",
     )
 
 
@@ -189,7 +222,7 @@ def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:
         if known.origin is not None:
-            left.setdefault((known.digest, _suffix(known.origin.source)), []).append(known)
+            left.setdefault((known.digest.removesuffix(UNTRIED), _suffix(known.origin.source)), []).append(known)
     tasks, moves = [], []
     for task in planned.tasks:
         same = left.get((task.digest, _suffix(task.given.name)))

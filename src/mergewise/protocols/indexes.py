@@ -21,6 +21,7 @@ from mergewise.types import (
     Known,
     Leaf,
     LeafSentences,
+    Metadata,
     Origin,
     Problem,
     Section,
@@ -171,6 +172,14 @@ class StoreReader(TableReader, Protocol):
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]: ...
 
+    def ids(self, where: str | None = None) -> list[str]:
+        """The ids of the documents, or of those that meet a condition, in the order in which they were added."""
+        ...
+
+    def metadata_kinds(self) -> dict[str, type]:
+        """The keys of metadata, with the type that each holds in the index."""
+        ...
+
     def languages(self) -> Mapping[str, int]:
         """The documents of each language; without those that an older mergewise indexed."""
         ...
@@ -237,6 +246,13 @@ class Store(Protocol):
 
     def remove(self, doc_ids: Sequence[str]) -> int:
         """Remove documents with all their rows, and say how many there were."""
+        ...
+
+    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
+        """Give these documents these metadata beside those that they have; nothing else of them changes.
+
+        Raises StoreError for metadata that cannot be stored.
+        """
         ...
 
     def begin_view(self, view: str, settings: Mapping[str, Any]) -> None:

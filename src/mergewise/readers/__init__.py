@@ -11,6 +11,8 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
@@ -31,17 +33,19 @@ from mergewise.readers.markdown import read_markdown
 from mergewise.readers.metadata import metadata_from
 from mergewise.readers.notebook import read_notebook
 from mergewise.readers.odt import read_odt
+from mergewise.readers.patterns import ALL_FILES, FileChoice
 from mergewise.readers.pdf import read_pdf
 from mergewise.readers.pptx import read_pptx
+from mergewise.readers.recognition import Recognition
 from mergewise.readers.records import read_json, read_json_lines
 from mergewise.readers.rst import read_rst
 from mergewise.readers.source import LANGUAGES, reader_of
 from mergewise.readers.xlsx import read_xlsx
 from mergewise.text.keys import short_name
-from mergewise.types import Document
+from mergewise.types import Document, OutwardLink
 
-__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "Parsed", "ReadFile", "Reader", "digest_of", "file_bytes"]
-__all__ += ["find_files", "read", "read_file"]
+__all__ = ["MAX_BYTES", "SUFFIXES", "WALKED", "FileReader", "FolderSearch", "Parsed", "ReadFile", "Reader", "digest_of"]
+__all__ += ["file_bytes", "find_files", "read", "read_file"]
 
 Reader: TypeAlias = Callable[[bytes], Parsed]
 
@@ -51,10 +55,11 @@ Place: TypeAlias = str | tuple[int, int]
 
 
 class ReadFile(NamedTuple):
-    """A document, and the digest of the very bytes that it was read from."""
+    """A document, the digest of the very bytes that it was read from, and the numbers of its pages that may be scans."""
 
     document: Document
     digest: str
+    textless: tuple[int, ...] = ()
 
 
 class FileReader(Protocol):
@@ -63,6 +68,7 @@ class FileReader(Protocol):
     def __call__(self, path: Path, *, id: str | None = None) -> ReadFile: ...
 
 
+UNTRIED = " untried"
 MAX_BYTES = 200_000_000
 _OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
@@ -111,9 +117,15 @@ def read(path: Path, *, id: str | None = None) -> Document:
     return read_file(path, id=id).document
 
 
-def read_file(path: Path, *, id: str | None = None) -> ReadFile:
-    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once."""
+def read_file(path: Path, *, id: str | None = None, recognition: Recognition | None = None) -> ReadFile:
+    """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once.
+
+    Pages without text are recognised as far as `recognition` allows. The digest of a file whose pages nobody tried to
+    recognise ends with `UNTRIED`.
+    """
     reader = SUFFIXES.get(path.suffix.lower(), read_plain)
+    if reader is read_pdf and recognition is not None:
+        reader = partial(read_pdf, recognition=recognition)
     try:
         data = file_bytes(path)
         if not data.strip():
@@ -137,50 +149,83 @@ def read_file(path: Path, *, id: str | None = None) -> ReadFile:
         pages=parsed.pages,
         units=parsed.units,
     )
-    return ReadFile(document, digest_of(data))
+    untried = UNTRIED if parsed.textless and recognition is None else ""
+    return ReadFile(document, digest_of(data) + untried, parsed.textless)
 
 
-def find_files(
-    paths: Iterable[Path], left_out: Counter[str] | None = None, without: Iterable[Path] = ()
-) -> Iterator[Path]:
+@dataclass
+class FolderSearch:
+    """How folders are searched, and what was met there.
+
+    `choice` says which files are read. What lies in one of the folders `without` is not looked at. `folders` are those that were
+    searched. `left_out` counts by suffix the files that no reader knows, `excluded` the files and folders that `choice` leaves
+    out. `outward` are the links that lead out of the folder that was searched; they are followed.
+    """
+
+    choice: FileChoice = ALL_FILES
+    without: tuple[Path, ...] = ()
+    folders: list[Path] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    excluded: int = 0
+    outward: list[OutwardLink] = field(default_factory=list)
+
+    def files(self, folder: Path, seen: set[Place]) -> Iterator[Path]:
+        self.folders.append(folder)
+        # a list instead of recursion, however deep folders lie in each other
+        waiting = [folder]
+        while waiting:
+            path = waiting.pop()
+            # what was met before: a file that comes twice, a symbolic link that leads back up
+            if not _is_new(path, seen):
+                continue
+            is_folder = path is folder or _is_folder(path)
+            if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
+                self.excluded += 1
+            elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
+                self.left_out[suffix] += 1
+            else:
+                self._note_outward(path, folder)
+                try:
+                    entries = _entries(path) if is_folder else None
+                except OSError:
+                    entries = None
+                if entries is None:
+                    # a pipe, a device or a link to nowhere is among them: `read` says why it cannot be read
+                    yield path
+                else:
+                    waiting += reversed(entries)
+
+    def _note_outward(self, path: Path, folder: Path) -> None:
+        try:
+            if path is not folder and path.is_symlink():
+                target = path.resolve(strict=True)
+                if not target.is_relative_to(os.path.realpath(folder)):
+                    self.outward.append(OutwardLink(path.as_posix(), target.as_posix()))
+        except (OSError, RuntimeError):
+            # a link to nowhere or to itself, or a path that is too long: `read` says so
+            return
+
+
+def find_files(paths: Iterable[Path], search: FolderSearch | None = None) -> Iterator[Path]:
     """The files to read in `paths`, each once. Files that are named themselves are read whatever their suffix.
 
-    A folder is walked in sorted order, without hidden entries. Files whose suffix is not in `WALKED` are counted by suffix in
-    `left_out`. A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives
-    the reason. What lies in one of the folders `without` is not looked at.
+    A folder is walked in sorted order, without hidden entries; `search` says which of its files count, and notes the others.
+    A path that does not exist, and a folder that cannot be listed, is yielded as it is, so that `read` gives the reason.
     """
+    search = FolderSearch() if search is None else search
     seen: set[Place] = set()
-    for folder in without:
+    for folder in search.without:
         _is_new(folder, seen)
-    counted = Counter[str]() if left_out is None else left_out
     for path in paths:
         if path.is_dir():
-            yield from _walk(path, seen, counted)
+            yield from search.files(path, seen)
         elif _is_new(path, seen):
             yield path
 
 
-def _walk(folder: Path, seen: set[Place], left_out: Counter[str]) -> Iterator[Path]:
-    # a list instead of recursion, however deep folders lie in each other
-    waiting = [folder]
-    while waiting:
-        path = waiting.pop()
-        # what was met before: a file that comes twice, a symbolic link that leads back up
-        if not _is_new(path, seen):
-            continue
-        if path is not folder and not _is_folder(path):
-            # a pipe, a device or a link to nowhere is among the files: `read` says why it cannot be read
-            if path.suffix.lower() in WALKED:
-                yield path
-            else:
-                left_out[path.suffix.lower()] += 1
-        else:
-            try:
-                entries = sorted(entry for entry in path.iterdir() if not entry.name.startswith("."))
-            except OSError:
-                yield path
-            else:
-                waiting += reversed(entries)
+def _entries(folder: Path) -> list[Path]:
+    """What the folder holds, sorted, without what is hidden."""
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
 
 
 def _is_folder(path: Path) -> bool:

@@ -20,6 +20,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
 from threading import Event, Lock, Timer
 from time import monotonic
@@ -29,6 +30,7 @@ from mergewise.defaults import FILE_SECONDS
 from mergewise.errors import ReadError
 from mergewise.ranges import SECONDS, Range, check_fields
 from mergewise.readers import FileReader, ReadFile, read_file
+from mergewise.readers.recognition import THREADS, Recognition, demand_recognition
 from mergewise.types import Document, FileMetadata, Heading, Page
 
 log = logging.getLogger("mergewise")
@@ -58,6 +60,7 @@ class Limits:
 
     seconds: Annotated[float, SECONDS, "time for one file"] = FILE_SECONDS
     memory_mb: Annotated[int, Range(100, 1_000_000), "address space of the process, in megabytes"] = 4000
+    ocr_pages: Annotated[int, Range(0, 10_000), "pages of a PDF without text that are recognised, as time allows"] = 0
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -69,6 +72,8 @@ def reader_within(limits: Limits | None) -> Iterator[FileReader]:
     if limits is None:
         yield read_file
         return
+    if limits.ocr_pages:
+        demand_recognition()
     apart = ReaderApart(limits)
     try:
         yield lambda path, *, id=None: (apart.read if _is_read_apart(path) else read_file)(path, id=id)
@@ -219,7 +224,7 @@ def _read_file(answer: dict[str, Any]) -> ReadFile:
             tuple(Page(*page) for page in pages),
             tuple((start, end) for start, end in units),
         )
-        return ReadFile(document, str(answer["digest"]))
+        return ReadFile(document, str(answer["digest"]), tuple(int(page) for page in answer["textless"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ReadError(f"its parser answered with no document ({type(error).__name__})") from error
 
@@ -235,8 +240,10 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
     answers.flush()
     for line in requests:
         path, doc_id, seconds = json.loads(line)
-        _limit(limits.memory_mb, seconds)
-        answer = _answer(reader, Path(path), doc_id, limits)
+        threads = THREADS if limits.ocr_pages else 1
+        _limit(limits.memory_mb, seconds * threads)
+        recognising = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
+        answer = _answer(partial(reader, **recognising), Path(path), doc_id, limits)
         text = json.dumps(answer, default=_field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
         answers.flush()
@@ -244,12 +251,13 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
 
 def _answer(reader: FileReader, path: Path, doc_id: str | None, limits: Limits) -> dict[str, Any]:
     try:
-        document, digest = reader(path, id=doc_id)
+        document, digest, textless = reader(path, id=doc_id)
     except (ReadError, MemoryError) as error:
         if isinstance(error, ReadError) and not isinstance(error.__cause__, MemoryError):
             return {"failed": error.message}
         return {"failed": f"reading it took more than {limits.memory_mb} MB", "exhausted": True}
-    return {"document": document, "digest": digest, "of_file": isinstance(document.metadata, FileMetadata)}
+    of_file = isinstance(document.metadata, FileMetadata)
+    return {"document": document, "digest": digest, "of_file": of_file, "textless": textless}
 
 
 def _field_values(record: Any) -> list[Any]:

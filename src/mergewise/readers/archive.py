@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 from mergewise.errors import ReadError
@@ -24,6 +25,8 @@ MAX_UNPACKED = 200_000_000
 MAX_PART = 50_000_000
 _SUSPICIOUS_SIZE, _SUSPICIOUS_RATIO = 50_000_000, 200
 _MAX_ENTRIES = 20_000
+# bytes before the name of a file in an archive
+_HEADER = 30
 _PROLOGUE = 65_536
 _DOCTYPE = re.compile(rb"<!(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _OLD = {"DOCX": "an old Word file (.doc)", "XLSX": "an old Excel file (.xls)", "PPTX": "an old PowerPoint file (.ppt)"}
@@ -69,6 +72,9 @@ def _refuse_bomb(archive: zipfile.ZipFile, packed: int) -> None:
         raise ReadError(f"unpacks to {unpacked // 1_000_000} MB (a zip bomb?)")
     if len(entries) > _MAX_ENTRIES:
         raise ReadError(f"an archive of {len(entries)} files (a zip bomb?)")
+    starts = sorted((entry.header_offset, entry.compress_size) for entry in entries)
+    if any(start + _HEADER + size > after for (start, size), (after, _) in pairwise(starts)):
+        raise ReadError("files in it share their bytes (a zip bomb?)")
     if any(entry.flag_bits & 1 for entry in entries):
         raise ReadError("encrypted", "save it without a password")
 

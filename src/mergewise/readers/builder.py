@@ -31,6 +31,8 @@ class Parsed:
     metadata: Metadata = field(default_factory=dict)
     # passages that stay whole, as `Document.units`
     units: tuple[tuple[int, int], ...] = ()
+    # numbers of pages that show something and have no text
+    textless: tuple[int, ...] = ()
 
 
 def whole_number(text: str, default: int) -> int:

@@ -35,7 +35,7 @@ def yaml_pairs(source: str) -> Pairs:
         root = yaml.compose(source, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, ValueError, RecursionError):
         lines = ((key, value, _QUOTED.fullmatch(value)) for key, value in _LINE.findall(source))
-        return [(key, match[2] if match else _scalar(key, value)) for key, value, match in lines]
+        return [(key, match[2] if match else typed_value(key, value)) for key, value, match in lines]
     if root is None or root.id != "mapping":
         return []
     pairs = ((key.value, _node_value(key.value, value)) for key, value in root.value if key.id == "scalar")
@@ -71,7 +71,7 @@ def _node_value(key: str, node: Any) -> object:
     if node.id == "scalar":
         if node.tag.endswith(":null"):
             return None
-        return _scalar(key, node.value) if node.style is None else node.value
+        return typed_value(key, node.value) if node.style is None else node.value
     if node.id == "sequence":
         texts = (item.value if item.id == "scalar" else _name_in(item) for item in node.value[:_MAX_ITEMS])
         return ", ".join(filter(None, texts))
@@ -86,7 +86,8 @@ def _name_in(node: Any) -> str:
     return str(fields.get("name", ""))
 
 
-def _scalar(key: str, value: str) -> MetadataValue:
+def typed_value(key: str, value: str) -> MetadataValue:
+    """A value that is written without quotation marks: true or false, a number, or text; of some keys always text."""
     if key_of(key) in TEXT_KEYS or "version" in key.lower():
         return value
     if value in ("true", "false"):

@@ -19,6 +19,8 @@ TEXT_KEYS = frozenset(
     "publisher recipients series status subject type version".split()
 )
 DATE_KEYS = frozenset({"date", "modified"})
+ADDING_KEYS = frozenset({"author", "keywords"})
+"""Keys whose several values stand together, joined by commas."""
 _SPELLINGS = {
     "author": (
         "authors creator creators dc_creator dcterms_creator by byline writer from article_author citation_author autor"
@@ -124,7 +126,7 @@ def metadata_from(pairs: Iterable[tuple[str, object]]) -> FileMetadata:
         standing = metadata.get(key)
         if standing is None and len(metadata) < _MAX_KEYS:
             metadata[key] = value
-        elif key in ("author", "keywords") and isinstance(standing, str) and str(value) not in standing:
+        elif key in ADDING_KEYS and isinstance(standing, str) and str(value) not in standing:
             metadata[key] = _shorten(f"{standing}, {value}")
     return FileMetadata(metadata)
 

@@ -3,7 +3,8 @@
 A PDF holds glyphs at positions, no paragraphs and no headings. Lines come in the order of the file (right for most
 documents, columns included); a wide gap between lines starts a paragraph. The outline is the bookmarks, where at least two
 of them and half of all stand on their pages; else it is the short lines that are larger than the body text, or bold where
-it is not, and that are no running heads. Tables lose their grid. Scanned pages have no text: there is no OCR.
+it is not, and that are no running heads. Tables lose their grid. Pages that show something and have no text, as scans have
+not, are named; where text recognition is asked for, they have the text that it reads, and no headings but those of bookmarks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from statistics import median
 from typing import Any
@@ -23,6 +24,7 @@ from mergewise.errors import ReadError
 from mergewise.readers.builder import Builder, Parsed, one_line
 from mergewise.readers.decoding import mismatch
 from mergewise.readers.metadata import metadata_from
+from mergewise.readers.recognition import Recognition
 from mergewise.readers.table import MAX_CHARACTERS
 from mergewise.readers.titles import is_generic, is_numbered, real_title
 
@@ -78,24 +80,41 @@ class HeadingLines:
     level: int
 
 
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What PDFium gives of a document. Of pages without text of their own, the numbers from 0: `textless`, and `recognised`."""
+
+    pages: list[PageLines]
+    bookmarks: list[Bookmark]
+    properties: dict[str, str]
+    textless: tuple[int, ...]
+    recognised: frozenset[int]
+
+
 PageLines = list[Line]
 Type = tuple[float, bool]
 
 
-def read_pdf(data: bytes) -> Parsed:
+def read_pdf(data: bytes, recognition: Recognition | None = None) -> Parsed:
     if b"%PDF-" not in data[:1024]:
         raise ReadError(mismatch("a PDF", data))
-    pages, bookmarks, properties = _extract(data)
-    if not any(pages):
-        raise ReadError("no text (a scan?)", "run text recognition (OCR) on it first")
-    headings = _from_bookmarks(pages, bookmarks) or _from_type(pages)
-    return _write(pages, headings, properties)
+    extract = _extract(data, recognition)
+    if not any(extract.pages):
+        which = "its page" if len(extract.pages) == 1 else f"any of its {len(extract.pages)} pages"
+        tried = "--ocr reads scans" if recognition is None else "nor was any recognised"
+        raise ReadError(f"no text on {which}" + (f" ({tried})" if extract.textless else ""))
+    headings = _from_bookmarks(extract.pages, extract.bookmarks)
+    typeset = [[] if number in extract.recognised else page for number, page in enumerate(extract.pages)]
+    if not headings and any(typeset):
+        headings = _from_type(typeset)
+    parsed = _write(extract.pages, headings, extract.properties)
+    return replace(parsed, textless=tuple(number + 1 for number in extract.textless))
 
 
 # --- PDFium ------------------------------------------------------------------------------------------------------
 
 
-def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], dict[str, str]]:
+def _extract(data: bytes, recognition: Recognition | None) -> Extract:
     import pypdfium2
 
     with _PDFIUM:
@@ -106,20 +125,43 @@ def _extract(data: bytes) -> tuple[list[PageLines], list[Bookmark], dict[str, st
                 raise ReadError("encrypted", "save it without a password") from error
             raise ReadError("damaged PDF") from error
         with closing(document):
-            pages = _pages(document)
-            return pages, list(_bookmarks(document)), document.get_metadata_dict()
+            pages, textless, recognised = _pages(document, recognition)
+            bookmarks = list(_bookmarks(document))
+            return Extract(pages, bookmarks, document.get_metadata_dict(), tuple(textless), frozenset(recognised))
 
 
-def _pages(document: Any) -> list[PageLines]:
+def _pages(document: Any, recognition: Recognition | None) -> tuple[list[PageLines], list[int], list[int]]:
+    """The lines of all pages; the numbers of those that show something and have no text, and of those that were recognised."""
+    from pypdfium2 import raw
+
     pages: list[PageLines] = []
+    textless: list[int] = []
+    recognised: list[int] = []
     length = 0
     for number in range(len(document)):
-        pages.append(_page_lines(document, number))
+        with closing(document[number]) as page:
+            lines = _page_lines(page)
+            if not lines and raw.FPDFPage_CountObjects(page) > 0:
+                lines = [] if recognition is None else _recognised_lines(page, recognition)
+                (recognised if lines else textless).append(number)
+        pages.append(lines)
         length += sum(len(line.text) for line in pages[-1])
         # a million pages may show one stream
         if length > MAX_CHARACTERS:
             raise ReadError(f"more than {MAX_CHARACTERS // 1_000_000} million characters of text: split it")
-    return pages
+    return pages, textless, recognised
+
+
+def _recognised_lines(page: Any, recognition: Recognition) -> PageLines:
+    """The rows that text recognition reads, as lines of the page, in points from its foot."""
+    rows, scale = recognition.rows(page)
+    height = page.get_height()
+    lines = []
+    for row in rows:
+        foot = height - max(box.bottom for box in row) / scale
+        size = max(box.bottom - box.top for box in row) / scale
+        lines.append(Line(one_line(" ".join(box.text for box in row)), size, False, foot, foot))
+    return [line for line in lines if line.text]
 
 
 def _bookmarks(document: Any) -> Iterator[Bookmark]:
@@ -130,10 +172,10 @@ def _bookmarks(document: Any) -> Iterator[Bookmark]:
             yield Bookmark(bookmark.level + 1, bookmark.get_title(), page)
 
 
-def _page_lines(document: Any, number: int) -> PageLines:
+def _page_lines(page: Any) -> PageLines:
     from pypdfium2 import raw
 
-    with closing(document[number]) as page, closing(page.get_textpage()) as textpage:
+    with closing(page.get_textpage()) as textpage:
         codes = [raw.FPDFText_GetUnicode(textpage, index) for index in range(textpage.count_chars())]
         lines = []
         for start, end in _line_ranges(codes):

@@ -183,7 +183,7 @@ def with_checked_metadata(
     failed: list[Failure] = []
     for row in rows:
         try:
-            metadata = _storable(row.document.metadata, kinds)
+            metadata = storable_metadata(row.document.metadata, kinds)
         except ValueError as error:
             failed.append(Failure(row.document.id, str(error)))
         else:
@@ -192,7 +192,8 @@ def with_checked_metadata(
     return good, failed
 
 
-def _storable(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataValue]:
+def storable_metadata(metadata: Metadata, kinds: Mapping[str, type]) -> dict[str, MetadataValue]:
+    """The values as an index holds them whose keys have these types. Raises ValueError, unless a file says them of itself."""
     stored: dict[str, MetadataValue] = {}
     for key, value in metadata.items():
         try:
@@ -203,7 +204,7 @@ def _storable(metadata: Metadata, kinds: dict[str, type]) -> dict[str, MetadataV
     return stored
 
 
-def _storable_value(key: str, value: MetadataValue, kinds: dict[str, type]) -> MetadataValue:
+def _storable_value(key: str, value: MetadataValue, kinds: Mapping[str, type]) -> MetadataValue:
     if type(key) is not str:
         raise ValueError(f"the metadata key {short_repr(key)} is no text")
     if not key or key.startswith("_") or "." in key or key in _RESERVED:

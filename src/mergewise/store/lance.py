@@ -30,7 +30,7 @@ from mergewise.store.lance_reader import LanceReader
 from mergewise.store.manifest import Manifest, demand_plain, holds, read_manifest, without, write_manifest
 from mergewise.store.sweep import bytes_within, sweep
 from mergewise.store.views import Registry
-from mergewise.types import AddReport, DocumentRows, Origin, Problem
+from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 
 log = logging.getLogger("mergewise")
 
@@ -154,6 +154,12 @@ class LanceStore:
             change.commit()
         log.info("removed %d documents from %s", len(standing), self.directory)
         return len(standing)
+
+    @_making_room
+    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
+        with self._writing() as change:
+            change.describe(doc_ids, metadata)
+            change.commit()
 
     @_making_room
     def optimize(self) -> None:

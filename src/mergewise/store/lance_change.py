@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from mergewise.errors import StoreError
 from mergewise.store import documents as d
 from mergewise.store.damage import tells_full_disk
 from mergewise.store.lance_import import connect
@@ -24,7 +25,7 @@ from mergewise.store.mapped import IntArray, Mapped, MappingWriter, drop_unnamed
 from mergewise.store.tables import NUMBER, PlacedRows, Table, arrow_table, embedded_rows, ids_used
 from mergewise.store.views import Registry
 from mergewise.text.terms import STOP_WORDS
-from mergewise.types import DocumentRows, Failure, Origin
+from mergewise.types import DocumentRows, Failure, Metadata, Origin
 
 if TYPE_CHECKING:
     from lancedb.table import Table as LanceTable
@@ -169,6 +170,19 @@ class Change:
         documents.delete(condition)
         placed = [{**row, **d.origin_columns(origins[row["id"]])} for row in rows]
         documents.add(pa.Table.from_pylist(placed, documents.schema))
+
+    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
+        """Give documents that stand these metadata beside their own. Raises StoreError where they cannot be stored."""
+        documents = self._documents()
+        kinds = d.metadata_kinds(documents.schema)
+        try:
+            values = d.storable_metadata(metadata, kinds)
+        except ValueError as error:
+            raise StoreError(str(error), "give other metadata") from None
+        added = [d.metadata_field(name, type(value)) for name, value in values.items() if name not in kinds]
+        if added:
+            documents.add_columns(added)
+        documents.update(where=f"id in ({sql_strings(doc_ids)})", values=values)
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""

@@ -187,6 +187,15 @@ class LanceReader:
                 "leave out documents for which it cannot be worked out, such as those without a date",
             ) from None
 
+    def ids(self, where: str | None = None) -> list[str]:
+        numbers = self.numbers(where)
+        rows = self._scan_documents(["_number", "id"], None, by_number=True)
+        return [row["id"] for row in rows if row["_number"] in numbers]
+
+    def metadata_kinds(self) -> dict[str, type]:
+        table = self._table(d.DOCUMENTS)
+        return {} if table is None else d.metadata_kinds(run(table.schema()))
+
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:
         rows = self._document_records(doc_ids, ["id", "_first_id", "_leaves"])
         return {row["id"]: range(row["_first_id"], row["_first_id"] + row["_leaves"]) for row in rows}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -127,15 +128,65 @@ def _look_up(known: IntArray, wanted: IntArray, values: IntArray) -> IntArray:
 
 def _open(path: Path) -> pa.Table | None:
     try:
-        table = _with_plain_fields(pa.ipc.open_file(pa.memory_map(str(path))).read_all())
+        mapped = pa.memory_map(str(path))
+        _refuse_packed(memoryview(mapped.read_buffer()))
+        table = _with_plain_fields(pa.ipc.open_file(mapped).read_all())
         table.validate()
         for column in table.columns:
             for chunk in column.chunks:
                 _check_layout(chunk)
         return table
-    except (OSError, pa.ArrowException, ValueError) as error:
+    except (OSError, pa.ArrowException, ValueError, struct.error) as error:
         log.info("%s cannot be read (%s): its rows come from the table", path, error)
         return None
+
+
+# places of fields in the tables of the format (`File.fbs` and `Message.fbs` of Arrow), bytes of a block and of the file's end
+_DICTIONARIES, _BATCHES, _HEADER, _COMPRESSION = 2, 3, 2, 3
+_BLOCK, _END = 24, 10
+
+
+def _refuse_packed(content: memoryview) -> None:
+    """Raises ValueError where batches are compressed, or dictionaries are there: what they unpack to nobody knows beforehand.
+
+    Arrow unpacks as it opens a file. So its footer is read here, which says where the messages of the batches stand, and of
+    each message whether its batch is compressed. Nothing that is written here is.
+    """
+    if len(content) < _END:
+        return
+    start = len(content) - _END - _number(content, "<i", len(content) - _END)
+    footer = start + _number(content, "<I", start)
+    if _blocks(content, footer, _DICTIONARIES):
+        raise ValueError("dictionaries")
+    for block in _blocks(content, footer, _BATCHES):
+        message = _number(content, "<q", block)
+        # behind the mark of a message, and its length
+        message += 8 if _number(content, "<i", message) == -1 else 4
+        header = _field(content, message + _number(content, "<I", message), _HEADER)
+        if header and _field(content, header + _number(content, "<I", header), _COMPRESSION):
+            raise ValueError("compressed rows")
+
+
+def _blocks(content: memoryview, footer: int, field: int) -> range:
+    """Where the blocks of this field of the footer stand."""
+    if not (at := _field(content, footer, field)):
+        return range(0)
+    at += _number(content, "<I", at)
+    return range(at + 4, min(at + 4 + _BLOCK * _number(content, "<I", at), len(content)), _BLOCK)
+
+
+def _field(content: memoryview, table: int, field: int) -> int:
+    """Where a field of a flatbuffer's table stands; 0 where the table does not have it."""
+    fields = table - _number(content, "<i", table)
+    at = 4 + 2 * field
+    offset = _number(content, "<H", fields + at) if at < _number(content, "<H", fields) else 0
+    return table + offset if offset else 0
+
+
+def _number(content: memoryview, form: str, at: int) -> int:
+    if at < 0:
+        raise ValueError("offsets that lead outside")
+    return int(struct.unpack_from(form, content, at)[0])
 
 
 def _check_layout(array: pa.Array) -> None:

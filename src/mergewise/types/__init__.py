@@ -40,8 +40,10 @@ from mergewise.types.stored import Duplicate as Duplicate
 from mergewise.types.stored import Failure as Failure
 from mergewise.types.stored import Known as Known
 from mergewise.types.stored import Origin as Origin
+from mergewise.types.stored import OutwardLink as OutwardLink
 from mergewise.types.stored import Problem as Problem
 from mergewise.types.stored import Rows as Rows
+from mergewise.types.stored import TextlessPages as TextlessPages
 from mergewise.types.stored import VectorCount as VectorCount
 from mergewise.types.trace import Cause as Cause
 from mergewise.types.trace import HopNote as HopNote

@@ -29,9 +29,25 @@ class Duplicate:
 class DocumentChange:
     """What became of one document in `Index.sync`, or would become of it; `was` is the id that a moved one had."""
 
-    action: Literal["added", "replaced", "removed", "moved"]
+    action: Literal["added", "replaced", "updated", "removed", "moved"]
     id: str
     was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OutwardLink:
+    """A symbolic link in a folder that leads out of it: its path, and the real path of what it leads to."""
+
+    link: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextlessPages:
+    """Pages of a file that show something and have no text, as scans have not, numbered from 1."""
+
+    source: str
+    pages: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +56,10 @@ class AddReport:
 
     `duplicates` are those among the documents written that say the same as another one. `left_out` counts, by suffix, the
     files of folders that no reader knows. `changes` names what `sync` changed, or would change in a dry run.
+
+    `updated` counts documents whose metadata alone changed. `gone` are the ids of documents that `add` left in the index,
+    though their files are no longer in the folders. `excluded` counts files and folders that patterns left out. `outward` are
+    links that led out of a folder, and were followed. `textless` names pages that may be scans.
     """
 
     added: int = 0
@@ -51,6 +71,11 @@ class AddReport:
     duplicates: tuple[Duplicate, ...] = ()
     left_out: tuple[tuple[str, int], ...] = ()
     changes: tuple[DocumentChange, ...] = ()
+    updated: int = 0
+    gone: tuple[str, ...] = ()
+    excluded: int = 0
+    outward: tuple[OutwardLink, ...] = ()
+    textless: tuple[TextlessPages, ...] = ()
 
     def __repr__(self) -> str:
         values = ((name, getattr(self, name)) for name in self.__slots__)

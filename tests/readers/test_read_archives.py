@@ -1,0 +1,119 @@
+"""Archives that somebody made by hand: entries that share bytes, names that lead elsewhere, sizes that lie."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+
+import docx
+import openpyxl
+import pytest
+from tests.readers.test_read_epub import CHAPTERS, CONTAINER, OPF
+
+from mergewise.errors import ReadError
+from mergewise.readers import read
+
+TEXT = "Owls eat mice."
+OUTSIDE = (
+    "../../evil.txt",
+    "/evil.txt",
+    "..\\evil.txt",
+    "C:\\evil.txt",
+    "word/../../evil.txt",
+    "\u202eevil.txt",
+    "a" * 300,
+)
+
+
+def _word() -> bytes:
+    file, document = io.BytesIO(), docx.Document()
+    document.add_paragraph(TEXT)
+    document.save(file)
+    return file.getvalue()
+
+
+def _workbook() -> bytes:
+    file, book = io.BytesIO(), openpyxl.Workbook()
+    book.active.append([TEXT])
+    book.save(file)
+    return file.getvalue()
+
+
+def _book() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as target:
+        target.writestr("META-INF/container.xml", CONTAINER)
+        target.writestr("OEBPS/book.opf", OPF.format(contents=""))
+        for name, text in CHAPTERS.items():
+            target.writestr(name, text.replace("Gänse.", TEXT))
+    return file.getvalue()
+
+
+MAKERS: dict[str, Callable[[], bytes]] = {"a.docx": _word, "a.xlsx": _workbook, "a.epub": _book}
+
+
+def with_entries(data: bytes, change: Callable[[zipfile.ZipFile], object]) -> bytes:
+    file = io.BytesIO(data)
+    with zipfile.ZipFile(file, "a", zipfile.ZIP_DEFLATED) as target:
+        change(target)
+        # so that the list of entries is written anew
+        target.writestr("last", b"x")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_names_that_lead_elsewhere_are_names_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "inner" / "folder"
+    folder.mkdir(parents=True)
+    data = with_entries(MAKERS[name](), lambda target: [target.writestr(other, b"x") for other in OUTSIDE])
+    (folder / name).write_bytes(data)
+    assert TEXT in read(folder / name).text
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == [name]
+
+
+def test_a_chapter_elsewhere_is_no_chapter(tmp_path: Path) -> None:
+    (tmp_path / "secret.xhtml").write_text("<html><body><p>Secret.</p></body></html>")
+    for place in ("../../secret.xhtml", f"{tmp_path}/secret.xhtml", f"file://{tmp_path}/secret.xhtml"):
+        file = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(_book())) as source, zipfile.ZipFile(file, "w") as target:
+            for entry in source.namelist():
+                target.writestr(entry, source.read(entry).decode().replace("Text/two%20b.xhtml", place))
+        (tmp_path / "a.epub").write_bytes(file.getvalue())
+        text = read(tmp_path / "a.epub").text
+        assert TEXT in text and "Secret" not in text
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_entries_that_share_their_bytes_are_refused(tmp_path: Path, name: str) -> None:
+    """One after another starts within the one before and ends with it, as in archives that unpack to a multiple of their size."""
+
+    def share(target: zipfile.ZipFile) -> None:
+        for number in range(50):
+            twin = copy(target.infolist()[0])
+            twin.filename = twin.orig_filename = f"twin{number}"
+            target.filelist.append(twin)
+
+    (tmp_path / name).write_bytes(with_entries(MAKERS[name](), share))
+    with pytest.raises(ReadError, match="share their bytes"):
+        read(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_part_that_is_larger_than_it_says_is_damage(tmp_path: Path, name: str) -> None:
+    """The size that an entry states bounds what is unpacked, whatever its bytes hold."""
+    data = bytearray(MAKERS[name]())
+    with zipfile.ZipFile(io.BytesIO(bytes(data))) as archive:
+        places = {info.filename for info in archive.infolist() if info.file_size > 100}
+    at = data.find(b"PK\x01\x02")
+    while at >= 0:
+        length = struct.unpack_from("<H", data, at + 28)[0]
+        if data[at + 46 : at + 46 + length].decode() in places:
+            struct.pack_into("<I", data, at + 24, 50)
+        at = data.find(b"PK\x01\x02", at + 46)
+    (tmp_path / name).write_bytes(bytes(data))
+    with pytest.raises(ReadError):
+        read(tmp_path / name)
