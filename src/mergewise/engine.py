@@ -600,7 +600,8 @@ class Index:
     def check(self, *, repair: bool = False) -> list[Problem]:
         """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned.
 
-        Raises IndexBusy where it is to repair while another process writes for an hour, and what `embedder` raises.
+        Raises IndexBusy where it is to repair while another process writes for an hour, UsageError where rows are to be made
+        again that a chat model wrote, and it is not named, or by other prompts; and what `embedder` raises.
         """
         from mergewise.index import pipeline
 
@@ -610,10 +611,14 @@ class Index:
             return [Problem(str(error))]
         if not repair:
             return problems
+        altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
+        broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
+        if broken or self.store.reader().damage():
+            # before any row is dropped
+            pipeline.demand_writers(self.store, VIEWS, self._builders())
         try:
             lost = self.store.repair()
-            altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
-            damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
+            damaged = dict.fromkeys([*lost, *broken])
             pipeline.rebuild(
                 self.store, VIEWS, self._builders(), [doc_id for doc_id in damaged if doc_id not in altered]
             )

@@ -258,6 +258,13 @@ ChatOption = Annotated[
         help="Chat model: openai:MODEL or hf:PATH; or extractive, which quotes sentences without a model.",
     ),
 ]
+WritingChatOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MERGEWISE_CHAT",
+        help="Chat model that writes rows of the views {written_views}: openai:MODEL; or extractive, without a model.",
+    ),
+]
 CausalOption = Annotated[
     str,
     typer.Option(

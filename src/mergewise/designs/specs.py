@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, get_type_hints
 
 from mergewise.defaults import CHAT
@@ -45,7 +46,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
     """
     given = _unfolded(given, name, presets or {})
-    hints = get_type_hints(type(defaults), include_extras=True)
+    hints = _hints_of(type(defaults))
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
@@ -53,6 +54,12 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
             raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
+
+
+@cache
+def _hints_of(settings: type) -> dict[str, Any]:
+    """The types of the fields: each is a text that Python compiles, and every question asks for them."""
+    return get_type_hints(settings, include_extras=True)
 
 
 def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[str, object]:
