@@ -421,6 +421,12 @@ class Index:
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
         return {one: matching(text("what is looked for is", one), sources) for one in wanted}
 
+    def files(self, doc_ids: Iterable[str]) -> dict[str, Path]:
+        """The files from which these documents were read, whether they still stand or not; none for those that you made."""
+        ids = as_list("the ids are", doc_ids, "give a list of ids")
+        known = self.store.reader().known_documents(ids) if ids else []
+        return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
+
     def duplicates(self) -> list[Duplicate]:
         """The documents that say the same as one before them. Searches find the first one only."""
         return self.store.reader().duplicates()

@@ -14,7 +14,7 @@ from mergewise.cli import batch, last, options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
 from mergewise.cli.output import citation_lines, say, say_aside, say_json, say_piece, say_warning, usage_line
-from mergewise.cli.places import Locations
+from mergewise.cli.places import DocumentNames, Locations, locations_in
 from mergewise.cli.trace import say_streams, say_trace
 from mergewise.errors import UsageError
 from mergewise.jsonable import answer_json, context_json
@@ -75,11 +75,11 @@ def ask(
             return answer
         if shown.any:
             say()
-            say_citations(answer)
+            say_citations(answer, DocumentNames(index.files))
         else:
-            say_answer(answer)
+            say_answer(answer, DocumentNames(index.files))
         if common.trace:
-            say_trace([*answer.context.trace, *answer.trace], Locations(index.store.reader().document))
+            say_trace([*answer.context.trace, *answer.trace], locations_in(index))
             say_streams(answer)
         if answer.mode != "extractive" or answer.usage.calls:
             say_aside(usage_line(answer, price_in, price_out))
@@ -119,7 +119,7 @@ def context(
         last.save(common.index_dir, last.of_context(context))
         common.write_page(context, index)
         if form == "text" and not common.as_json:
-            say_context(context, Locations(index.store.reader().document), common.trace)
+            say_context(context, locations_in(index), common.trace)
         elif not common.as_json:
             say_form(form, context, index)
         return context
@@ -211,15 +211,15 @@ def say_other_mode(answer: Answer) -> None:
     say_aside(f"  {needs.hint}", None)
 
 
-def say_answer(answer: Answer) -> None:
+def say_answer(answer: Answer, names: DocumentNames) -> None:
     say(answer.text, style="bold" if answer.sure else "yellow")
-    say_citations(answer)
+    say_citations(answer, names)
 
 
-def say_citations(answer: Answer) -> None:
+def say_citations(answer: Answer, names: DocumentNames) -> None:
     if answer.citations:
         say()
-    for line in citation_lines(answer.citations):
+    for line in citation_lines(answer.citations, names):
         say(line, style="dim")
 
 
