@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mergewise.cli.answering import say_answer
 from mergewise.cli.manage import say_report
 from mergewise.cli.output import say
 from mergewise.cli.places import DocumentNames
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.questions import say_answer
 from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.errors import UsageError
 

@@ -95,19 +95,30 @@ def show(
     locations = locations_in(opened)
     number = _number(what)
     remembered = last.load(index_dir) if number is not None else None
-    if number is not None and remembered is not None and number in remembered.numbers:
-        _demand_unchanged(remembered, number, locations)
-        excerpts = _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
-    else:
-        excerpts = [_document_excerpt(opened, locations, what, around, remembered)]
+    excerpts = excerpts_of(opened, locations, what, around, remembered)
     if as_json:
         question = None if remembered is None else remembered.question
         say_json({"number": number, "question": question, "places": [excerpt.as_dict() for excerpt in excerpts]})
-        return
+    else:
+        say_excerpts(excerpts, locations.names)
+
+
+def excerpts_of(
+    opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
+) -> list[Excerpt]:
+    """What a number of the last answer, or the name of a document, stands for, with the lines around it."""
+    number = _number(what)
+    if number is None or remembered is None or number not in remembered.numbers:
+        return [_document_excerpt(opened, locations, what, around, remembered)]
+    _demand_unchanged(remembered, number, locations)
+    return _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
+
+
+def say_excerpts(excerpts: Sequence[Excerpt], names: DocumentNames) -> None:
     for i, excerpt in enumerate(excerpts):
         if i:
             say()
-        _say_excerpt(excerpt, locations.names)
+        _say_excerpt(excerpt, names)
 
 
 def _number(what: str) -> int | None:

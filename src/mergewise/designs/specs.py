@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any, get_type_hints
 
 from mergewise.defaults import CHAT
@@ -46,7 +45,8 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
     """
     given = _unfolded(given, name, presets or {})
-    hints = _hints_of(type(defaults))
+    # Python compiles each of them, for every question
+    hints = get_type_hints(type(defaults), include_extras=True) if given else {}
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
@@ -54,12 +54,6 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
             raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
-
-
-@cache
-def _hints_of(settings: type) -> dict[str, Any]:
-    """The types of the fields: each is a text that Python compiles, and every question asks for them."""
-    return get_type_hints(settings, include_extras=True)
 
 
 def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[str, object]:
