@@ -34,14 +34,19 @@ class AnswerOptions(QuestionOptions):
     rounds: options.RoundsOption = 1
     then: options.ThenOption = None
     stream: Annotated[
-        bool | None, typer.Option(help="Show a chat model's answer as it is written.", show_default="on a terminal")
+        bool | None,
+        typer.Option(
+            help="Show a chat model's answer as it is written.",
+            show_default="on a terminal",
+            rich_help_panel=options.OUTPUT,
+        ),
     ] = None
     price_in: options.PriceInOption = 0.0
     price_out: options.PriceOutOption = 0.0
 
 
 @dataclass(slots=True)
-class Answering:
+class Answerer:
     """Answers questions from an index as the options say, and prints the answers unless JSON is asked for."""
 
     options: AnswerOptions

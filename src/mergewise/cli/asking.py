@@ -23,9 +23,9 @@ class QuestionOptions:
     """Options of every command that asks."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
-    embedder: options.NamedEmbedderOption = None
     budget: options.BudgetOption = defaults.BUDGET
     where: options.WhereOption = None
+    embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
     cache: options.CacheOption = None

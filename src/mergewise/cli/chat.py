@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from mergewise.cli import batch, last, options
-from mergewise.cli.answering import Answering, AnswerOptions, is_found, say_citations
+from mergewise.cli.answering import Answerer, AnswerOptions, is_found, say_citations
 from mergewise.cli.batch import QuestionLine
 from mergewise.cli.output import say, say_aside, say_error, say_json
 from mergewise.cli.places import locations_in
@@ -44,7 +44,7 @@ def chat(*, common: AnswerOptions) -> None:
 
     /help lists the commands. Ctrl-C cancels an answer, Ctrl-D leaves. Piped input is a question a line.
     """
-    conversation = Conversation(Answering(common, common.open_index(common.causal)))
+    conversation = Conversation(Answerer(common, common.open_index(common.causal)))
     if sys.stdin.isatty():
         _talk(conversation)
     elif not batch.ask_all(conversation.take, common.as_json):
@@ -55,7 +55,7 @@ def chat(*, common: AnswerOptions) -> None:
 class Conversation:
     """What was asked and answered so far, and the last answer, which the commands are about."""
 
-    answering: Answering
+    answerer: Answerer
     turns: list[tuple[str, str]] = field(default_factory=list)
     latest: Answer | None = None
 
@@ -66,12 +66,12 @@ class Conversation:
         if word.startswith("/") and word[1:].isalpha():
             self._obey(word, rest.strip())
             return False
-        chosen = self.answering.options
-        answer = self.answering.answer(line.question, chosen.where if line.where is None else line.where, self.turns)
+        chosen = self.answerer.options
+        answer = self.answerer.answer(line.question, chosen.where if line.where is None else line.where, self.turns)
         self.latest = answer
         self.turns = [*self.turns, (line.question, answer.text)][-TURNS:]
         if chosen.as_json:
-            say_json({**line.key, **self.answering.as_dict(answer)}, indent=None)
+            say_json({**line.key, **self.answerer.as_dict(answer)}, indent=None)
             return is_found(answer)
         if answer.context.question != line.question:
             say_aside(f"searched for: {answer.context.question}")
@@ -81,7 +81,7 @@ class Conversation:
     def _obey(self, word: str, rest: str) -> None:
         if word not in COMMANDS:
             raise UsageError(f"there is no command {word}", f"one of: {', '.join(COMMANDS)}")
-        if self.answering.options.as_json and word not in ("/new", "/quit"):
+        if self.answerer.options.as_json and word not in ("/new", "/quit"):
             raise UsageError(f"with --json there is no {word}", "the JSON of an answer holds all of it")
         COMMANDS[word].run(self, rest)
 
@@ -97,7 +97,7 @@ class Conversation:
 
     def say_sources(self, _: str = "") -> None:
         """The citations, and the passages that were read and not cited."""
-        answer, locations = self._last_answer(), locations_in(self.answering.index)
+        answer, locations = self._last_answer(), locations_in(self.answerer.index)
         say_citations(answer, locations.names)
         cited = {citation.number for citation in answer.citations}
         for number, passage in enumerate(answer.context.passages, 1):
@@ -107,16 +107,16 @@ class Conversation:
     def say_place(self, what: str) -> None:
         if not what:
             raise UsageError("/show needs a number or a document", "/show 1, or /show cats.md:12")
-        index, remembered = self.answering.index, None if self.latest is None else last.of_answer(self.latest)
+        index, remembered = self.answerer.index, None if self.latest is None else last.of_answer(self.latest)
         locations = locations_in(index)
         say_excerpts(excerpts_of(index, locations, what, AROUND, remembered), locations.names)
 
     def say_context(self, _: str = "") -> None:
-        say_context(self._last_answer().context, locations_in(self.answering.index), trace=False)
+        say_context(self._last_answer().context, locations_in(self.answerer.index), trace=False)
 
     def say_trace(self, _: str = "") -> None:
         answer = self._last_answer()
-        say_trace([*answer.context.trace, *answer.trace], locations_in(self.answering.index))
+        say_trace([*answer.context.trace, *answer.trace], locations_in(self.answerer.index))
 
     def _last_answer(self) -> Answer:
         if self.latest is None:
@@ -150,7 +150,7 @@ COMMANDS: Mapping[str, ChatCommand] = {
 
 def _talk(conversation: Conversation) -> None:
     """Ask for lines until the input ends. An error, or Ctrl-C, ends an answer and not the conversation."""
-    index = conversation.answering.index
+    index = conversation.answerer.index
     say_aside(f"{len(index)} documents in {index.store.directory}; /help lists commands, Ctrl-D leaves")
     if index.chat is None:
         say_aside(

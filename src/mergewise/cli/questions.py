@@ -10,7 +10,7 @@ import typer
 
 from mergewise import defaults
 from mergewise.cli import batch, last, options
-from mergewise.cli.answering import Answering, AnswerOptions, is_found
+from mergewise.cli.answering import Answerer, AnswerOptions, is_found
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.batch import STANDARD_INPUT, QuestionLine
 from mergewise.cli.output import say, say_aside, say_json
@@ -30,8 +30,8 @@ Result = TypeVar("Result", Answer, Context)
 @options.with_options
 def ask(question: options.QuestionArgument, *, common: AnswerOptions) -> None:
     """Answer with citations: quoted sentences, or the words of a chat model. Exits with 1 where nothing was found."""
-    answering = Answering(common, common.open_index(common.causal))
-    _each_question(question, common, answering.answer, answering.as_dict)
+    answerer = Answerer(common, common.open_index(common.causal))
+    _each_question(question, common, answerer.answer, answerer.as_dict)
 
 
 @options.with_options
@@ -40,9 +40,9 @@ def context(
     strategy: options.StrategyOption = defaults.STRATEGY,
     rounds: options.RoundsOption = 1,
     then: options.ThenOption = None,
-    form: options.FormatOption = "text",
     *,
     common: QuestionOptions,
+    form: options.FormatOption = "text",
 ) -> None:
     """The context that a model would be given, and where its passages stand. Exits with 1 where nothing was found."""
     from mergewise.generate.formats import FORMS
