@@ -26,6 +26,7 @@ LEVELS = [
     {"engine"},
     {"evaluate", "scale"},
     {"server", "cli", "integrations"},
+    {"__main__"},
 ]
 # the ground floor of its level: strings and spans, which all rooms above and beside it may use
 SHARED = {"text"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from string import Template
@@ -177,3 +179,54 @@ def test_an_index_from_before_a_setting_takes_the_same_settings(tmp_path: Path) 
     assert again.add(mw.Document("other", TEXT.replace("Elm", "Oak"), "Other bridges")).added == 1
     with pytest.raises(UsageError, match="has a marker view with other settings"):
         mw.open(tmp_path / "i", settings={"marker": mw.MarkerSettings(made="model", segment=33)}, chat=chat)
+
+
+def damaged(folder: Path, table: str) -> Path:
+    """A copy of the index with one file of this table's data emptied: what this process knows of the index is not asked."""
+    copy = folder.with_name("damaged")
+    shutil.copytree(folder, copy)
+    next((copy / f"{table}.lance" / "data").iterdir()).write_bytes(b"")
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"chat": False}, "has markers by a chat model"),
+        ({"prompts": None}, "rows of the view 'marker' are written by a prompt of one's own"),
+        (
+            {"prompts": {"markers": f"Be brief. {OWN}"}},
+            "rows of the view 'marker' are written by a prompt of one's own",
+        ),
+    ],
+)
+def test_a_repair_that_lacks_what_wrote_the_rows_drops_none(tmp_path: Path, given: dict[str, Any], says: str) -> None:
+    chat = ScriptedChat(lambda messages: good(messages))
+    marker_index(tmp_path / "i", chat, {"markers": OWN}).add(DOCUMENT)
+    index = damaged(tmp_path / "i", "leaf")
+    manifest = (index / "manifest.json").read_bytes()
+    chosen = {"chat": chat, "prompts": {"markers": OWN}, **given}
+    with pytest.raises(UsageError, match=says):
+        mw.open(index, chat=chosen["chat"] or "extractive", prompts=chosen["prompts"]).check(repair=True)
+    assert (index / "manifest.json").read_bytes() == manifest
+    assert mw.open(index, chat=chat, prompts={"markers": OWN}).check(repair=True) == []
+
+
+def test_the_command_repairs_by_the_model_and_the_prompts_that_wrote_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "markers.txt").write_text(OWN, encoding="utf-8")
+    with ChatServer(lambda messages: good(messages)) as server:
+        env = {**os.environ, "OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "k"}
+        (tmp_path / "town.txt").write_text(TEXT, encoding="utf-8")
+        words = ["index", "town.txt", "-i", "i", "-e", "none", "--views", "leaf,marker", "--chat", "openai:m"]
+        assert run_text([*words, "--prompts", "mine"], tmp_path, env).returncode == 0
+        damaged(tmp_path / "i", "marker")
+        words = ["check", "-i", "damaged", "--repair"]
+        lacking = run_text([*words, "--prompts", "mine"], tmp_path, env)
+        assert lacking.returncode == 2 and "--chat openai:MODEL" in lacking.stderr, lacking.stderr
+        other = run_text([*words, "--chat", "openai:m"], tmp_path, env)
+        assert other.returncode == 2 and "--prompts DIR, with markers.txt" in other.stderr, other.stderr
+        asked = server.requests
+        done = run_text([*words, "--chat", "openai:m", "--prompts", "mine"], tmp_path, env)
+        assert (done.returncode, done.stdout) == (0, "all invariants hold\n"), done.stderr
+        assert server.requests == asked, "what the model wrote is kept in the index"

@@ -525,6 +525,12 @@ class Index:
         among = set(meeting)
         return meeting if ids is None else [doc_id for doc_id in ids if doc_id in among]
 
+    def files(self, doc_ids: Iterable[str]) -> dict[str, Path]:
+        """The files from which these documents were read, whether they still stand or not; none for those that you made."""
+        ids = as_list("the ids are", doc_ids, "give a list of ids")
+        known = self.store.reader().known_documents(ids) if ids else []
+        return {one.id: self._root / one.origin.source for one in known if one.origin is not None}
+
     def duplicates(self) -> list[Duplicate]:
         """The documents that say the same as one before them. Searches find the first one only."""
         return self.store.reader().duplicates()
@@ -704,7 +710,8 @@ class Index:
     def check(self, *, repair: bool = False) -> list[Problem]:
         """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned.
 
-        Raises IndexBusy where it is to repair while another process writes for an hour, and what `embedder` raises.
+        Raises IndexBusy where it is to repair while another process writes for an hour, UsageError where rows are to be made
+        again that a chat model wrote, and it is not named, or by other prompts; and what `embedder` raises.
         """
         from mergewise.index import pipeline
 
@@ -714,10 +721,14 @@ class Index:
             return [Problem(str(error))]
         if not repair:
             return problems
+        altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
+        broken = [p.doc_id for p in problems if p.doc_id is not None and p.doc_id not in altered]
+        if broken or self.store.reader().damage():
+            # before any row is dropped
+            pipeline.demand_writers(self.store, VIEWS, self._builders())
         try:
             lost = self.store.repair()
-            altered = {problem.doc_id for problem in problems if problem.kind == "altered"}
-            damaged = dict.fromkeys([*lost, *(p.doc_id for p in problems if p.doc_id is not None)])
+            damaged = dict.fromkeys([*lost, *broken])
             pipeline.rebuild(
                 self.store, VIEWS, self._builders(), [doc_id for doc_id in damaged if doc_id not in altered]
             )

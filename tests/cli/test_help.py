@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -12,12 +13,15 @@ from typing import Annotated
 
 import pytest
 import typer
+from tests.command import run_text
 from typer.testing import CliRunner
 
+from mergewise.cli import last
 from mergewise.cli.main import app
 from mergewise.cli.options import NamingCommand, help_text, with_options
 from mergewise.designs import MODES, STRATEGIES, VIEWS
 from mergewise.evaluate.methods import GROUPS, METHODS
+from mergewise.types import Span
 
 PAGES = [Path(__file__).parents[2] / name for name in ("README.md", "docs/guide.md")]
 
@@ -90,3 +94,45 @@ def test_a_group_of_options_is_flat_on_the_command_line() -> None:
     assert CliRunner().invoke(small, ["2"]).exit_code == 0
     assert CliRunner().invoke(small, ["2", "--width", "5", "--height", "1"]).exit_code == 0
     assert areas == [24, 10]
+
+
+@pytest.mark.parametrize("command", ["ask", "chat", "context"])
+def test_options_stand_in_panels(command: str) -> None:
+    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300"}).output
+    panels = re.split(r"╭─ ([\w ]+?) ─+╮", shown)
+    held = dict(zip(panels[1::2], panels[2::2], strict=True))
+    names = [name for name in held if name != "Arguments"]
+    assert names == ["Options", "Search and answer", "Models", "Output"]
+    assert set(re.findall(r"│ (--\w+)", held["Options"])) == {"--index", "--help"}
+    assert "--budget" in held["Search and answer"] and "--chat" in held["Models"] and "--json" in held["Output"]
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("ask q --mode re", ["recomp", "replug"]),
+        ("chat --strategy weave,to", ["weave,topk"]),
+        ("ask q --then merge", ["mergerag-asym", "mergerag-sym"]),
+        ("context q --format ", ["text", "prompt", "messages", "xml", "json"]),
+        ("index d --views leaf,ma", ["leaf,marker"]),
+        ("show do", ["docs/a.md"]),
+        ("show ", ["1", "2", "docs/a.md"]),
+    ],
+)
+def test_the_shell_completes_names(tmp_path: Path, words: str, offered: list[str]) -> None:
+    """A name that a shell would take for a command is not offered."""
+    spans = {
+        1: [(Span("docs/a.md", 0, 1), None)],
+        2: [(Span("docs/a.md", 0, 1), None)],
+        3: [(Span("$(rm)", 0, 1), None)],
+    }
+    given = {
+        "XDG_STATE_HOME": str(tmp_path),
+        "_MERGEWISE_COMPLETE": "complete_bash",
+        "COMP_WORDS": f"mergewise {words}",
+        "COMP_CWORD": str(len(words.split(" "))),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path))
+        last.save(tmp_path / "mergewise.index", last.Last("q", spans))
+    assert sorted(run_text([], tmp_path, {**os.environ, **given}).stdout.split()) == sorted(offered)

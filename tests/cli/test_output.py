@@ -10,7 +10,7 @@ import pytest
 
 from mergewise.cli.main import configuration
 from mergewise.cli.output import citation_lines, console, say, usage_line
-from mergewise.cli.places import Locations
+from mergewise.cli.places import DocumentNames, Locations
 from mergewise.cli.trace import say_trace
 from mergewise.designs.mergerag.notes import MergeNode, MergeNote, TreeNote
 from mergewise.errors import UsageError
@@ -37,16 +37,16 @@ def test_the_usage_line_names_what_the_sources_do_not_support() -> None:
 
 def test_a_citation_line_has_the_line_or_the_page() -> None:
     citation = Citation(2, "Cats.", Span("a.pdf", 5, 10), "Animals", ("Cats",))
-    assert citation_lines([citation])[0] == "[2] Animals › Cats  (a.pdf)"
-    assert citation_lines([replace(citation, page=3)])[0] == "[2] Animals › Cats  (a.pdf p. 3)"
-    assert citation_lines([replace(citation, line=7)])[0] == "[2] Animals › Cats  (a.pdf:7)"
+    assert citation_lines([citation], DocumentNames())[0] == "[2] Animals › Cats  (a.pdf)"
+    assert citation_lines([replace(citation, page=3)], DocumentNames())[0] == "[2] Animals › Cats  (a.pdf p. 3)"
+    assert citation_lines([replace(citation, line=7)], DocumentNames())[0] == "[2] Animals › Cats  (a.pdf:7)"
 
 
 def test_citations_are_listed_by_number_and_each_place_once() -> None:
     seven = Citation(2, "Cats.", Span("a.md", 5, 10), "Animals", ("Cats",), line=7)
     one = Citation(1, "Dogs.", Span("b.md", 0, 5), "Dogs", line=1)
     cited = [seven, one, replace(seven, line=12), seven, replace(seven, headings=("Food",), line=20)]
-    assert citation_lines(cited) == [
+    assert citation_lines(cited, DocumentNames()) == [
         "[1] Dogs  (b.md:1)",
         "[2] Animals › Cats  (a.md:7, 12)",
         "[2] Animals › Food  (a.md:20)",

@@ -100,7 +100,8 @@ def test_a_page_is_named(home: Path) -> None:
     [
         ("99", "no number 99"),
         ("nope.md", "no document has the id 'nope.md'"),
-        ("cats.md:3", "did you mean docs/cats.md?"),
+        ("docs/cat.md:3", "did you mean docs/cats.md?"),
+        ("kats.md", "did you mean docs/cats.md?"),
         ("docs/cats.md:400", "has 11 lines"),
         ("docs/cats.md:0", "no document has the id"),
         ("docs/cats.md:9-x", "no document has the id"),

@@ -83,3 +83,8 @@ def test_a_reader_that_has_gone_is_no_traceback(index: Path) -> None:
         process.stdout.close()
         errors = process.stderr.read()
     assert process.returncode != 0 and "Traceback" not in errors
+
+
+def test_python_runs_the_package_as_the_command() -> None:
+    done = subprocess.run([sys.executable, "-m", "mergewise", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("mergewise ")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.configuration import permitted_embedder
 from mergewise.cli.output import say_aside, say_waiting
+from mergewise.cli.places import file_links
 from mergewise.errors import UsageError
 from mergewise.types import Answer, Context
 
@@ -22,9 +23,9 @@ class QuestionOptions:
     """Options of every command that asks."""
 
     index_dir: options.IndexOption = options.DEFAULT_INDEX
-    embedder: options.NamedEmbedderOption = None
     budget: options.BudgetOption = defaults.BUDGET
     where: options.WhereOption = None
+    embedder: options.NamedEmbedderOption = None
     chat: options.ChatOption = defaults.CHAT
     window: options.WindowOption = None
     cache: options.CacheOption = None
@@ -76,8 +77,9 @@ class QuestionOptions:
 def _page(shown: Answer | Context | Sequence[tuple[Context, float]], index: Index) -> str:
     from mergewise.page import answer_page, comparison_page, context_page
 
+    known: dict[str, Any] = {"document": index.document, "count_tokens": index.tokens, "link": file_links(index)}
     if isinstance(shown, Answer):
-        return answer_page(shown, document=index.document, count_tokens=index.tokens)
+        return answer_page(shown, **known)
     if isinstance(shown, Context):
-        return context_page(shown, document=index.document, count_tokens=index.tokens)
-    return comparison_page(shown, document=index.document, count_tokens=index.tokens)
+        return context_page(shown, **known)
+    return comparison_page(shown, **known)

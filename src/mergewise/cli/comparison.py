@@ -11,7 +11,7 @@ import typer
 from mergewise.cli import options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.output import CLOSES, OPENS, say, say_drawn, say_json
-from mergewise.cli.places import Locations
+from mergewise.cli.places import Locations, locations_in
 from mergewise.cli.trace import say_trace
 from mergewise.jsonable import comparison_json
 from mergewise.text.keys import heading_path
@@ -44,7 +44,7 @@ def compare(
         started = perf_counter()
         context = index.context(question, strategy=spec, budget=common.budget, where=common.where)
         timed.append((context, perf_counter() - started))
-    locations = Locations(index.store.reader().document)
+    locations = locations_in(index)
     contexts = [context for context, _ in timed]
     unshared = [
         [span for span, _ in unshared_texts(context, others, locations.text)]

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mergewise.cli.answering import say_answer
 from mergewise.cli.manage import say_report
 from mergewise.cli.output import say
+from mergewise.cli.places import DocumentNames
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.questions import say_answer
 from mergewise.defaults import BUDGET, STRATEGY
 from mergewise.errors import UsageError
 
@@ -40,7 +41,7 @@ def demo(
         asked = [question] if question else QUESTIONS if docs is None else [_some_question(opened)]
         for text in asked:
             say(f"\n? {text}", style="cyan")
-            say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET))
+            say_answer(opened.ask(text, strategy=STRATEGY, budget=BUDGET), DocumentNames(opened.files))
 
 
 def manual_folder() -> Path:

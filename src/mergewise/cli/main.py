@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import comparison, demo, evaluation, manage, questions, show, training
+from mergewise.cli import chat, comparison, demo, evaluation, manage, questions, show, training
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -37,6 +37,7 @@ app = typer.Typer(
 )
 app.command("index", cls=NamingCommand)(manage.index)
 app.command("ask", cls=NamingCommand)(questions.ask)
+app.command("chat", cls=NamingCommand)(chat.chat)
 app.command("context", cls=NamingCommand)(questions.context)
 app.command("compare", cls=NamingCommand)(comparison.compare)
 app.command("show", cls=NamingCommand)(show.show)

@@ -59,13 +59,7 @@ def index(
             "--set", metavar="VIEW.NAME=VALUE", help="Setting of a view, such as slice.chunk=300 or slice.preset=paper."
         ),
     ] = None,
-    chat: Annotated[
-        str,
-        typer.Option(
-            envvar="MERGEWISE_CHAT",
-            help="Chat model that writes rows of the views {written_views}: openai:MODEL; or extractive, without a model.",
-        ),
-    ] = defaults.CHAT,
+    chat: options.WritingChatOption = defaults.CHAT,
     prompts: options.PromptsOption = None,
     sync: Annotated[
         bool,
@@ -488,12 +482,18 @@ def check(
     index_dir: options.IndexOption = options.DEFAULT_INDEX,
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
     embedder: options.NamedEmbedderOption = None,
+    chat: options.WritingChatOption = defaults.CHAT,
+    prompts: options.PromptsOption = None,
+    timeout: options.TimeoutOption = None,
+    retries: options.RetriesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Verify every invariant of an index."""
     import mergewise
 
-    opened = mergewise.open(index_dir, embedder=permitted_embedder(index_dir, embedder), create=False)
+    options.set_patience(timeout, retries)
+    known, writer = permitted_embedder(index_dir, embedder), chat if repair else defaults.CHAT
+    opened = mergewise.open(index_dir, embedder=known, chat=writer, prompts=prompts, create=False)
     problems = opened.check(repair=repair)
     if as_json:
         say_json([problem_json(problem) for problem in problems])

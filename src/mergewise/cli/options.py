@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from mergewise.evaluate.run import Half
 
 DEFAULT_INDEX = Path("mergewise.index")
+# panels of help texts: what is searched and read, by which models, and what is printed
+SEARCH, MODELS, OUTPUT = "Search and answer", "Models", "Output"
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _PLACEHOLDER_IN_SENTENCE = re.compile(r"[:;,]? *\(?\{\w+\}\)?\.?")
 
@@ -127,16 +129,35 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _completion(registry: str) -> Callable[[str], list[str]]:
-    """For the shell's completion: the names in a registry of `mergewise.designs`, also behind a comma."""
+def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """For the shell's completion: these names, also behind a comma."""
 
     def complete(incomplete: str) -> list[str]:
-        from mergewise import designs
-
         before, comma, begun = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in getattr(designs, registry) if name.startswith(begun)]
+        return [f"{before}{comma}{name}" for name in names() if name.startswith(begun)]
 
     return complete
+
+
+def _registered(registry: str) -> Callable[[], Iterable[str]]:
+    """The names in a registry of `mergewise.designs`, which is loaded when they are asked for."""
+
+    def names() -> Iterable[str]:
+        from mergewise import designs
+
+        return getattr(designs, registry)  # type: ignore[no-any-return]
+
+    return names
+
+
+def _merging_strategies() -> Iterable[str]:
+    return _registered_names()["merging_strategies"].split(", ")
+
+
+def _forms() -> Iterable[str]:
+    from mergewise.generate.formats import FORMS
+
+    return FORMS
 
 
 QuestionArgument = Annotated[
@@ -144,7 +165,12 @@ QuestionArgument = Annotated[
 ]
 TraceOption = Annotated[
     bool,
-    typer.Option("--trace", "-t", help="Show what was taken, merged and left out, with the sentences and the reasons."),
+    typer.Option(
+        "--trace",
+        "-t",
+        help="Show what was taken, merged and left out, with the sentences and the reasons.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 StrategiesOption = Annotated[
     str,
@@ -152,7 +178,8 @@ StrategiesOption = Annotated[
         "--strategies",
         "-s",
         help="Strategies, separated by commas: {strategies}.",
-        autocompletion=_completion("STRATEGIES"),
+        autocompletion=_completion(_registered("STRATEGIES")),
+        rich_help_panel=SEARCH,
     ),
 ]
 
@@ -178,11 +205,16 @@ FormatOption = Annotated[
         "--format",
         help="text; prompt or messages, what the mode r&b asks a chat model; xml; or json, as --json.",
         metavar="FORM",
+        autocompletion=_completion(_forms),
+        rich_help_panel=OUTPUT,
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.")]
+JsonOption = Annotated[bool, typer.Option("--json", "-j", help="Print JSON instead of text.", rich_help_panel=OUTPUT)]
 HtmlOption = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Write a page: one HTML file that needs no network.")
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Write a page: one HTML file that needs no network.", rich_help_panel=OUTPUT
+    ),
 ]
 EmbedderOption = Annotated[
     str | None,
@@ -192,6 +224,7 @@ EmbedderOption = Annotated[
         envvar="MERGEWISE_EMBEDDER",
         help="Embedding model: minilm, none, st:NAME_OR_PATH or openai:MODEL.",
         show_default="minilm",
+        rich_help_panel=MODELS,
     ),
 ]
 NamedEmbedderOption = Annotated[
@@ -201,6 +234,7 @@ NamedEmbedderOption = Annotated[
         "-e",
         envvar="MERGEWISE_EMBEDDER",
         help="Embedder that the index may load, to be named once where somebody else made it: st:NAME_OR_PATH or openai:MODEL.",
+        rich_help_panel=MODELS,
     ),
 ]
 StrategyOption = Annotated[
@@ -210,7 +244,8 @@ StrategyOption = Annotated[
         "-s",
         envvar="MERGEWISE_STRATEGY",
         help="Strategy, also with parameters, such as 'auto-merge(mode=never)' or 'mrag(preset=paper)': {strategies}.",
-        autocompletion=_completion("STRATEGIES"),
+        autocompletion=_completion(_registered("STRATEGIES")),
+        rich_help_panel=SEARCH,
     ),
 ]
 
@@ -235,6 +270,7 @@ BudgetOption = Annotated[
         metavar="TOKENS|auto",
         show_default="640, or as many as text of this length takes in the question's language",
         help="Maximum tokens of the context; with auto, weave stops where a further token gains little.",
+        rich_help_panel=SEARCH,
     ),
 ]
 WhereOption = Annotated[
@@ -243,11 +279,16 @@ WhereOption = Annotated[
         "--where",
         "-w",
         help="SQL condition on id, title and metadata of documents, such as \"year > 2020 and lang = 'en'\".",
+        rich_help_panel=SEARCH,
     ),
 ]
 TokenizerOption = Annotated[
     Path | None,
-    typer.Option(envvar="MERGEWISE_TOKENIZER", help="Count tokens by this tokenizer.json instead of the built-in one."),
+    typer.Option(
+        envvar="MERGEWISE_TOKENIZER",
+        help="Count tokens by this tokenizer.json instead of the built-in one.",
+        rich_help_panel=MODELS,
+    ),
 ]
 ChatOption = Annotated[
     str,
@@ -256,6 +297,15 @@ ChatOption = Annotated[
         "-c",
         envvar="MERGEWISE_CHAT",
         help="Chat model: openai:MODEL or hf:PATH; or extractive, which quotes sentences without a model.",
+        rich_help_panel=MODELS,
+    ),
+]
+WritingChatOption = Annotated[
+    str,
+    typer.Option(
+        envvar="MERGEWISE_CHAT",
+        help="Chat model that writes rows of the views {written_views}: openai:MODEL; or extractive, without a model.",
+        rich_help_panel=MODELS,
     ),
 ]
 CausalOption = Annotated[
@@ -263,6 +313,7 @@ CausalOption = Annotated[
     typer.Option(
         envvar="MERGEWISE_CAUSAL",
         help="Causal model of the modes {causal_modes}: hf:PATH; none is the chat model's, with hf:PATH.",
+        rich_help_panel=MODELS,
     ),
 ]
 ScorerOption = Annotated[
@@ -270,18 +321,27 @@ ScorerOption = Annotated[
     typer.Option(
         envvar="MERGEWISE_SCORER",
         help="Model that scores how well one chunk predicts another (MergeRAG): lm, hf:PATH or openai:MODEL.",
+        rich_help_panel=MODELS,
     ),
 ]
 ThenOption = Annotated[
     str | None,
     typer.Option(
-        envvar="MERGEWISE_THEN", help="Strategy that merges what the first one selected: {merging_strategies}."
+        envvar="MERGEWISE_THEN",
+        help="Strategy that merges what the first one selected: {merging_strategies}.",
+        autocompletion=_completion(_merging_strategies),
+        rich_help_panel=SEARCH,
     ),
 ]
 ModeOption = Annotated[
     str | None,
     typer.Option(
-        "--mode", "-m", envvar="MERGEWISE_MODE", help="Mode of answering: {modes}.", autocompletion=_completion("MODES")
+        "--mode",
+        "-m",
+        envvar="MERGEWISE_MODE",
+        help="Mode of answering: {modes}.",
+        autocompletion=_completion(_registered("MODES")),
+        rich_help_panel=SEARCH,
     ),
 ]
 RoundsOption = Annotated[
@@ -291,16 +351,27 @@ RoundsOption = Annotated[
         "-r",
         envvar="MERGEWISE_ROUNDS",
         help="Rounds of search; each further one searches for what is still missing.",
+        rich_help_panel=SEARCH,
     ),
 ]
 WindowOption = Annotated[
     int | None,
     typer.Option(
-        envvar="MERGEWISE_WINDOW", help="Context window of the chat model, in tokens.", min=1, show_default="32768"
+        envvar="MERGEWISE_WINDOW",
+        help="Context window of the chat model, in tokens.",
+        min=1,
+        show_default="32768",
+        rich_help_panel=MODELS,
     ),
 ]
 MaxTokensOption = Annotated[
-    int, typer.Option(envvar="MERGEWISE_MAX_TOKENS", help="Maximum tokens that a model writes in one call.", min=1)
+    int,
+    typer.Option(
+        envvar="MERGEWISE_MAX_TOKENS",
+        help="Maximum tokens that a model writes in one call.",
+        min=1,
+        rich_help_panel=MODELS,
+    ),
 ]
 TimeoutOption = Annotated[
     float | None,
@@ -309,12 +380,16 @@ TimeoutOption = Annotated[
         metavar="SECONDS",
         help="Seconds that an endpoint may be silent.",
         show_default="120, of rerankers 60",
+        rich_help_panel=MODELS,
     ),
 ]
 RetriesOption = Annotated[
     int | None,
     typer.Option(
-        envvar="MERGEWISE_RETRIES", help="How often a failed request to an endpoint is tried again.", show_default="4"
+        envvar="MERGEWISE_RETRIES",
+        help="How often a failed request to an endpoint is tried again.",
+        show_default="4",
+        rich_help_panel=MODELS,
     ),
 ]
 
@@ -328,7 +403,10 @@ def set_patience(timeout: float | None, retries: int | None) -> None:
 
 
 CacheOption = Annotated[
-    Path | None, typer.Option(envvar="MERGEWISE_CACHE", help="Directory that keeps the chat model's replies.")
+    Path | None,
+    typer.Option(
+        envvar="MERGEWISE_CACHE", help="Directory that keeps the chat model's replies.", rich_help_panel=MODELS
+    ),
 ]
 PromptsOption = Annotated[
     Path | None,
@@ -337,24 +415,47 @@ PromptsOption = Annotated[
         metavar="DIR",
         envvar="MERGEWISE_PROMPTS",
         help="Folder of prompts of your own; `mergewise prompts` writes those that ship.",
+        rich_help_panel=MODELS,
     ),
 ]
 PriceInOption = Annotated[
-    float, typer.Option(envvar="MERGEWISE_PRICE_IN", help="Price of a million input tokens, to show the cost.", min=0)
+    float,
+    typer.Option(
+        envvar="MERGEWISE_PRICE_IN",
+        help="Price of a million input tokens, to show the cost.",
+        min=0,
+        rich_help_panel=MODELS,
+    ),
 ]
 PriceOutOption = Annotated[
-    float, typer.Option(envvar="MERGEWISE_PRICE_OUT", help="Price of a million output tokens, to show the cost.", min=0)
+    float,
+    typer.Option(
+        envvar="MERGEWISE_PRICE_OUT",
+        help="Price of a million output tokens, to show the cost.",
+        min=0,
+        rich_help_panel=MODELS,
+    ),
 ]
 RerankerOption = Annotated[
-    str, typer.Option(envvar="MERGEWISE_RERANKER", help="Reranker: none, cross-encoder:PATH_OR_NAME or http:URL.")
+    str,
+    typer.Option(
+        envvar="MERGEWISE_RERANKER",
+        help="Reranker: none, cross-encoder:PATH_OR_NAME or http:URL.",
+        rich_help_panel=MODELS,
+    ),
 ]
 ViewsOption = Annotated[
-    str, typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion("VIEWS"))
+    str,
+    typer.Option(
+        help="Views to build, separated by commas: {views}.", autocompletion=_completion(_registered("VIEWS"))
+    ),
 ]
 ViewOption = Annotated[
     str | None,
     typer.Option(
-        "--view", help="Report how the rows of a view were made: {reported_views}.", autocompletion=_completion("VIEWS")
+        "--view",
+        help="Report how the rows of a view were made: {reported_views}.",
+        autocompletion=_completion(_registered("VIEWS")),
     ),
 ]
 MarkersOption = Annotated[bool, typer.Option("--markers", help="The same as --view marker.")]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mergewise.cli.places import joined_places
+from mergewise.cli.places import DocumentNames, joined_places
 from mergewise.masking import masked
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import escaped_json, on_one_line, printable
@@ -152,11 +152,12 @@ def usage_line(answer: Answer, price_in: float, price_out: float) -> str:
     return "; ".join(parts)
 
 
-def citation_lines(citations: Sequence[Citation]) -> list[str]:
+def citation_lines(citations: Sequence[Citation], names: DocumentNames) -> list[str]:
     """A line for each number and heading path, by number: `[1] Animals › Cats  (cats.md:7, 12)`."""
     groups: dict[tuple[int, str], list[Citation]] = {}
     for citation in sorted(citations, key=lambda citation: citation.number):
         path = heading_path(citation.title, citation.headings)
         groups.setdefault((citation.number, path), []).append(citation)
-    lines = (f"[{number}] {path}  ({joined_places(group)})" for (number, path), group in groups.items())
+    names.look_up(citation.span.doc_id for citation in citations)
+    lines = (f"[{number}] {path}  ({joined_places(group, names)})" for (number, path), group in groups.items())
     return [" ".join(line.split("\n")) for line in lines]

@@ -1,35 +1,116 @@
-"""Where a span stands, as people write it: `path:line`, the page of a paginated document, or the document alone."""
+"""Where a span stands, as people write it: `path:line`, the page of a paginated document, or the document alone.
+
+A document that was read from a file is named by a path that opens from the working directory: relative where the file lies below
+it, else absolute.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mergewise.types import Citation, Span
 
 if TYPE_CHECKING:
+    from mergewise.engine import Index
     from mergewise.generate.sources import DocumentLookup
 
 LONGEST_QUOTE = 200  # characters
+GONE = " (gone)"
 
 
-def place(citation: Citation) -> str:
-    """`docs/cats.md:7`, `report.pdf p. 3`, or the id of a document that has neither lines nor pages."""
-    doc_id = one_line(citation.span.doc_id)
+class DocumentNames:
+    """Documents as people are told of them: files by their paths, others by their ids. Without `files`, all by their ids."""
+
+    def __init__(self, files: Callable[[Iterable[str]], Mapping[str, Path]] = lambda doc_ids: {}) -> None:
+        self._files = files
+        self._known: dict[str, tuple[str, str]] = {}
+
+    def name(self, doc_id: str) -> str:
+        """The path of its file, or its id, on one line."""
+        return self._name_and_remark(doc_id)[0]
+
+    def remark(self, doc_id: str) -> str:
+        """What is to be said behind its places: that its file is gone, or nothing."""
+        return self._name_and_remark(doc_id)[1]
+
+    def look_up(self, doc_ids: Iterable[str]) -> None:
+        """Ask for the files of several documents at once: one costs as much as all."""
+        wanted = [doc_id for doc_id in dict.fromkeys(doc_ids) if doc_id not in self._known]
+        files = self._files(wanted) if wanted else {}
+        for doc_id in wanted:
+            file = files.get(doc_id)
+            self._known[doc_id] = (
+                (one_line(doc_id), "") if file is None else (one_line(path_from_here(file)), _remark(file))
+            )
+
+    def _name_and_remark(self, doc_id: str) -> tuple[str, str]:
+        self.look_up([doc_id])
+        return self._known[doc_id]
+
+
+def path_from_here(file: Path) -> str:
+    """The path, relative where it leads below the working directory."""
+    try:
+        here = Path.cwd()
+    except OSError:
+        return str(file)
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+
+
+def _remark(file: Path) -> str:
+    # a name on another machine would be looked up there
+    return "" if file.drive.startswith("\\\\") or os.path.lexists(file) else GONE
+
+
+def file_links(index: Index) -> Callable[[str], str | None]:
+    """For pages: the address of a document's file. None for what is no regular file, or lies outside of the index's folder.
+
+    Which files an index has, its maker says, and a link must not lead to any other file of the reader's.
+    """
+    root = Path(os.path.realpath(index.store.directory)).parent
+
+    @cache
+    def link(doc_id: str) -> str | None:
+        file = index.files([doc_id]).get(doc_id)
+        if file is None or not file.is_relative_to(root):
+            return None
+        try:
+            real = Path(os.path.realpath(file))
+            inside = real.is_relative_to(root) and stat.S_ISREG(real.stat().st_mode)
+            return real.as_uri() if inside else None
+        except (OSError, ValueError):
+            return None
+
+    return link
+
+
+def place(citation: Citation, names: DocumentNames) -> str:
+    """`docs/cats.md:7`, `report.pdf p. 3`, or the name of a document that has neither lines nor pages."""
+    doc_id = citation.span.doc_id
+    return _spelled(citation, names.name(doc_id)) + names.remark(doc_id)
+
+
+def _spelled(citation: Citation, name: str) -> str:
     if citation.page is not None:
-        return f"{doc_id} p. {citation.page}"
-    return doc_id if citation.line is None else f"{doc_id}:{citation.line}"
+        return f"{name} p. {citation.page}"
+    return name if citation.line is None else f"{name}:{citation.line}"
 
 
-def joined_places(citations: Sequence[Citation]) -> str:
+def joined_places(citations: Sequence[Citation], names: DocumentNames) -> str:
     """The places of several citations, each once, and the documents of neighbours once: `cats.md:7, 12; report.pdf p. 3`."""
     named = []
+    names.look_up(citation.span.doc_id for citation in citations)
     for doc_id, group in groupby(citations, key=lambda citation: citation.span.doc_id):
-        places = list(dict.fromkeys(map(place, group)))
-        more = "".join(f", {spelled.removeprefix(one_line(doc_id)).lstrip(': ')}" for spelled in places[1:])
-        named.append(places[0] + more)
+        name = names.name(doc_id)
+        places = list(dict.fromkeys(_spelled(citation, name) for citation in group))
+        more = "".join(f", {spelled.removeprefix(name).lstrip(': ')}" for spelled in places[1:])
+        named.append(places[0] + more + names.remark(doc_id))
     return "; ".join(named)
 
 
@@ -41,10 +122,11 @@ def one_line(name: str) -> str:
 class Locations:
     """Places and texts of spans. Each document is read once."""
 
-    def __init__(self, document: DocumentLookup) -> None:
+    def __init__(self, document: DocumentLookup, names: DocumentNames | None = None) -> None:
         from mergewise.generate.citations import Locator
 
         self.document = cache(document)
+        self.names = names or DocumentNames()
         self._locator = Locator(self.document)
 
     def text(self, span: Span) -> str:
@@ -58,9 +140,14 @@ class Locations:
 
     def of(self, spans: Sequence[Span]) -> str:
         """The places of several spans, each document once: `cats.md:7, 12; report.pdf p. 3`."""
-        return joined_places([self.citation(span) for span in spans])
+        return joined_places([self.citation(span) for span in spans], self.names)
 
     def quote(self, span: Span, most: int = LONGEST_QUOTE) -> str:
         """The text of the span on one line, cut at a word where it is long; "" for a document that is gone."""
         text = " ".join(self.text(span).split())
         return f"“{text if len(text) <= most else text[:most].rsplit(' ', 1)[0] + ' …'}”" if text else ""
+
+
+def locations_in(index: Index) -> Locations:
+    """The places and texts in an index."""
+    return Locations(index.store.reader().document, DocumentNames(index.files))

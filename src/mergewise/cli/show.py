@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,7 +14,7 @@ import typer
 from mergewise.cli import last
 from mergewise.cli.options import DEFAULT_INDEX, IndexOption, JsonOption
 from mergewise.cli.output import CLOSES, OPENS, is_plain, say, say_json, say_styled
-from mergewise.cli.places import Locations, one_line, place
+from mergewise.cli.places import DocumentNames, Locations, locations_in, one_line, place
 from mergewise.errors import UsageError
 from mergewise.jsonable import citation_json
 from mergewise.text.keys import heading_path
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
 
 AROUND = 3
+MOST_NAMED = 10  # documents in an error
+_PLAIN = re.compile(r"[\w./@+,-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +62,26 @@ class Excerpt:
         return self.document.text[span.start : span.end]
 
 
+def _remembered_names(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """For the shell's completion: the numbers of the last answer and its documents. To open the index takes too long for it."""
+    remembered = last.load(context.params.get("index_dir") or DEFAULT_INDEX)
+    if remembered is None:
+        return []
+    documents = {str(number): spans[0][0].doc_id for number, spans in sorted(remembered.numbers.items()) if spans}
+    names = [*documents.items(), *((doc_id, "") for doc_id in dict.fromkeys(documents.values()))]
+    # what stands on a command line is read by a shell
+    return [(name, about) for name, about in names if name.startswith(incomplete) and _PLAIN.fullmatch(name + about)]
+
+
 def show(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="N|ID[:LINE[-LINE]]",
-            help="The number of a citation or passage of the last answer, or the id of a document, also with lines.",
+            metavar="N|NAME[:LINE[-LINE]]",
+            help="The number of a citation or passage of the last answer; or a document, also with lines: its path, its id, the "
+            "name of its file, or a part of these that no other document has.",
             show_default=False,
+            autocompletion=_remembered_names,
         ),
     ],
     index_dir: IndexOption = DEFAULT_INDEX,
@@ -76,22 +92,33 @@ def show(
     import mergewise
 
     opened = mergewise.open(index_dir, create=False)
-    locations = Locations(opened.store.reader().document)
+    locations = locations_in(opened)
     number = _number(what)
     remembered = last.load(index_dir) if number is not None else None
-    if number is not None and remembered is not None and number in remembered.numbers:
-        _demand_unchanged(remembered, number, locations)
-        excerpts = _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
-    else:
-        excerpts = [_document_excerpt(opened, locations, what, around, remembered)]
+    excerpts = excerpts_of(opened, locations, what, around, remembered)
     if as_json:
         question = None if remembered is None else remembered.question
         say_json({"number": number, "question": question, "places": [excerpt.as_dict() for excerpt in excerpts]})
-        return
+    else:
+        say_excerpts(excerpts, locations.names)
+
+
+def excerpts_of(
+    opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
+) -> list[Excerpt]:
+    """What a number of the last answer, or the name of a document, stands for, with the lines around it."""
+    number = _number(what)
+    if number is None or remembered is None or number not in remembered.numbers:
+        return [_document_excerpt(opened, locations, what, around, remembered)]
+    _demand_unchanged(remembered, number, locations)
+    return _excerpts(locations, [span for span, _ in remembered.numbers[number]], around)
+
+
+def say_excerpts(excerpts: Sequence[Excerpt], names: DocumentNames) -> None:
     for i, excerpt in enumerate(excerpts):
         if i:
             say()
-        _say_excerpt(excerpt)
+        _say_excerpt(excerpt, names)
 
 
 def _number(what: str) -> int | None:
@@ -127,21 +154,59 @@ def _excerpts(locations: Locations, spans: Sequence[Span], around: int) -> list[
 def _document_excerpt(
     opened: Index, locations: Locations, what: str, around: int, remembered: last.Last | None
 ) -> Excerpt:
-    """A whole document, or the lines of it that `ID:LINE` or `ID:START-END` names."""
-    document = locations.document(what)
-    if document is not None:
-        return Excerpt(document, locations.citation(Span(what, 0, len(document.text))), (), 1, 10**9)
-    doc_id, colon, lines = what.rpartition(":")
-    document = locations.document(doc_id) if colon else None
-    named = _line_numbers(lines)
-    if document is None or named is None:
-        raise _unknown_error(opened, what, remembered)
+    """A whole document, or the lines of it that `NAME:LINE` or `NAME:START-END` names."""
+    doc_id, lines = _meant_document(opened, what, remembered)
+    document = opened.document(doc_id)
+    if lines is None:
+        return Excerpt(document, locations.citation(Span(doc_id, 0, len(document.text))), (), 1, 10**9)
     starts = line_starts(document.text)
-    first, end = named
+    first, end = lines
     if first > len(starts):
         raise UsageError(f"{doc_id} has {len(starts)} lines", f"mergewise show {doc_id}:1")
     meant = Span(doc_id, starts[first - 1], starts[end] - 1 if end < len(starts) else len(document.text))
     return Excerpt(document, locations.citation(meant), (meant,), max(1, first - around), end + around)
+
+
+def _meant_document(
+    opened: Index, what: str, remembered: last.Last | None = None
+) -> tuple[str, tuple[int, int] | None]:
+    """The id of the one document that is meant, and the lines that are named, if any.
+
+    A path from the working directory, an id, or a pattern of ids goes before the name of a file, and that before a part of one.
+    """
+    name, _, behind = what.rpartition(":")
+    lines = _line_numbers(behind) if name else None
+    readings = [(what, None), *([(name, lines)] if lines is not None else [])]
+    ids = [info.id for info in opened.documents()]
+    for matching in (_documents_of, _documents_called, _documents_with) if _number(what) is None else (_documents_of,):
+        for wanted, named in readings:
+            found = matching(wanted, ids, opened)
+            if len(found) > 1:
+                more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+                raise UsageError(
+                    f"{wanted!r} may be one of {len(found)} documents",
+                    f"name one: {', '.join(found[:MOST_NAMED])}{more}",
+                )
+            if found:
+                return found[0], named
+    raise _unknown_error(ids, name if lines is not None else what, what, remembered)
+
+
+def _documents_of(name: str, ids: Sequence[str], opened: Index) -> list[str]:
+    """Those that a path from here or an id means. A path to one file goes first: it is what answers print."""
+    here = str(Path.cwd() / name)
+    found = opened.find(here, name)
+    return found[here] if len(found[here]) == 1 else found[name] or found[here]
+
+
+def _documents_called(name: str, ids: Sequence[str], opened: Index) -> list[str]:
+    """Those of this file name, with or without its suffix."""
+    return [doc_id for doc_id in ids if name in (Path(doc_id).name, Path(doc_id).stem)]
+
+
+def _documents_with(name: str, ids: Sequence[str], opened: Index) -> list[str]:
+    """Those in whose id the name stands, whatever its capitals."""
+    return [doc_id for doc_id in ids if name.casefold() in doc_id.casefold()]
 
 
 def _line_numbers(text: str) -> tuple[int, int] | None:
@@ -152,22 +217,22 @@ def _line_numbers(text: str) -> tuple[int, int] | None:
     return int(first), max(int(first), int(end or first))
 
 
-def _unknown_error(opened: Index, what: str, remembered: last.Last | None) -> UsageError:
+def _unknown_error(ids: Sequence[str], name: str, what: str, remembered: last.Last | None) -> UsageError:
     if _number(what) is not None:
         if remembered is None:
             return UsageError("no answer of this index is remembered", "ask first, or give the id of a document")
         numbers = ", ".join(str(number) for number in sorted(remembered.numbers)) or "none"
         return UsageError(f"the last answer has no number {what}", f"it has: {numbers} ({remembered.question})")
-    ids = [info.id for info in opened.documents()]
-    name = what.rpartition(":")[0] or what
-    near = [doc_id for doc_id in ids if Path(doc_id).name == Path(name).name] or get_close_matches(name, ids)
-    hint = f"did you mean {', '.join(near[:3])}?" if near else "`mergewise info --documents` lists them"
+    by_name = {Path(doc_id).name: doc_id for doc_id in ids}
+    near = [*get_close_matches(name, ids), *(by_name[near] for near in get_close_matches(Path(name).name, by_name))]
+    hint = f"did you mean {', '.join(dict.fromkeys(near[:3]))}?" if near else "`mergewise info --documents` lists them"
     return UsageError(f"no document has the id {what!r}", hint)
 
 
-def _say_excerpt(excerpt: Excerpt) -> None:
+def _say_excerpt(excerpt: Excerpt, names: DocumentNames) -> None:
     path = heading_path(excerpt.citation.title, excerpt.citation.headings) if excerpt.spans else excerpt.citation.title
-    named = place(excerpt.citation) if excerpt.spans else excerpt.document.id
+    doc_id = excerpt.document.id
+    named = place(excerpt.citation, names) if excerpt.spans else names.name(doc_id) + names.remark(doc_id)
     say(one_line(f"{named}  {path}").rstrip(), style="cyan")
     width = len(str(excerpt.last))
     for number, offset, text in excerpt.lines():

@@ -20,6 +20,7 @@ COLOURS = ("green", "cyan", "magenta", "yellow", "blue", "red")
 def say_trace(steps: Sequence[Step], places: Locations) -> None:
     """Print every step, but of what was left out only the first few, which are the best."""
     quotes = Quotes(places)
+    places.names.look_up(span.doc_id for step in steps for span in step.inputs)
     say()
     for step in steps:
         if step.cause not in LEFT_OUT:
@@ -74,4 +75,4 @@ class Quotes(Quoter):
         return self.places.of(spans)
 
     def quote(self, span: Span) -> str:
-        return f"{place(self.places.citation(span))}  {self.places.quote(span)}".rstrip()
+        return f"{place(self.places.citation(span), self.places.names)}  {self.places.quote(span)}".rstrip()

@@ -45,7 +45,8 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
     """
     given = _unfolded(given, name, presets or {})
-    hints = get_type_hints(type(defaults), include_extras=True)
+    # Python compiles each of them, for every question
+    hints = get_type_hints(type(defaults), include_extras=True) if given else {}
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:

@@ -21,6 +21,7 @@ from mergewise.errors import ReadError
 from mergewise.index.moves import keeps_its_title, rename_document
 from mergewise.index.plan import IndexingPlan, IndexingTask, Move, batches, plan
 from mergewise.index.work import TEXTS_AT_ONCE, IndexingProgress
+from mergewise.index.writing.calls import chat_of
 from mergewise.inputs import Input
 from mergewise.models.record import Models
 from mergewise.protocols import Store
@@ -234,6 +235,15 @@ def rebuild(store: Store, registry: Registry, models: Models, doc_ids: Sequence[
         placed = [replace(row, origin=known.origin) for row, (known, _) in zip(rows, found, strict=True)]
         store.write(placed, force=True)
     store.optimize()
+
+
+def demand_writers(store: Store, registry: Registry, models: Models) -> None:
+    """Raises UsageError where rows that a chat model wrote cannot be made again: it is not named, or would be asked by another
+    prompt."""
+    for name, settings in store.settings.items():
+        if registry[name].asks_chat(settings):
+            registry[name].check_prompt(settings, models.prompts)
+            chat_of(models, f"{name}s")
 
 
 def take_up(store: Store, registry: Registry, models: Models, written: Collection[str] = ()) -> None:

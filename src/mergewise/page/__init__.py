@@ -1,8 +1,8 @@
 """Contexts, answers and comparisons as a page to look at: one HTML file, complete in itself, below 300 KB.
 
 Every function takes `document`, which gives a document by its id (`Index.document`): with it, the page shows what surrounds
-the text that was taken, and names lines. `count_tokens` is the counter that the budget is measured by (`Index.tokens`).
-Without them the page does with what the context holds.
+the text that was taken, and names lines. `count_tokens` is the counter that the budget is measured by (`Index.tokens`), and
+`link` gives the address of a document's file, or None. Without them the page does with what the context holds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mergewise.page.marks import Marks
 from mergewise.page.markup import Markup, join, tag
 from mergewise.page.parts import answer_part, left_out, page_header, steps
 from mergewise.page.passages import PassageCards, anchors
-from mergewise.page.places import DocumentLookup, Places
+from mergewise.page.places import DocumentLookup, FileLink, Places
 from mergewise.page.shell import whole
 from mergewise.protocols import TokenCounter
 from mergewise.types import Answer, Context
@@ -34,10 +34,11 @@ def context_page(
     *,
     document: DocumentLookup | None = None,
     count_tokens: TokenCounter | None = None,
+    link: FileLink | None = None,
     limit: int = LIMIT,
 ) -> str:
     """The page of a context: the budget, the hops, every passage with the reason of every stretch, what was left out."""
-    return _page(context, None, Places(document), count_tokens, limit)
+    return _page(context, None, Places(document, link), count_tokens, limit)
 
 
 def answer_page(
@@ -45,10 +46,11 @@ def answer_page(
     *,
     document: DocumentLookup | None = None,
     count_tokens: TokenCounter | None = None,
+    link: FileLink | None = None,
     limit: int = LIMIT,
 ) -> str:
     """The page of an answer: its citations lead to the passages of its context."""
-    return _page(answer.context, answer, Places(document), count_tokens, limit)
+    return _page(answer.context, answer, Places(document, link), count_tokens, limit)
 
 
 def comparison_page(
@@ -56,10 +58,11 @@ def comparison_page(
     *,
     document: DocumentLookup | None = None,
     count_tokens: TokenCounter | None = None,
+    link: FileLink | None = None,
     limit: int = LIMIT,
 ) -> str:
     """The page of several contexts for one question, each with the seconds that it took, if known."""
-    places = Places(document)
+    places = Places(document, link)
     asked = contexts[0][0].question if contexts else ""
 
     def body(detail: Detail) -> str:

@@ -76,9 +76,10 @@ def _facts(side: ContextColumn) -> list[str]:
 
 def _card(prefix: str, number: int, passage: Passage, side: ContextColumn) -> Markup:
     path = heading_path(passage.title, passage.headings)
-    where = side.places.location(passage.spans[0]) if passage.spans else ""
+    where = side.places.linked_location(passage.spans[0]) if passage.spans else Markup()
     anchor = f"{prefix}{number}"
-    head = card_head(anchor, number, path or where, where, passage.spans[0].doc_id if passage.spans else None)
+    title = path or (side.places.location(passage.spans[0]) if passage.spans else "")
+    head = card_head(anchor, number, title, where, passage.spans[0].doc_id if passage.spans else None)
     body = _text(passage, side)
     label = f"{side.context.strategy}, passage {number}: {path}"
     return tag("article", head, body, class_="passage", id=anchor, tabindex="-1", aria_label=label)

@@ -114,11 +114,10 @@ def _citations(
     return tag("li", mark, tag("div", *quotes, tag("p", name, *where, class_="where")))
 
 
-def _place(citation: Citation, places: Places) -> str:
-    where = places.location(citation.span)
-    if citation.page is not None and ", page " not in where:
-        where += f", page {citation.page}"
-    return where
+def _place(citation: Citation, places: Places) -> Markup:
+    where = places.linked_location(citation.span)
+    unnamed = citation.page is not None and ", page " not in where
+    return join([where, f", page {citation.page}"]) if unnamed else where
 
 
 def left_out(marks: Marks, places: Places, detail: Detail) -> Markup | None:

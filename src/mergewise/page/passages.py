@@ -46,7 +46,7 @@ def stretches_of(passage: Passage, marks: Marks) -> list[Stretch]:
     return [stretch for span, part in parts for stretch in marks.stretches(span, part)]
 
 
-def card_head(anchor: str, number: int, title: str, where: str, doc_id: str | None) -> Markup:
+def card_head(anchor: str, number: int, title: str, where: Markup, doc_id: str | None) -> Markup:
     return tag(
         "header",
         tag("a", str(number), class_="number", href=f"#{anchor}", aria_label=f"Passage {number}"),
@@ -69,7 +69,7 @@ class PassageCards:
         """One passage, with its number in the context."""
         path = heading_path(passage.title, passage.headings)
         first = passage.spans[0] if passage.spans else None
-        where = tokens if first is None else f"{self.places.location(first)} · {tokens}"
+        where = text(tokens) if first is None else join([self.places.linked_location(first), " · ", tokens])
         doc_id = first.doc_id if first else None
         shown = _first_characters(passage, self.detail.characters)
         stretches = stretches_of(shown, self.marks)

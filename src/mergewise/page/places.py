@@ -11,12 +11,15 @@ from itertools import accumulate
 from typing import Generic, TypeAlias, TypeVar
 
 from mergewise.errors import MergewiseError
+from mergewise.page.markup import Markup, tag, text
 from mergewise.text.light import StyleName, code_by_margin, code_in, styles_in
 from mergewise.text.sections import markdown_headings
 from mergewise.types import Document, Heading, Span
 
 T = TypeVar("T")
 DocumentLookup: TypeAlias = Callable[[str], Document | None]
+FileLink: TypeAlias = Callable[[str], str | None]
+"""From the id of a document to the address of its file, `file:///...`, or None."""
 
 LONG_LINE = 55  # characters from which a line of prose counts as wrapped by its author
 SHORT_ID = 44
@@ -76,6 +79,7 @@ class Places:
     """Documents where they can be had. One that cannot is None, and the page does without it."""
 
     lookup: DocumentLookup | None = None
+    link: FileLink | None = None
     _known: dict[str, Document | None] = field(default_factory=dict)
     _shown: dict[str, ReadableText] = field(default_factory=dict)
 
@@ -137,8 +141,18 @@ class Places:
         if document is None:
             return f"{name}:{span.start}–{span.end}"
         line = document.text.count("\n", 0, span.start) + 1
-        page = next((page.number for page in document.pages if page.start <= span.start < page.end), None)
+        page = page_number(document, span)
         return f"{name}:{line}" + (f", page {page}" if page is not None else "")
+
+    def linked_location(self, span: Span) -> Markup:
+        """The location as a link to the file, at its page, where the file is known and its address is one of a file."""
+        shown = self.location(span)
+        address = None if self.link is None else self.link(span.doc_id)
+        if address is None or not address.startswith("file:///"):
+            return text(shown)
+        document = self.document(span.doc_id)
+        number = None if document is None else page_number(document, span)
+        return tag("a", shown, href=address if number is None else f"{address}#page={number}", class_="file")
 
     def before(self, span: Span, length: int, floor: int) -> Span:
         """Up to `length` characters before the span, from a word's start on, and not before `floor`."""
@@ -160,6 +174,11 @@ class Places:
         if end < last:
             end = next((at for at in range(end, span.end, -1) if document.text[at].isspace()), span.end)
         return Span(span.doc_id, span.end, end)
+
+
+def page_number(document: Document, span: Span) -> int | None:
+    """The page on which the span begins; None in a document without pages."""
+    return next((page.number for page in document.pages if page.start <= span.start < page.end), None)
 
 
 def bounds_around(span: Span, taken: Overlaps[Span], places: Places) -> tuple[int, int | None]:

@@ -1,0 +1,145 @@
+"""What `ask` and `chat` share: their options, and how a question is answered and its answer printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mergewise import defaults
+from mergewise.cli import last, options
+from mergewise.cli.asking import QuestionOptions
+from mergewise.cli.output import citation_lines, say, say_aside, say_piece, say_warning, usage_line
+from mergewise.cli.places import DocumentNames, locations_in
+from mergewise.cli.trace import say_streams, say_trace
+from mergewise.jsonable import answer_json
+from mergewise.types import Answer, Context
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+    from mergewise.history import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerOptions(QuestionOptions):
+    """Options of every command that answers."""
+
+    strategy: options.StrategyOption = defaults.STRATEGY
+    mode: options.ModeOption = None
+    causal: options.CausalOption = defaults.CAUSAL
+    max_tokens: options.MaxTokensOption = defaults.MAX_TOKENS
+    rounds: options.RoundsOption = 1
+    then: options.ThenOption = None
+    stream: Annotated[
+        bool | None,
+        typer.Option(
+            help="Show a chat model's answer as it is written.",
+            show_default="on a terminal",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None
+    price_in: options.PriceInOption = 0.0
+    price_out: options.PriceOutOption = 0.0
+
+
+@dataclass(slots=True)
+class Answerer:
+    """Answers questions from an index as the options say, and prints the answers unless JSON is asked for."""
+
+    options: AnswerOptions
+    index: Index
+    _warned: bool = False
+
+    def answer(self, question: str, where: str | None, history: Sequence[Turn] = ()) -> Answer:
+        chosen, shown = self.options, Shown()
+        streams = not chosen.as_json and (sys.stdout.isatty() if chosen.stream is None else chosen.stream)
+        answer = self.index.ask(
+            question,
+            strategy=chosen.strategy,
+            budget=chosen.budget,
+            where=where,
+            mode=chosen.mode,
+            rounds=chosen.rounds,
+            then=chosen.then,
+            max_tokens=chosen.max_tokens,
+            show=shown.show if streams else None,
+            history=history,
+        )
+        last.save(chosen.index_dir, last.of_answer(answer))
+        # before anything else is printed: the reader of a pipe may go at any line
+        chosen.write_page(answer, self.index)
+        shown.check()
+        if answer.instead_of and not self._warned:
+            self._warned = True
+            say_other_mode(answer)
+        if not chosen.as_json:
+            self._say(answer, shown.any)
+        return answer
+
+    def _say(self, answer: Answer, shown: bool) -> None:
+        """Print the answer, or what is left to say of one that was shown piece by piece."""
+        names = DocumentNames(self.index.files)
+        if shown:
+            say()
+            say_citations(answer, names)
+        else:
+            say_answer(answer, names)
+        if self.options.trace:
+            say_trace([*answer.context.trace, *answer.trace], locations_in(self.index))
+            say_streams(answer)
+        if answer.mode != "extractive" or answer.usage.calls:
+            say_aside(usage_line(answer, self.options.price_in, self.options.price_out))
+
+    def as_dict(self, answer: Answer) -> dict[str, Any]:
+        return answer_json(answer, self.options.price_in, self.options.price_out)
+
+
+@dataclass(slots=True)
+class Shown:
+    """Prints the pieces of an answer as they arrive. Where nobody reads any more, the answer is finished all the same."""
+
+    any: bool = False
+    lost: OSError | None = None
+
+    def show(self, piece: str) -> None:
+        self.any = True
+        if self.lost is None:
+            try:
+                say_piece(piece)
+            except OSError as error:
+                self.lost = error
+
+    def check(self) -> None:
+        """Raise what went wrong."""
+        if self.lost is not None:
+            raise self.lost
+
+
+def is_found(result: Answer | Context) -> bool:
+    return result.found if isinstance(result, Answer) else bool(result.passages)
+
+
+def say_other_mode(answer: Answer) -> None:
+    """The mode that the strategy prefers, and what it lacks."""
+    from mergewise.designs import MODES
+
+    needs = MODES[answer.instead_of].needs
+    say_warning(
+        f"{answer.context.strategy} prefers the mode {answer.instead_of}, which needs {needs.what}: {answer.mode} answers"
+    )
+    say_aside(f"  {needs.hint}", None)
+
+
+def say_answer(answer: Answer, names: DocumentNames) -> None:
+    say(answer.text, style="bold" if answer.sure else "yellow")
+    say_citations(answer, names)
+
+
+def say_citations(answer: Answer, names: DocumentNames) -> None:
+    if answer.citations:
+        say()
+    for line in citation_lines(answer.citations, names):
+        say(line, style="dim")

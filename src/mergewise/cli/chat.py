@@ -1,0 +1,215 @@
+"""`chat`: questions one after another, answered from an index that stays open.
+
+Every question sees the index as it stands then, also where another process changed it. On a terminal lines are edited and kept by
+`readline`, where Python has it; a pipe gives a question a line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import typer
+
+from mergewise.cli import batch, last, options
+from mergewise.cli.answering import Answerer, AnswerOptions, is_found, say_citations
+from mergewise.cli.batch import QuestionLine
+from mergewise.cli.output import say, say_aside, say_error, say_json
+from mergewise.cli.places import locations_in
+from mergewise.cli.questions import say_context
+from mergewise.cli.show import AROUND, excerpts_of, say_excerpts
+from mergewise.cli.trace import say_trace
+from mergewise.errors import MergewiseError, UsageError
+from mergewise.files import regular_bytes, state_directory, write_whole
+from mergewise.types import Answer
+
+if TYPE_CHECKING:
+    from mergewise.engine import Index
+
+TURNS = 20  # of a conversation that a follow-up question may lean on
+KEPT_LINES = 1000
+PROMPT = "? "
+_LONGEST_KEPT = 1_000_000  # bytes
+
+
+@options.with_options
+def chat(*, common: AnswerOptions) -> None:
+    """Answer questions one after another from an index that stays open. A follow-up question may lean on those before it.
+
+    /help lists the commands. Ctrl-C cancels an answer, Ctrl-D leaves. Piped input is a question a line.
+    """
+    conversation = Conversation(Answerer(common, common.open_index(common.causal)))
+    if sys.stdin.isatty():
+        _talk(conversation)
+    elif not batch.ask_all(conversation.take, common.as_json):
+        raise typer.Exit(1)
+
+
+@dataclass(slots=True)
+class Conversation:
+    """What was asked and answered so far, and the last answer, which the commands are about."""
+
+    answerer: Answerer
+    turns: list[tuple[str, str]] = field(default_factory=list)
+    latest: Answer | None = None
+
+    def take(self, line: QuestionLine) -> bool:
+        """Answer a question, or do what a command says; whether something was found."""
+        word, _, rest = line.question.strip().partition(" ")
+        # "/etc/hosts has what?" is a question
+        if word.startswith("/") and word[1:].isalpha():
+            self._obey(word, rest.strip())
+            return False
+        chosen = self.answerer.options
+        answer = self.answerer.answer(line.question, chosen.where if line.where is None else line.where, self.turns)
+        self.latest = answer
+        self.turns = [*self.turns, (line.question, answer.text)][-TURNS:]
+        if chosen.as_json:
+            say_json({**line.key, **self.answerer.as_dict(answer)}, indent=None)
+            return is_found(answer)
+        if answer.context.question != line.question:
+            say_aside(f"searched for: {answer.context.question}")
+        say()
+        return is_found(answer)
+
+    def _obey(self, word: str, rest: str) -> None:
+        if word not in COMMANDS:
+            raise UsageError(f"there is no command {word}", f"one of: {', '.join(COMMANDS)}")
+        if self.answerer.options.as_json and word not in ("/new", "/quit"):
+            raise UsageError(f"with --json there is no {word}", "the JSON of an answer holds all of it")
+        COMMANDS[word].run(self, rest)
+
+    def forget(self, _: str = "") -> None:
+        self.turns, self.latest = [], None
+
+    def leave(self, _: str = "") -> None:
+        raise typer.Exit
+
+    def say_help(self, _: str = "") -> None:
+        for word, command in COMMANDS.items():
+            say(f"{word + command.takes:9}  {command.help}")
+
+    def say_sources(self, _: str = "") -> None:
+        """The citations, and the passages that were read and not cited."""
+        answer, locations = self._last_answer(), locations_in(self.answerer.index)
+        say_citations(answer, locations.names)
+        cited = {citation.number for citation in answer.citations}
+        for number, passage in enumerate(answer.context.passages, 1):
+            if number not in cited:
+                say(f"[{number}] {locations.of(passage.spans)}, not cited", style="dim")
+
+    def say_place(self, what: str) -> None:
+        if not what:
+            raise UsageError("/show needs a number or a document", "/show 1, or /show cats.md:12")
+        index, remembered = self.answerer.index, None if self.latest is None else last.of_answer(self.latest)
+        locations = locations_in(index)
+        say_excerpts(excerpts_of(index, locations, what, AROUND, remembered), locations.names)
+
+    def say_context(self, _: str = "") -> None:
+        say_context(self._last_answer().context, locations_in(self.answerer.index), trace=False)
+
+    def say_trace(self, _: str = "") -> None:
+        answer = self._last_answer()
+        say_trace([*answer.context.trace, *answer.trace], locations_in(self.answerer.index))
+
+    def _last_answer(self) -> Answer:
+        if self.latest is None:
+            raise UsageError("nothing was asked yet", "ask a question first")
+        return self.latest
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCommand:
+    """A word that begins with a slash, and what it does with the rest of its line."""
+
+    help: str
+    run: Callable[[Conversation, str], None]
+    takes: str = ""
+
+
+COMMANDS: Mapping[str, ChatCommand] = {
+    "/sources": ChatCommand(
+        "where the last answer stands, with the passages that it does not cite", Conversation.say_sources
+    ),
+    "/show": ChatCommand(
+        "a source of the last answer, or a document, with the lines around", Conversation.say_place, " N"
+    ),
+    "/context": ChatCommand("the passages that the last answer was made from", Conversation.say_context),
+    "/trace": ChatCommand("the steps that led to the last answer", Conversation.say_trace),
+    "/new": ChatCommand("forget what was said: the next question begins a conversation", Conversation.forget),
+    "/help": ChatCommand("this list", Conversation.say_help),
+    "/quit": ChatCommand("leave, as Ctrl-D does", Conversation.leave),
+}
+
+
+def _talk(conversation: Conversation) -> None:
+    """Ask for lines until the input ends. An error, or Ctrl-C, ends an answer and not the conversation."""
+    index = conversation.answerer.index
+    say_aside(f"{len(index)} documents in {index.store.directory}; /help lists commands, Ctrl-D leaves")
+    if index.chat is None:
+        say_aside(
+            "without a chat model, a question that leans on the one before it is searched for with that one's words"
+        )
+    # what the first question needs is loaded while it is typed; what fails will fail again, and be told
+    Thread(target=_load_models, args=(index,), daemon=True).start()
+    with _kept_lines():
+        for number in count(1):
+            try:
+                line = _read_line().strip()
+                if line:
+                    conversation.take(QuestionLine(number, line))
+            except EOFError:
+                say()
+                return
+            except KeyboardInterrupt:
+                say()
+            except MergewiseError as error:
+                say_error(error.message, error.hint)
+
+
+def _load_models(index: Index) -> None:
+    with suppress(Exception):
+        index.state()
+
+
+def _read_line() -> str:
+    if sys.stdout.isatty():
+        return input(PROMPT)
+    # the answers go to a file: a person still sees where to write
+    sys.stderr.write(PROMPT)
+    sys.stderr.flush()
+    return input()
+
+
+@contextmanager
+def _kept_lines() -> Iterator[None]:
+    """Lines are edited, and those of earlier conversations are at hand, in the user's own state directory, for the user alone."""
+    try:
+        import readline
+    except ImportError:
+        yield
+        return
+    # without a home there is no such directory
+    failures = (OSError, ValueError, RuntimeError)
+    with suppress(*failures):
+        for line in regular_bytes(_lines_file(), _LONGEST_KEPT).decode("utf-8", "replace").split("\n"):
+            readline.add_history(line)
+    try:
+        yield
+    finally:
+        end = readline.get_current_history_length() + 1
+        lines = [readline.get_history_item(i) or "" for i in range(max(1, end - KEPT_LINES), end)]
+        with suppress(*failures):
+            file = _lines_file()
+            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(file, "\n".join(lines).encode("utf-8", "replace"), 0o600)
+
+
+def _lines_file() -> Path:
+    return state_directory() / "chat" / "lines"

@@ -1,0 +1,153 @@
+"""Where citations lead: paths that open from where the user stands, files that are gone, and addresses on pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.command import run_text
+
+import mergewise
+from mergewise.cli.places import DocumentNames, file_links, path_from_here
+from mergewise.store.lance_change import Change
+from mergewise.types import Document, Origin
+
+CATS = "# Cats\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    (folder / "docs" / "deep er").mkdir(parents=True)
+    (folder / "docs" / "deep er" / "cats#1.md").write_text(CATS)
+    (folder / "docs" / "bats.md").write_text("# Bats\n\nBats hang upside down.\n")
+    (folder / "docs" / "bits.md").write_text("# Bits\n\nBits are small.\n")
+    assert run(folder, "index", "docs", "--embedder", "none").returncode == 0
+    return folder
+
+
+def run(cwd: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return run_text(words, cwd, {**os.environ, **more})
+
+
+def printed_place(out: str) -> tuple[str, int]:
+    """The path and the line of the first place in an output, as an editor takes them."""
+    found = re.search(r"(?m)(?:^|\(|\] )([^():\]\n]+\.md):(\d+)", out)
+    assert found is not None, out
+    return found[1], int(found[2])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("ask", "How long do cats sleep?"), ("context", "How long do cats sleep?", "-b", "24"), ("show", "cats#1:5")],
+)
+@pytest.mark.parametrize("here", [".", "docs", "docs/deep er", ".."])
+def test_a_place_opens_from_where_the_user_stands(home: Path, here: str, words: tuple[str, ...]) -> None:
+    cwd = home / here
+    done = run(cwd, *words, "-i", str(home / "mergewise.index"))
+    assert done.returncode == 0, done.stderr
+    path, line = printed_place(done.stdout)
+    assert (cwd / path).read_text().splitlines()[line - 1] == "Cats sleep sixteen hours a day."
+    assert not Path(path).is_absolute() or not (home / "docs/deep er/cats#1.md").is_relative_to(cwd.resolve())
+    shown = run(cwd, "show", f"{path}:{line}", "-a", "0", "-i", str(home / "mergewise.index"))
+    assert "> 5 │ Cats sleep sixteen hours a day." in shown.stdout, "what is printed can be opened"
+
+
+def test_a_file_that_is_gone_is_told(home: Path) -> None:
+    (home / "docs/deep er/cats#1.md").unlink()
+    for words in (("ask", "How long do cats sleep?"), ("context", "How long do cats sleep?"), ("show", "cats#1:5")):
+        assert "docs/deep er/cats#1.md:5 (gone)" in run(home, *words).stdout or "5 (gone)" in run(home, *words).stdout
+    assert "(gone)" not in run(home, "ask", "How do bats hang?").stdout
+
+
+def test_a_document_of_ones_own_is_named_by_its_id(tmp_path: Path) -> None:
+    index = mergewise.open(tmp_path / "i", embedder="none")
+    index.add(Document("docs/cats.md", CATS))
+    names = DocumentNames(index.files)
+    assert (names.name("docs/cats.md"), names.remark("docs/cats.md")) == ("docs/cats.md", "")
+    assert index.files(["docs/cats.md", "none"]) == {} == index.files([])
+
+
+def test_files_of_many_documents_are_looked_up_at_once(tmp_path: Path) -> None:
+    asked: list[list[str]] = []
+
+    def files(doc_ids: object) -> dict[str, Path]:
+        asked.append(list(doc_ids))  # type: ignore[call-overload]
+        return {"a": tmp_path / "a"}
+
+    names = DocumentNames(files)
+    names.look_up(["a", "b", "a"])
+    assert (names.remark("a"), names.name("b")) == (" (gone)", "b") and asked == [["a", "b"]]
+
+
+def test_a_path_is_relative_below_the_working_directory_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert path_from_here(tmp_path / "a" / "b.md") == str(Path("a/b.md"))
+    assert path_from_here(tmp_path.parent / "b.md") == str(tmp_path.parent / "b.md")
+
+
+def test_a_page_links_to_the_files(home: Path) -> None:
+    assert run(home, "ask", "How long do cats sleep?", "--html", "page.html").returncode == 0
+    page = (home / "page.html").read_text()
+    assert f'href="{(home / "docs/deep er/cats#1.md").resolve().as_uri()}"' in page
+    assert "/deep%20er/cats%231.md" in page
+
+
+def test_a_page_links_to_nothing_but_regular_files_of_the_index_folder(home: Path, tmp_path: Path) -> None:
+    """Whoever made the index says which files it has."""
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    (home / "out.md").symlink_to(secret)
+    os.mkfifo(home / "pipe.md")
+    lies = {
+        "absolute": str(secret), "above": "../secret", "link": "out.md", "pipe": "pipe.md", "folder": "docs",
+        "none": "docs/none.md", "script": "javascript:alert(1)", "host": "//host/share/x", "device": "/dev/zero",
+        "nul": "a\0b", "good": "docs/bats.md",
+    }  # fmt: skip
+    index = mergewise.open(home / "mergewise.index")
+    index.add(*[Document(name, f"Text of {name}.\n") for name in lies])
+    with index.store._writing() as change:
+        assert isinstance(change, Change)
+        change.place({name: Origin(source, 1, 1) for name, source in lies.items()})
+        change.commit()
+    links = {name: file_links(index)(name) for name in lies}
+    assert links == {**dict.fromkeys(lies), "good": (home / "docs/bats.md").resolve().as_uri()}
+    done = run(home, "context", "Which text is this?", "-s", "topk", "--html", "page.html")
+    assert all(f"Text of {name}." in done.stdout for name in lies), done.stdout
+    hrefs = re.findall(r'href="([^"]*)"', (home / "page.html").read_text())
+    assert {href for href in hrefs if not href.startswith(("#", "data:,"))} == {links["good"]}
+
+
+# -- what a name means
+
+
+@pytest.mark.parametrize(
+    ("what", "says"),
+    [
+        ("cats#1.md", "docs/deep er/cats#1.md"),
+        ("cats#1", "docs/deep er/cats#1.md"),
+        ("BATS", "docs/bats.md"),
+        ("bats:3", "docs/bats.md:3"),
+        ("its.m", "docs/bits.md"),
+        ("docs/b?ts.md", "'docs/b?ts.md' may be one of 2 documents"),
+        ("b:3", "'b' may be one of 2 documents"),
+        ("docs", "'docs' may be one of 3 documents"),
+        ("batz.md", "did you mean docs/bats.md"),
+        ("zzzzzz", "`mergewise info --documents` lists them"),
+    ],
+)
+def test_a_name_opens_the_one_document_that_it_may_mean(home: Path, what: str, says: str) -> None:
+    done = run(home, "show", what)
+    assert says in (done.stdout or done.stderr), done
+    assert done.returncode == (0 if says.startswith("docs") else 2)
+
+
+def test_a_path_from_here_goes_before_an_id(home: Path) -> None:
+    (home / "bats.md").write_text("Other bats.\n")
+    assert run(home, "index", "bats.md").returncode == 0
+    index = str(home / "mergewise.index")
+    assert "Bats hang upside down." in run(home / "docs", "show", "bats.md", "-i", index).stdout
+    assert "Other bats." in run(home, "show", "bats.md", "-i", index).stdout
