@@ -164,7 +164,16 @@ def test_the_user_s_environment_and_configuration_name_it_the_folder_s_does_not(
     own.parent.mkdir(parents=True)
     own.write_text('trust = ["/somewhere/else"]\n')
     assert not is_loaded(foreign)
+    (foreign / "asked.csv").write_text(f"question,answer\n{QUESTION},x\n")
+    measuring = (
+        ["eval", "asked.csv"],
+        ["train", "utility", "asked.csv", "-o", "labels", "--labels-only", "--half", "all"],
+    )
+    assert not any(is_loaded(foreign, *words) for words in measuring)
     own.write_text(f'trust = ["{foreign}"]\n')
+    state = str(home / "states")
+    # whoever asks first has it remembered, so each has a state of its own
+    assert all(is_loaded(foreign, *words, XDG_STATE_HOME=f"{state}{i}") for i, words in enumerate(measuring))
     assert is_loaded(foreign)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from itertools import product
+from math import gamma, pi, sqrt
 from statistics import fmean
 
 import numpy as np
@@ -11,7 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mergewise.evaluate import statistics as intervals
-from mergewise.evaluate.statistics import Z, bootstrap, paired_interval, wilson
+from mergewise.evaluate.statistics import (
+    FLIPS,
+    STUDENT,
+    Z,
+    bootstrap,
+    holm,
+    interval,
+    mean_interval,
+    paired_interval,
+    sign_flip,
+    smallest_difference,
+    student,
+    wilson,
+)
 
 VALUES = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 
@@ -74,3 +88,127 @@ def test_no_questions_have_no_interval() -> None:
             empty()
     with pytest.raises(ValueError):
         paired_interval([1.0], [1.0, 2.0])
+
+
+CLUSTERED = st.lists(st.tuples(st.floats(-5, 5), st.integers(0, 3)), min_size=1, max_size=8)
+
+
+@settings(max_examples=10)
+@given(CLUSTERED)
+def test_the_bootstrap_draws_whole_clusters(scored: list[tuple[float, int]]) -> None:
+    """The same draws one by one: all values of the clusters that were drawn, and their mean."""
+    names = list(dict.fromkeys(cluster for _, cluster in scored))
+    groups = [[value for value, cluster in scored if cluster == name] for name in names]
+    draws = np.random.default_rng(0).integers(0, len(groups), (intervals.DRAWS, len(groups)))
+    means = sorted(fmean([value for i in draw for value in groups[i]]) for draw in draws.tolist())
+    low, high = bootstrap([value for value, _ in scored], [cluster for _, cluster in scored])
+    assert low == pytest.approx(np.quantile(means, 0.025), abs=1e-9)
+    assert high == pytest.approx(np.quantile(means, 0.975), abs=1e-9)
+
+
+def test_student_s_quantiles_leave_two_and_a_half_percent_above() -> None:
+    """The density, added up from the quantile on by the trapezoid rule."""
+    for freedom, quantile in enumerate(STUDENT, 1):
+        scale = gamma((freedom + 1) / 2) / (sqrt(freedom * pi) * gamma(freedom / 2))
+        # t = quantile / s takes the tail into (0, 1]
+        s = np.linspace(1e-9, 1, 20_001)
+        density = scale * (1 + (quantile / s) ** 2 / freedom) ** (-(freedom + 1) / 2) * quantile / s**2
+        assert float(np.sum((density[1:] + density[:-1]) / 2 * np.diff(s))) == pytest.approx(0.025, abs=4e-5), freedom
+
+
+@given(CLUSTERED)
+def test_student_s_interval_is_its_definition(scored: list[tuple[float, int]]) -> None:
+    values, clusters = [value for value, _ in scored], [cluster for _, cluster in scored]
+    names = set(clusters)
+    if len(names) == 1:
+        with pytest.raises(ValueError, match="single cluster"):
+            student(values, clusters)
+        return
+    middle = fmean(values)
+    square = sum(sum(value - middle for value, own in scored if own == name) ** 2 for name in names)
+    error = sqrt(square * len(names) / (len(names) - 1)) / len(values)
+    reach = STUDENT[len(names) - 2] * error
+    assert student(values, clusters) == pytest.approx((middle - reach, middle + reach), abs=1e-9)
+    assert smallest_difference(values, clusters) == pytest.approx(
+        (STUDENT[len(names) - 2] + 0.8416212) * error, abs=1e-6
+    )
+
+
+def test_the_interval_fits_what_is_known() -> None:
+    halves = [0.0, 1.0] * 5
+    assert mean_interval(halves, range(10)) == wilson(0.5, 10)
+    # questions of one document speak of it alone
+    assert mean_interval(halves, [0] * 10) == wilson(0.5, 10)
+    # five documents, each half right: no spread between them
+    assert mean_interval(halves, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4]) == pytest.approx((0.5, 0.5))
+    # all right: as sure as the number of documents allows
+    assert mean_interval([1.0] * 10, [0] * 5 + [1] * 5) == wilson(1.0, 2)
+    assert mean_interval([0.0, 1.0], [0, 1]) == wilson(0.5, 2)
+    low, high = mean_interval([0.1, 0.9, 0.5], [0, 1, 2])
+    assert (low, high) == (0.0, 1.0)
+    assert interval([0.25], [0]) == (0.25, 0.25)
+    many = [0.1, 0.4, 0.7] * 20
+    assert interval(many, range(60)) == bootstrap(many)
+    with pytest.raises(ValueError, match="cluster"):
+        bootstrap([1.0, 2.0], [0])
+
+
+def sign_flips(differences: list[float], clusters: list[int]) -> float:
+    """All signs of all clusters, one by one."""
+    sums = [sum(d for d, own in zip(differences, clusters, strict=True) if own == name) for name in set(clusters)]
+    flipped = [
+        abs(sum(sign * one for sign, one in zip(signs, sums, strict=True)))
+        for signs in product((1, -1), repeat=len(sums))
+    ]
+    return fmean(one >= abs(sum(sums)) - 1e-7 for one in flipped)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.25, 1.0]), st.integers(0, 8)), min_size=1, max_size=9))
+def test_the_test_tries_all_signs(scored: list[tuple[float, int]]) -> None:
+    differences, clusters = [value for value, _ in scored], [cluster for _, cluster in scored]
+    assert sign_flip(differences, clusters) == pytest.approx(sign_flips(differences, clusters), abs=1e-9)
+    alone = sign_flips(differences, list(range(len(differences))))
+    assert sign_flip(differences) == pytest.approx(alone, abs=1e-9)
+
+
+def test_signs_worked_out_by_hand() -> None:
+    assert sign_flip([1, 0, 0, 1, 0, 0, 1, 0, 0, 1]) == 0.125  # 2 of 16
+    assert sign_flip([1] * 9 + [-1]) == pytest.approx(22 / 1024)  # McNemar's: 0 or 1 of 10, on both sides
+    assert sign_flip([0, 0]) == 1.0 and sign_flip([1, -1]) == 1.0
+    # many of one size: no draw is needed
+    assert sign_flip([1.0] * 700 + [-1.0] * 500) < 1e-7
+
+
+def test_where_there_are_too_many_signs_some_are_drawn() -> None:
+    differences = [0.1 * i - 0.55 for i in range(17)]
+    signs = np.array(list(product((1, -1), repeat=17)))
+    exact = float(np.mean(np.abs(signs @ differences) >= abs(sum(differences)) - 1e-7))
+    drawn = sign_flip(differences)
+    assert abs(drawn - exact) < 0.01 and drawn == sign_flip(differences)
+    assert (drawn * (1 + FLIPS) - 1) % 1 == pytest.approx(0, abs=1e-6)
+    assert sign_flip([1.0 + i for i in range(40)]) == pytest.approx(1 / (1 + FLIPS))
+
+
+@given(st.lists(st.floats(0, 1), max_size=6))
+def test_holm_s_method_is_its_definition(probabilities: list[float]) -> None:
+    """The k-th smallest counts for as many as are not smaller, and none is below the one before."""
+    corrected = holm(probabilities)
+    for one, found in zip(probabilities, corrected, strict=True):
+        smaller = sorted(other for other in probabilities if other <= one)
+        expected = max(min(1.0, (len(probabilities) - k) * other) for k, other in enumerate(smaller))
+        assert found == pytest.approx(expected)
+    assert holm([0.001, 0.01, 0.03, 0.04]) == pytest.approx([0.004, 0.03, 0.06, 0.06])
+
+
+def test_clusters_that_are_alike_within_are_not_taken_for_many_questions() -> None:
+    """Of 60 simulated runs without a difference, few are told apart by documents; by questions most would be."""
+    draw = np.random.default_rng(7)
+    by_document = by_question = 0
+    for _ in range(60):
+        shared = np.repeat(draw.normal(size=12), 10)
+        differences = (shared + draw.normal(scale=0.1, size=120)).tolist()
+        clusters = np.repeat(np.arange(12), 10).tolist()
+        by_document += sign_flip(differences, clusters) < 0.05
+        by_question += abs(fmean(differences)) > Z * float(np.std(differences)) / sqrt(120)
+    assert by_document <= 8 and by_question >= 20

@@ -15,15 +15,6 @@ from mergewise.cli import options
 from mergewise.cli.configuration import open_permitted
 from mergewise.cli.output import say, say_aside, say_warning
 from mergewise.cli.progress import characters, progress
-from mergewise.cli.reports import (
-    EvaluationFiles,
-    say_columns,
-    say_differences,
-    say_line,
-    say_missed,
-    say_table,
-    say_table_head,
-)
 from mergewise.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,6 +111,7 @@ def evaluate(
     With --answers also scores and costs of a model's answers: EM, F1, tokens, seconds. Beside the first file that is written
     stand the rows of all questions: rows.questions.jsonl and rows.questions.csv beside rows.json.
     """
+    from mergewise.cli.reports import EvaluationFiles, say_columns, say_differences, say_missed, say_table
     from mergewise.evaluate.answering import Asking
     from mergewise.evaluate.methods import methods_of, needed_views, strategy_methods
     from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, set_report
@@ -208,6 +200,7 @@ def _groups(
 
 def _say_rows(groups: Iterable[list[QuestionRow]], columns: Mapping[str, ReportColumn]) -> list[list[QuestionRow]]:
     """The rows, whose means are said as soon as they are known. Names some of the questions that failed."""
+    from mergewise.cli.reports import say_line, say_table_head
     from mergewise.evaluate.report import report_line
     from mergewise.evaluate.rows import mean_row
 

@@ -92,7 +92,7 @@ def say_differences(report: EvaluationReport) -> None:
         say(_difference_line(one))
     say()
     for remark in report.remarks:
-        say(remark)
+        _say_wrapped(remark)
 
 
 def _difference_line(one: ReportDifference) -> str:
@@ -138,7 +138,7 @@ def _say_attempt(attempts: Sequence[ReportAttempt]) -> None:
     stages = "; ".join(dict.fromkeys(stage for _, stage in largest.lost))
     _say_wrapped(f"  {largest.strategy} at {budgets}: {largest.verdict}{f' ({stages})' if stages else ''}")
     if largest.said:
-        _say_wrapped(f"    said: “{shorten(largest.said, TEXT)}”")
+        _say_wrapped(f"    said: {shorten(largest.said, TEXT)}")
     for place, text in largest.found[:FOUND]:
         _say_wrapped(f"    {' '.join(place.splitlines())} “{shorten(text, TEXT)}”", style="dim")
     if not largest.found and largest.verdict != "failed":

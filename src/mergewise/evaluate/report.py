@@ -28,26 +28,26 @@ DISCORDANCE = 0.2
 """Share of the questions on which two strategies are taken to differ where only one was asked."""
 
 CONTEXT_COLUMNS = {
-    "answer": ReportColumn("answer", "share of the questions whose context holds a gold answer, as whole words"),
-    "evidence": ReportColumn("evidence", "share of the marked gold texts that the context holds whole"),
-    "all": ReportColumn("all", "share of the questions whose context holds all of them"),
+    "answer": ReportColumn("answer", "share of questions whose context holds a gold answer, as whole words"),
+    "evidence": ReportColumn("evidence", "share of marked gold texts that the context holds whole"),
+    "all": ReportColumn("all", "share of questions whose context holds all of them"),
     "density": ReportColumn("density", "tokens of held gold texts (or of the answer) per token of context"),
     "tokens": ReportColumn("tokens", "tokens of a context, mean", 1, False),
     "query_ms": ReportColumn("ms", "milliseconds to find and assemble a context, median", 1, False),
 }
 ANSWER_COLUMNS = {
-    "em": ReportColumn("EM", "share of the answers that are the gold answer"),
+    "em": ReportColumn("EM", "share of answers that are the gold answer"),
     "f1": ReportColumn("F1", "harmonic mean of precision and recall of the words of both"),
-    "relaxed_em": ReportColumn("relaxed", "share of the answers that contain the gold answer, as whole words"),
+    "relaxed_em": ReportColumn("relaxed", "share of answers that contain the gold answer, as whole words"),
     "accuracy": ReportColumn("accuracy", "the same, also within words"),
     "input_tokens": ReportColumn("in", "tokens that a model read for a question, mean", 1, False),
     "output_tokens": ReportColumn("out", "tokens that a model wrote, mean", 1, False),
     "seconds": ReportColumn("seconds", "seconds of a question in all, mean", 2, False),
 }
 REFUSAL_COLUMNS = {
-    "refused": ReportColumn("refused", "share of the questions without an answer where nothing was claimed"),
-    "sure": ReportColumn("sure", "share of the questions without an answer where the answer was sure"),
-    "withheld": ReportColumn("withheld", "share of the questions with an answer where nothing was claimed"),
+    "refused": ReportColumn("refused", "share of questions without an answer where nothing was claimed"),
+    "sure": ReportColumn("sure", "share of questions without an answer where the answer was sure"),
+    "withheld": ReportColumn("withheld", "share of questions with an answer where nothing was claimed"),
 }
 COMPARED = ("answer", "evidence", "all")
 COMPARED_ANSWERS = ("em", "f1", "relaxed_em", "refused")
@@ -119,9 +119,7 @@ def remarks(groups: Sequence[Sequence[QuestionRow]]) -> list[str]:
         row.context is not None and any(lost.stage is LostStage.NOWHERE for lost in row.context.lost) for row in rows
     )
     if nowhere:
-        told.append(
-            f"Of {_count(nowhere, 'question')} no document holds an answer word for word: no context can hold it."
-        )
+        told.append(f"No document holds an answer of {_count(nowhere, 'question')} word for word: no context can.")
     return [*told, seen_differences(groups)]
 
 

@@ -182,7 +182,7 @@ def _differences(report: EvaluationReport) -> Markup | None:
     reach = max(max(map(abs, one.interval)) for one in report.differences) or 1.0
     rows = [_difference(one, reach) for one in report.differences]
     titles = ("strategy", "budget", "column", "difference", "", "p", "better", "worse", "told apart")
-    head = tag("tr", *(tag("th", title, scope="col") for title in titles))
+    head = tag("tr", *(tag("th", title, scope="col", class_="name" if title == "column" else None) for title in titles))
     title = f"Differences to {report.first}, question by question"
     drawn = tag("table", tag("caption", title), tag("thead", head), tag("tbody", *rows))
     note = (
@@ -276,7 +276,7 @@ def _chip(attempt: ReportAttempt) -> Markup:
 def _wrong_attempt(attempt: ReportAttempt) -> Markup:
     lines = [tag("h4", f"{attempt.strategy} at {attempt.budget}: {attempt.verdict}")]
     if attempt.said:
-        lines.append(tag("p", "It said ", tag("q", shorten(attempt.said, LONGEST), dir="auto")))
+        lines.append(tag("p", "It said: ", tag("bdi", shorten(attempt.said, LONGEST))))
     lines += [
         tag("p", "Lost ", tag("q", shorten(text, LONGEST), dir="auto"), tag("span", f" {stage}", class_="where"))
         for text, stage in attempt.lost
