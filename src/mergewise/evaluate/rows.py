@@ -157,7 +157,7 @@ class EvaluationRow:
     answers: AnswerMeans | None = None
     questions: int = 0
     unanswerable: int = 0
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict, compare=False)
 
     def value(self, name: str) -> float | None:
         """A mean by its name, of contexts or of answers."""
