@@ -233,6 +233,8 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
         '[ask]\nhtml = "page.html"',
         '[eval]\nto-json = "rows.json"',
         '[eval]\nkeep = "../elsewhere"',
+        '[eval]\nto-csv = "table.csv"',
+        '[eval]\nto-md = "table.md"',
         '[eval]\nutility = "cross-encoder:somebody/model"',
         '[remove]\nwanted = ["*"]',
         '[index]\npaths = ["/"]',
@@ -243,9 +245,8 @@ def test_a_command_is_not_sent_where_the_folder_says(folders: Path) -> None:
 )
 def test_a_folder_names_no_place_outside_and_nothing_to_write_or_remove(folders: Path, own: Path, line: str) -> None:
     write(folders / "home/project", line + "\n")
-    name = {"index": "index_dir", "to-json": "to_json", "file-seconds": "file_seconds"}.get(
-        key := line.splitlines()[-1].split(" ")[0], key
-    )
+    key = line.splitlines()[-1].split(" ")[0]
+    name = {"index": "index_dir"}.get(key, key.replace("-", "_"))
     assert all(name not in options for options in configured().values())
     write(own, f'trust = ["{folders}"]\n')
     assert any(name in options for options in configured().values()), "a trusted folder may"

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.evaluate.towns import saved_task
 from typer.testing import CliRunner
 
 import mergewise
@@ -150,3 +151,17 @@ def test_a_file_that_stands_is_not_lost_where_the_run_fails(folder: Path) -> Non
     with pytest.raises(UsageError, match="strategy"):
         run("-s", "nothing", "-b", "60", "--json", "rows.json")
     assert (folder / "rows.json").read_text() == "kept"
+    assert not list(folder.glob("rows.questions.*"))
+
+
+def test_each_set_is_written_before_the_next_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b"):
+        saved_task(tmp_path / "sets" / name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sets" / "b" / "questions.jsonl.gz").write_bytes(b"no set")
+    with pytest.raises(UsageError, match="not a question set"):
+        CliRunner().invoke(
+            app, ["eval", "sets", "-e", "none", "-s", "topk", "-b", "60", "--json", "rows.json"], catch_exceptions=False
+        )
+    (row,) = json.loads((tmp_path / "rows.json").read_text())
+    assert row["dataset"] == "a" and len((tmp_path / "rows.questions.jsonl").read_text().splitlines()) == 4

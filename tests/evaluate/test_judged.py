@@ -108,4 +108,7 @@ def test_a_question_without_an_answer_has_no_scores(tmp_path: Path) -> None:
     asked = Question("1", "?", (), None)
     judged = ContextJudge(index, [asked]).judge(asked, context(CATS))
     assert (judged.answer, judged.evidence, judged.all, judged.density, judged.lost) == (None, None, None, None, ())
+    marked = Question("2", "?", (), ((DOGS, "Dogs bark at night."),))
+    held = ContextJudge(index, [marked]).judge(marked, context(DOGS))
+    assert (held.answer, held.evidence, held.all, held.lost) == (None, 1.0, 1.0, ())
     assert judged.tokens == 5 and [one.place for one in judged.found] == ["d.txt:1"]

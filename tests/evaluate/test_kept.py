@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mergewise.errors import UsageError
+from mergewise.evaluate.judged import FoundText, LostStage, LostText
 from mergewise.evaluate.kept import AnswerFile, KeptAnswer
 from mergewise.evaluate.tasks import Question
 
@@ -172,3 +174,47 @@ def test_answers_are_in_plain_files(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="answers that can be gone on with"):
         AnswerFile(tmp_path / "answers", RUN)
     assert (tmp_path / "victim").read_text() == "a line\nand half of one"
+
+
+def test_what_the_context_held_instead_is_kept_too(tmp_path: Path) -> None:
+    found, lost = FoundText("a.md", 7, None, "first words"), LostText("gold", LostStage.SKIP)
+    whole = replace(answer(), sure=True, context_found=(found,), context_lost=(lost,))
+    AnswerFile(tmp_path, RUN).add(question(1), whole)
+    assert AnswerFile(tmp_path, RUN)[question(1)] == whole
+    context = whole.context(question(1))
+    assert (context.answer, context.tokens, context.found, context.lost) == (1.0, 80, (found,), (lost,))
+    # an older version kept scores of questions that have no answer
+    assert whole.context(Question("q1", "?", (), None)).answer is None
+
+
+def test_what_an_older_version_kept_is_gone_on_with(tmp_path: Path) -> None:
+    AnswerFile(tmp_path, RUN).add(question(1), answer())
+    path = only_file(tmp_path)
+    run, line = path.read_text().splitlines()
+    old = {
+        name: value for name, value in json.loads(line).items() if name not in ("sure", "context_found", "context_lost")
+    }
+    path.write_text(f"{run}\n{json.dumps(old)}\n")
+    kept = AnswerFile(tmp_path, RUN)[question(1)]
+    assert kept == answer() and kept.sure is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sure": "yes"},
+        {"context_found": 5},
+        {"context_found": [{"doc": "a"}]},
+        {"context_found": [{"doc": "a", "line": "7", "page": None, "text": "x"}]},
+        {"context_lost": [{"text": "gold", "stage": "elsewhere"}]},
+        {"context_lost": [{"text": 5, "stage": "held in part"}]},
+        {"context_lost": ["gold"]},
+    ],
+)
+def test_what_no_version_keeps_is_refused(tmp_path: Path, wrong: dict[str, object]) -> None:
+    AnswerFile(tmp_path, RUN).add(question(1), answer())
+    path = only_file(tmp_path)
+    run, line = path.read_text().splitlines()
+    path.write_text(f"{run}\n{json.dumps({**json.loads(line), **wrong})}\n")
+    with pytest.raises(UsageError, match="does not hold answers"):
+        AnswerFile(tmp_path, RUN)

@@ -51,10 +51,12 @@ def test_evidence_may_be_marked(tmp_path: Path) -> None:
         {"question": "1", "answer": "x", "evidence": "One; with | in it."},
         {"question": "2", "answer": 16, "evidence": [{"doc": "d", "start": 0, "end": 4, "text": "Two."}, "Three."]},
         {"question": "3", "answer": "x", "evidence": []},
+        {"question": "4", "evidence": "Four."},
     ]
     task = load_table(table(tmp_path, "q.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
     texts = [q.evidence and [text for _, text in q.evidence] for q in task.questions]
-    assert texts == [["One; with | in it."], ["Two.", "Three."], None]
+    assert texts == [["One; with | in it."], ["Two.", "Three."], None, ["Four."]]
+    assert [q.answerable for q in task.questions] == [True] * 4 and not task.questions[3].has_answers
     assert task.questions[1].answers == ("16",)
 
 

@@ -87,6 +87,17 @@ def test_answers_of_answerable_questions_alone_have_one_table() -> None:
     assert [table.title for table in report.tables] == ["Answers"]
 
 
+def test_where_evidence_alone_is_marked_answers_are_not_judged() -> None:
+    marked = Question("1", "?", (), ((Span("d", 0, 1), "x"),))
+    row = AnswerRow("mode", "says", False, True, None, None, None, None)
+    for lost, missed in (((), False), ((LostText("x", LostStage.LEFT),), True)):
+        judged = JudgedContext(None, float(not missed), float(not missed), 0.1, 9, lost=lost)
+        asked = QuestionRow("set", "s", 100, marked, 0, judged, 1.0, row)
+        assert asked.missed is missed and marked.answerable
+        assert [asked.score(name) for name in ("answer", "em", "refused", "withheld")] == [None, None, None, 0.0]
+        assert asked.score("evidence") == float(not missed)
+
+
 def test_differences_are_worked_out_question_by_question() -> None:
     first, other = held("topk", [0, 0, 1, 1, None]), held("weave", [1, 1, 1, 0, None])
     (found,) = differences([first, other])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mergewise.engine import Index
     from mergewise.evaluate.answering import Asking
     from mergewise.evaluate.methods import Method
-    from mergewise.evaluate.rows import QuestionRow
+    from mergewise.evaluate.rows import EvaluationRow, QuestionRow
     from mergewise.evaluate.tasks import Question, Task
     from mergewise.page.evaluation import EvaluationReport, ReportColumn
     from mergewise.store.views import Progress
@@ -115,7 +115,6 @@ def evaluate(
     from mergewise.evaluate.answering import Asking
     from mergewise.evaluate.methods import methods_of, needed_views, strategy_methods
     from mergewise.evaluate.report import ANSWER_COLUMNS, CONTEXT_COLUMNS, facts, set_report
-    from mergewise.evaluate.rows import mean_row
     from mergewise.evaluate.run import chosen_questions, indexed_tasks
     from mergewise.models import load_chat, load_reranker
 
@@ -144,24 +143,29 @@ def evaluate(
         if answers:
             asking = Asking(max_tokens, together, judge, load_reranker(utility), keep or _answers_beside(to_json))
         reports: list[EvaluationReport] = []
-        asked: list[list[QuestionRow]] = []
+        means: list[EvaluationRow] = []
+        rows: list[QuestionRow] = []
         for index, task in pairs:
             questions = chosen_questions(task, half, limit)
             say(("" if not reports else "\n") + f"{task.name}: {facts(questions)}", style="bold")
             with progress("Evaluating") as advance:
                 groups = _groups(index, task, compared, sizes, questions, asking, advance)
                 known = _say_rows(groups, ANSWER_COLUMNS if answers else CONTEXT_COLUMNS)
-            report = set_report(known)
+            report = set_report([own for _, own in known], [mean for mean, _ in known])
+            reports.append(report)
+            for mean, own in known:
+                means.append(mean)
+                rows += own
+            # after each set, so that a kill costs the set under way alone
+            files.write(reports, means, rows)
             for table in report.tables[1:]:
                 say_table(table)
-            if not reports:
+            if len(reports) == 1:
                 say_columns([column for table in report.tables for column in table.columns])
             say_differences(report)
             if show_missed:
                 say_missed(report)
-            reports.append(report)
-            asked += known
-    files.write(reports, [mean_row(rows) for rows in asked], [row for rows in asked for row in rows])
+    files.say_rows()
 
 
 def _check_answer_options(answers: bool, methods: str | None, mode: str | None) -> None:
@@ -198,8 +202,10 @@ def _groups(
     return evaluate_answers(Answering(index, task, asking), methods, budgets, questions, advance)
 
 
-def _say_rows(groups: Iterable[list[QuestionRow]], columns: Mapping[str, ReportColumn]) -> list[list[QuestionRow]]:
-    """The rows, whose means are said as soon as they are known. Names some of the questions that failed."""
+def _say_rows(
+    groups: Iterable[list[QuestionRow]], columns: Mapping[str, ReportColumn]
+) -> list[tuple[EvaluationRow, list[QuestionRow]]]:
+    """The rows with their means, which are said as soon as they are known. Names some of the questions that failed."""
     from mergewise.cli.reports import say_line, say_table_head
     from mergewise.evaluate.report import report_line
     from mergewise.evaluate.rows import mean_row
@@ -210,12 +216,13 @@ def _say_rows(groups: Iterable[list[QuestionRow]], columns: Mapping[str, ReportC
         failed = [row for row in rows if row.error]
         for row in failed[:WARNED]:
             say_warning(f"{row.strategy}, question {row.question.id}: {row.error}")
-        say_line(report_line(mean_row(rows), tuple(columns)), tuple(columns.values()))
+        mean = mean_row(rows)
+        say_line(report_line(mean, tuple(columns)), tuple(columns.values()))
         if failed:
             say_warning(
                 f"{len(failed)} of {len(rows)} questions failed; they count as wrong, and are asked again next time"
             )
-        known.append(rows)
+        known.append((mean, rows))
     return known
 
 

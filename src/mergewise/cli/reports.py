@@ -243,9 +243,12 @@ class EvaluationFiles:
         return [*named, *(named[0].with_suffix(f".questions{suffix}") for suffix in (".jsonl", ".csv") if named)]
 
     def check(self) -> None:
-        """Raises UsageError where a file cannot be written. Nothing that stands in one is lost."""
+        """Raises UsageError where a file cannot be written. Nothing that stands in one is lost, and none is left empty."""
         for path in self.paths():
+            is_new = not path.exists()
             _write(path, "", "a")
+            if is_new:
+                path.unlink()
 
     def write(
         self, reports: Sequence[EvaluationReport], means: Sequence[EvaluationRow], questions: Sequence[QuestionRow]
@@ -263,6 +266,11 @@ class EvaluationFiles:
             *_, lines, table = self.paths()
             _write(lines, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in asked))
             _write(table, csv_rows(asked))
+
+    def say_rows(self) -> None:
+        """Where the rows of all questions stand."""
+        if self.paths():
+            *_, lines, table = self.paths()
             say_aside(f"a row for each question: {lines}, {table.name}")
 
 

@@ -87,7 +87,7 @@ class MethodAnswers:
                 prediction=one.prediction,
                 refused=not one.found,
                 sure=one.sure,
-                **(scores if question.answerable else dict.fromkeys(scores)),
+                **(scores if question.has_answers else dict.fromkeys(scores)),
                 input_tokens=one.input_tokens,
                 output_tokens=one.output_tokens,
                 seconds=one.seconds,

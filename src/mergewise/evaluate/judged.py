@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 
 from mergewise.engine import Index
 from mergewise.evaluate.metrics import score_context
@@ -20,6 +20,8 @@ from mergewise.types import Cause, Context, Span
 PASSAGES = 3
 CHARACTERS = 160
 """Of each passage that is told of."""
+DOCUMENTS = 200
+"""That are held in memory to look up what was found and lost."""
 SCANNED = 30_000_000
 """Characters of the documents up to which all of them are searched for gold answers."""
 
@@ -72,8 +74,10 @@ class LostText:
 
 @dataclass(frozen=True, slots=True)
 class JudgedContext:
-    """The scores of `metrics.Score`, all None where the documents have no answer. `lost` is what the context lacks of the gold
-    texts, and `found` what it holds instead; both are empty where it lacks nothing, and `lost` where there is no answer.
+    """The scores of `metrics.Score`: None where the documents have no answer, and `answer` where only evidence is marked.
+
+    `lost` is what the context lacks of the gold texts, and `found` what it holds instead. Both are empty where it lacks nothing;
+    where the documents have no answer there is only `found`.
     """
 
     answer: float | None
@@ -91,13 +95,14 @@ class ContextJudge:
     def __init__(self, index: Index, questions: Sequence[Question]) -> None:
         self.clusters = clusters(questions)
         self.unheld = unheld_questions(questions, index)
-        self._document = cache(index.store.reader().document)
+        self._document = lru_cache(DOCUMENTS)(index.store.reader().document)
 
     def judge(self, question: Question, context: Context) -> JudgedContext:
         if not question.answerable:
             return JudgedContext(None, None, None, None, context.tokens, found_texts(context, self._document))
         score = score_context(question, context.text, context.tokens, count_tokens)
-        judged = JudgedContext(score.answer, score.evidence, score.all, score.density, context.tokens)
+        answer = score.answer if question.has_answers else None
+        judged = JudgedContext(answer, score.evidence, score.all, score.density, context.tokens)
         lost = lost_texts(question, context, self._document, question.id in self.unheld)
         return replace(judged, found=found_texts(context, self._document), lost=lost) if lost else judged
 
@@ -159,7 +164,7 @@ def unheld_questions(questions: Sequence[Question], index: Index) -> frozenset[s
 
     Questions with marked evidence are passed over: that is judged instead.
     """
-    wanted = {q.id: list(map(normalise, q.answers)) for q in questions if q.answerable and q.evidence is None}
+    wanted = {q.id: list(map(normalise, q.answers)) for q in questions if q.has_answers and q.evidence is None}
     known = index.documents() if wanted else []
     if sum(document.characters for document in known) > SCANNED:
         return frozenset()

@@ -58,9 +58,11 @@ def report_line(row: EvaluationRow, columns: Sequence[str]) -> ReportLine:
     return ReportLine(row.strategy, row.budget, tuple(cells))
 
 
-def set_report(groups: Sequence[Sequence[QuestionRow]]) -> EvaluationReport:
-    """The report of one set: for each strategy and budget the rows of the same questions."""
-    means = [mean_row(rows) for rows in groups]
+def set_report(
+    groups: Sequence[Sequence[QuestionRow]], means: Sequence[EvaluationRow] | None = None
+) -> EvaluationReport:
+    """The report of one set: for each strategy and budget the rows of the same questions. `means` are theirs, if known."""
+    means = means or [mean_row(rows) for rows in groups]
     first, answered = means[0], any(row.answers is not None for row in means)
     main = ANSWER_COLUMNS if answered else CONTEXT_COLUMNS
     tables = [_table("Answers" if answered else "Contexts", main, means)]

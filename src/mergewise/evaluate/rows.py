@@ -24,7 +24,7 @@ ANSWER_FIGURES = (*ANSWER_SCORES, *REFUSALS, WITHHELD)
 
 @dataclass(frozen=True, slots=True)
 class AnswerRow:
-    """The answer to one question, and what it cost. Scores are None where the documents have no answer.
+    """The answer to one question, and what it cost. Scores are None where there is no gold answer.
 
     `refused` says that nothing was claimed. `sure` is None where that is not known.
     """
@@ -67,8 +67,10 @@ class QuestionRow:
         """
         if self.error or self.context is None:
             return True
-        if self.answers is not None:
-            return self.answers.relaxed_em != 1 if self.question.answerable else not self.answers.refused
+        if self.answers is not None and self.question.has_answers:
+            return self.answers.relaxed_em != 1
+        if self.answers is not None and not self.question.answerable:
+            return not self.answers.refused
         return bool(self.context.lost)
 
     def score(self, name: str) -> float | None:
@@ -77,13 +79,19 @@ class QuestionRow:
         """
         if name in CONTEXT_FIGURES:
             value = None if self.context is None else getattr(self.context, name)
-        elif self.question.answerable is (name in REFUSALS):
+        elif not self._is_judged(name):
             return None
         elif self.answers is None:
             return 0.0 if self.error else None
         else:
             value = getattr(self.answers, "refused" if name == WITHHELD else name)
         return None if value is None else float(value)
+
+    def _is_judged(self, name: str) -> bool:
+        """Whether a score of answers says something of this question."""
+        if name in REFUSALS:
+            return not self.question.answerable
+        return self.question.answerable if name == WITHHELD else self.question.has_answers
 
     def as_dict(self) -> dict[str, Any]:
         """Flat; the keys of answers are there where answers were asked for."""
@@ -149,7 +157,7 @@ class EvaluationRow:
     answers: AnswerMeans | None = None
     questions: int = 0
     unanswerable: int = 0
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict, compare=False)
 
     def value(self, name: str) -> float | None:
         """A mean by its name, of contexts or of answers."""

@@ -4,7 +4,8 @@ Questions that share a document are not independent: where `clusters` are given,
 change their sign. Intervals are of 95 percent. Everything random has a fixed seed: the same scores give the same figures.
 
 - Shares of independent questions have Wilson's interval; other means have the percentile bootstrap. Of few clusters, or few
-  questions, that is too narrow (two clusters have three different draws): then it is Student's, by the variance between clusters.
+  questions, that is too narrow (two clusters have three different draws): then it is Student's, by the variance between
+  clusters, or between questions where that is larger.
 - Two methods on the same questions are told apart by a paired sign-flip test: were there no difference, each difference would be
   as likely to have the other sign. Where all differences are of one size, as with scores of 0 and 1, this is McNemar's exact
   test.
@@ -143,13 +144,18 @@ def smallest_difference(differences: Sequence[float], clusters: Sequence[int]) -
 
 
 def _standard_error(values: Sequence[float], clusters: Sequence[int]) -> tuple[float, int]:
-    """Of the mean, and the number of clusters."""
-    sums, sizes = _cluster_sums(values, clusters)
-    count = len(sums)
+    """Of the mean, and the number of clusters. Few clusters may be alike by chance: it is at least that of independent values."""
+    by_cluster, count = _spread(*_cluster_sums(values, clusters))
     if count < 2:
         raise ValueError("the spread of a single cluster")
+    return max(by_cluster, _spread(*_cluster_sums(values, None))[0]), count
+
+
+def _spread(sums: _Numbers, sizes: _Numbers) -> tuple[float, int]:
+    """The standard error of the mean by the spread of these groups, and their number."""
+    count = len(sums)
     rest = sums - sizes * (sums.sum() / sizes.sum())
-    return sqrt(count / (count - 1) * float(rest @ rest)) / float(sizes.sum()), count
+    return sqrt(count / max(1, count - 1) * float(rest @ rest)) / float(sizes.sum()), count
 
 
 def _quantile(freedom: int) -> float:

@@ -4,8 +4,9 @@ Columns are found by name, in any case: `question` and `answer` (or `answers`), 
 answers are a JSON list, or stand with `|` between them. `evidence` is the text that a context must hold, or a JSON list of
 such texts; where a question has none, its evidence is not judged.
 
-A question whose cell `answer` is empty, or whose list of answers is, has no answer in the documents. So has one that is marked:
-`is_impossible` is true, as in SQuAD 2.0, or `answerable` is false. Answers may also be the object of SQuAD, `{"text": [...]}`.
+A question whose cell `answer` is empty, or whose list of answers is, has no answer in the documents, unless there is evidence. So
+has one that is marked: `is_impossible` is true, as in SQuAD 2.0, or `answerable` is false. Answers may also be the object of
+SQuAD, `{"text": [...]}`.
 """
 
 from __future__ import annotations
@@ -84,11 +85,13 @@ def _question(path: Path, line: int, row: Mapping[str, Any]) -> Question:
     if not isinstance(text, str) or not text.strip():
         raise UsageError(f"{path}, line {line} has no question", _NEEDED)
     answers = next((found for name in _ANSWERS if (found := _several(_texts(row.get(name)), "|"))), ())
+    evidence = _evidence(row.get("evidence"))
     answerable = _is_answerable(path, line, row)
-    if not answers and (answerable or (answerable is None and not set(_ANSWERS) & row.keys())):
+    if answerable is False:
+        answers, evidence = (), None
+    elif not answers and not evidence and (answerable or not set(_ANSWERS) & row.keys()):
         raise UsageError(f"{path}, line {line} has no answer", _NEEDED)
-    evidence = None if answerable is False else _evidence(row.get("evidence"))
-    return Question(str(row.get("id") or line), text.strip(), () if answerable is False else answers, evidence)
+    return Question(str(row.get("id") or line), text.strip(), answers, evidence)
 
 
 def _texts(value: object) -> object:

@@ -19,8 +19,8 @@ Evidence: TypeAlias = tuple[tuple[Span, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`answers` is empty where the documents have no answer. `evidence` is what a context must hold to answer; None where nobody
-    marked it, so that it cannot be judged.
+    """`evidence` is what a context must hold to answer; None where nobody marked it, so that it cannot be judged. Where there are
+    neither answers nor evidence, the documents have no answer.
     """
 
     id: str
@@ -29,8 +29,12 @@ class Question:
     evidence: Evidence | None
 
     @property
-    def answerable(self) -> bool:
+    def has_answers(self) -> bool:
         return any(answer.strip() for answer in self.answers)
+
+    @property
+    def answerable(self) -> bool:
+        return self.has_answers or bool(self.evidence)
 
     @property
     def documents(self) -> frozenset[str]:
