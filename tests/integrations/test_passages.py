@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import mergewise as mw
-from mergewise.integrations.passages import with_metadata
+from mergewise.integrations.passages import id_of, with_metadata
 from mergewise.types import Context, Passage, Span
 from tests.integrations.conftest import TEXTS
 
@@ -41,3 +41,10 @@ def test_a_document_that_was_removed_meanwhile_leaves_its_name(index: mw.Index) 
     (_, gone), (_, there) = with_metadata(shown(passage("gone"), passage("lamp")), index)
     assert gone["source"] == "gone" and "year" not in gone
     assert (there["source"], there["lang"]) == ("lamp", "en")
+
+
+def test_the_name_of_a_passage_has_all_its_places() -> None:
+    found = passage("brix", "lamp")
+    assert id_of(found) == "brix:2-9,lamp:2-9"
+    assert id_of(found, found.spans[1]) == "lamp:2-9"
+    assert id_of(replace(found, verbatim=False)).startswith("brix:2-9,lamp:2-9#")

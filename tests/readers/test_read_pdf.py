@@ -78,6 +78,13 @@ def test_the_declared_title_counts_if_it_can_be_seen(read_bytes: Read, make_pdf:
     assert read_bytes("a.pdf", make_pdf(pages, title="Microsoft Word - x.doc")).title == "Ducks"
 
 
+def test_a_numbered_heading_is_a_title_where_it_stands_alone(read_bytes: Read, make_pdf: MakePdf) -> None:
+    alone = [("F2", 18, 50, 760, "1 Ponds"), *body("A study of ponds", "and of their ducks")]
+    assert read_bytes("a.pdf", make_pdf([alone], title="On Rivers")).title == "1 Ponds"
+    two = [*alone, ("F2", 18, 50, 600, "2 Ducks"), *body("Ducks swim", "on ponds", top=560)]
+    assert read_bytes("b.pdf", make_pdf([two], title="On Rivers")).title == "On Rivers"
+
+
 def test_a_heading_of_a_later_page_makes_no_line_of_the_first_a_title(read_bytes: Read, make_pdf: MakePdf) -> None:
     pages = [
         body("Words of a page without a heading,", "and more of them, line by line."),

@@ -50,6 +50,11 @@ def test_names(evidence: str, expected: str | None) -> None:
     assert by_name(QUESTION, [QUESTION], context(evidence)) == expected
 
 
+def test_a_name_of_another_sentence_is_not_asked_for() -> None:
+    evidence = "Once Ella Stone sat there. The director of Jaws was Steven Spielberg."
+    assert by_name(QUESTION, [QUESTION], context(evidence)) == "Steven Spielberg born"
+
+
 def ask(said: str, *asked: str, window: int = 8192) -> tuple[str | None, Usage, ScriptedChat]:
     chat = ScriptedChat([said], window=window)
     found, usage = next_question(

@@ -51,6 +51,11 @@ def test_what_a_source_may_say_otherwise(statement: str, source: str) -> None:
     assert held(statement, source)
 
 
+def test_two_numbers_are_a_year_only_if_each_has_two_digits() -> None:
+    assert [figure.readings for figure in figures("nineteen eighty-four")] == [frozenset({"1984"})]
+    assert [figure.readings for figure in figures("nineteen five")] == [frozenset()]
+
+
 def test_words_that_seldom_are_numbers() -> None:
     assert figures("One of them came first, a second later. The hundred or so thousands left.") == ()
 

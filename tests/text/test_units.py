@@ -40,6 +40,11 @@ def test_the_items_of_a_long_list_need_its_announcement() -> None:
     assert announced == [1, 1, 1] and parts[-1] == ("After.", None)
 
 
+def test_a_paragraph_ends_the_list_before_it() -> None:
+    parts = shown("The options are:\n\n- one. " + LONG + "\n\nThe weather was fine.\n\n- two. " + LONG)
+    assert [lead for part, lead in parts if part.startswith(("- one", "The weather", "- two"))] == [0, None, None]
+
+
 def test_an_item_keeps_all_its_lines() -> None:
     text = "- `size`: the size\n  of the thing.\n\n  In bytes.\n- `colour`"
     assert shown(text) == [("- `size`: the size\n  of the thing.\n\n  In bytes.", None), ("- `colour`", None)]

@@ -89,3 +89,10 @@ def test_triplet_sets_go_from_round_to_round() -> None:
     assert ensemble_of(merged) is not None
     (triplets,) = (stream for stream in ensemble_of(merged).streams if stream.name == "triplets")
     assert {merged.passages[number - 1].text for number in triplets.passages} == set(sets)
+
+
+def test_a_stream_that_is_merged_keeps_its_own_beta() -> None:
+    both = (stream_of("passages", (1.0, 1), beta=0.25), stream_of("triplets", (2.0, 2), beta=0.75))
+    one = context(passage(0, 10), passage(0, 5, "(a; b; c)", False), ensemble=Ensemble(both))
+    found = ensemble_of(replace(one, reading=None).merged_from([one]))
+    assert found is not None and [stream.beta for stream in found.streams] == [0.25, 0.75]
