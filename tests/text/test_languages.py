@@ -141,6 +141,14 @@ def test_scripts_without_spaces_give_characters_and_pairs_or_runs_of_three() -> 
     assert search_words("ง่ายมาก", ["th"]).split() == ["ง่า", "่าย", "ายม", "ยมา", "มาก"]
 
 
+def test_only_chinese_characters_are_chinese() -> None:
+    # Yi, a private sign such as bullets of PDF files, and a Chinese character for compatibility
+    yi, private, chinese = "\ua188\ua320\ua071", "\uf0b7", "\uf900"
+    assert detect(yi * 30) != "zh" and detect(chinese * 30) == "zh"
+    assert search_words(yi, ["zh"]).split()[0] == yi and search_words(private, ["zh"]) == ""
+    assert search_words(chinese, ["zh"]) == chinese
+
+
 def test_a_question_has_each_word_of_each_language_once() -> None:
     words = question_words("Haus Haus maison", ["de", "fr"]).split()
     assert len(words) == len(set(words)) and {"haus", "maison", "#mais"} <= set(words)

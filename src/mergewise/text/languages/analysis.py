@@ -27,7 +27,7 @@ STEMMERS: Mapping[str, str] = {
     "yi": "yiddish",
 }  # fmt: skip
 
-DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿豈-﫿가-힯"
+DENSE = r"぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaff가-힯"
 UNSPACED = r"฀-๿຀-໿က-႟ក-៿"
 _LETTER = rf"[^\W_{DENSE}{UNSPACED}]"
 # Scripts whose accents are often left out: not those of India, where marks are vowels.

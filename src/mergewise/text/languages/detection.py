@@ -44,7 +44,7 @@ _RANGES: Mapping[str, str] = {
     "armenian": r"԰-֏",
     "hangul": r"ᄀ-ᇿ㄰-㆏가-힯",
     "kana": r"぀-ヿㇰ-ㇿ",
-    "han": r"㐀-䶿一-鿿豈-﫿",
+    "han": r"㐀-䶿一-鿿\uf900-\ufaff",
 }
 _ONE_LANGUAGE: Mapping[str, str] = {
     "greek": "el", "hebrew": "he", "bengali": "bn", "gurmukhi": "pa", "gujarati": "gu", "tamil": "ta", "telugu": "te",

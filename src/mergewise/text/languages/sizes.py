@@ -16,7 +16,7 @@ from mergewise.text.terms import MARKS
 LETTERS_PER_TOKEN = 4.56
 DENSE = 0.9
 
-_DENSE = re.compile(r"[぀-ヿㇰ-ㇿ㐀-䶿一-鿿豈-﫿ᄀ-ᇿ㄰-㆏가-힯]")
+_DENSE = re.compile(r"[぀-ヿㇰ-ㇿ㐀-䶿一-鿿\uf900-\ufaffᄀ-ᇿ㄰-㆏가-힯]")
 _SPACE = re.compile(r"\s")
 _PUNCTUATION = re.compile(rf"(?![{MARKS}])[^\w\s]|_")
 

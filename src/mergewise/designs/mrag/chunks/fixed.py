@@ -23,7 +23,7 @@ from mergewise.text.sentences import split_long
 from mergewise.text.spans import Part
 from mergewise.types import DocumentRows
 
-_SPACELESS = "぀-ヿ㐀-鿿豈-﫿"  # kana, Chinese characters
+_SPACELESS = "぀-ヿ㐀-鿿\uf900-\ufaff"  # kana, Chinese characters
 _WORD = re.compile(rf"[{_SPACELESS}][^\w\s]*\s*|[^\s{_SPACELESS}]+\s*")
 
 
