@@ -20,7 +20,7 @@ from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_n
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.types import Answer, Context, Step, Usage
+from mergewise.types import Answer, Cause, Context, Step, Usage
 
 log = logging.getLogger("mergewise")
 
@@ -167,7 +167,8 @@ def _assemble_context(question: str, search: Search, state: IndexState, reader: 
     if search.then is not None:
         context = strategies.merge_context(search.then, context, budget, models)
     if waiting := len(state.store.unembedded()):
-        step = Step("vectors", f"{waiting} leaves wait for their vectors: they are found by words alone")
+        reason = f"{waiting} leaves wait for their vectors: they are found by words alone"
+        step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, tokens, budget, took)

@@ -84,11 +84,14 @@ def test_an_index_of_text_alone_waits_for_nothing(home: Path) -> None:
     done = run("index", "docs", "--embedder", "none", "--embed", "later")
     assert "vectors" not in done.stdout + done.stderr + run("info").stdout
     assert json.loads(run("info", "--json").stdout)["vectors"] == {"leaves": 4, "embedded": 0, "waiting": 0}
+    assert run("index").stdout == "no vectors: embedder none, in mergewise.index\n"
 
 
 def test_what_cannot_be(home: Path) -> None:
-    with pytest.raises(UsageError, match="nothing to index"):
+    with pytest.raises(UsageError, match="no index at"):
         run("index")
+    with pytest.raises(UsageError, match="no folder is named"):
+        run("index", "--sync")
     with pytest.raises(UsageError, match="--embed is 'soon'"):
         run("index", "docs", "--embed", "soon")
     assert not (home / "mergewise.index").exists()

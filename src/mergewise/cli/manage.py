@@ -136,6 +136,8 @@ def index(
     options.set_patience(timeout, retries)
     when = cast(When, choice("--embed is", embed, get_args(When)))
     if not paths:
+        if sync or watch or dry_run:
+            raise UsageError("no folder is named", "mergewise index DIR --sync")
         _go_on(index_dir, embedder, as_json)
         return
     names = [view.strip() for view in views.split(",")]
@@ -205,15 +207,14 @@ def _go_on(index_dir: Path, embedder: str | None, as_json: bool) -> None:
     """Make the vectors that are still to come."""
     import mergewise
 
-    if not index_dir.exists():
-        raise UsageError("there is nothing to index", "name files and folders: mergewise index PATH...")
     opened = mergewise.open(index_dir, embedder=embedder, create=False)
     with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
         vectors = opened.embed(progress=advance)
     if as_json:
         say_json(asdict(vectors))
         return
-    say(f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves, in {index_dir}")
+    far = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
+    say(f"{far if opened.manifest.dimension else 'no vectors: embedder none'}, in {index_dir}")
 
 
 @contextmanager
