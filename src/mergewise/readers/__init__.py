@@ -175,15 +175,13 @@ class FolderSearch:
         waiting = [folder]
         while waiting:
             path = waiting.pop()
-            # what was met before: a file that comes twice, a symbolic link that leads back up
-            if not _is_new(path, seen):
-                continue
             is_folder = path is folder or _is_folder(path)
             if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
                 self.excluded += 1
             elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
                 self.left_out[suffix] += 1
-            else:
+            # what was met before: a file that comes twice, a symbolic link that leads back up
+            elif _is_new(path, seen):
                 self._note_outward(path, folder)
                 try:
                     entries = _entries(path) if is_folder else None
