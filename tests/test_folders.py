@@ -654,7 +654,12 @@ def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: P
     metadata = {info.id: info.metadata for info in index.documents()}
     assert metadata["docs/cats.md"] == {} and metadata["docs/sub/birds.txt"]["team"] == "law"
     (docs / "sub" / "birds.txt").rename(docs / "birds.txt")
-    assert index.sync(docs, metadata={"team": "art"}, dry_run=True).updated == 3
+    # a file that was named by itself is one of the folder too
+    (docs / "list.json").write_text('[{"text": "Bats eat moths."}]')
+    index.add(docs / "list.json")
+    (docs / "list.json").write_text('[{"text": "Bats eat gnats."}]')
+    planned = index.sync(docs, metadata={"team": "art"}, dry_run=True)
+    assert (planned.updated, planned.replaced, planned.moved) == (3, 1, 1)
     index.sync(docs, metadata={"team": "art"})
     assert {info.metadata["team"] for info in index.documents()} == {"art"} and index.check() == []
 
