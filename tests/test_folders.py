@@ -697,10 +697,25 @@ def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
     assert index.check() == []
 
 
-def test_files_with_untried_scans_are_the_same_but_for_text_recognition(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("standing", "ocr_pages", "same"),
+    [
+        ("", 0, True),
+        ("", 9, True),
+        (" untried beyond 0", 0, True),
+        (" untried beyond 0", 9, False),
+        (" untried beyond 9", 0, True),
+        (" untried beyond 9", 9, True),
+        (" untried beyond 9", 10, False),
+        (" untried beyond x", 9, False),
+    ],
+)
+def test_files_with_untried_scans_are_the_same_unless_more_may_be_tried(
+    tmp_path: Path, standing: str, ocr_pages: int, same: bool
+) -> None:
     file = tmp_path / "a.pdf"
     file.write_bytes(b"bytes")
-    digest = Input("a", file).digest()
-    assert Input("a", file).is_same(digest, digest) and Input("a", file).is_same(digest + " untried", digest)
-    recognising = Input("a", file, recognised=True)
-    assert recognising.is_same(digest, digest) and not recognising.is_same(digest + " untried", digest)
+    given = Input("a", file, ocr_pages=ocr_pages)
+    digest = given.digest()
+    assert given.is_same(digest + standing, digest) == same
+    assert not given.is_same("other" + standing, digest)

@@ -222,7 +222,7 @@ def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:
         if known.origin is not None:
-            left.setdefault((known.digest.removesuffix(UNTRIED), _suffix(known.origin.source)), []).append(known)
+            left.setdefault((known.digest.partition(UNTRIED)[0], _suffix(known.origin.source)), []).append(known)
     tasks, moves = [], []
     for task in planned.tasks:
         same = left.get((task.digest, _suffix(task.given.name)))
