@@ -654,7 +654,12 @@ def test_metadata_of_a_run_reach_all_its_documents_without_embedding(tmp_path: P
     metadata = {info.id: info.metadata for info in index.documents()}
     assert metadata["docs/cats.md"] == {} and metadata["docs/sub/birds.txt"]["team"] == "law"
     (docs / "sub" / "birds.txt").rename(docs / "birds.txt")
-    assert index.sync(docs, metadata={"team": "art"}, dry_run=True).updated == 3
+    # a file that was named by itself is one of the folder too
+    (docs / "list.json").write_text('[{"text": "Bats eat moths."}]')
+    index.add(docs / "list.json")
+    (docs / "list.json").write_text('[{"text": "Bats eat gnats."}]')
+    planned = index.sync(docs, metadata={"team": "art"}, dry_run=True)
+    assert (planned.updated, planned.replaced, planned.moved) == (3, 1, 1)
     index.sync(docs, metadata={"team": "art"})
     assert {info.metadata["team"] for info in index.documents()} == {"art"} and index.check() == []
 
@@ -692,10 +697,25 @@ def test_documents_leave_by_condition(index: mw.Index, docs: Path) -> None:
     assert index.check() == []
 
 
-def test_files_with_untried_scans_are_the_same_but_for_text_recognition(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("standing", "ocr_pages", "same"),
+    [
+        ("", 0, True),
+        ("", 9, True),
+        (" untried beyond 0", 0, True),
+        (" untried beyond 0", 9, False),
+        (" untried beyond 9", 0, True),
+        (" untried beyond 9", 9, True),
+        (" untried beyond 9", 10, False),
+        (" untried beyond x", 9, False),
+    ],
+)
+def test_files_with_untried_scans_are_the_same_unless_more_may_be_tried(
+    tmp_path: Path, standing: str, ocr_pages: int, same: bool
+) -> None:
     file = tmp_path / "a.pdf"
     file.write_bytes(b"bytes")
-    digest = Input("a", file).digest()
-    assert Input("a", file).is_same(digest, digest) and Input("a", file).is_same(digest + " untried", digest)
-    recognising = Input("a", file, recognised=True)
-    assert recognising.is_same(digest, digest) and not recognising.is_same(digest + " untried", digest)
+    given = Input("a", file, ocr_pages=ocr_pages)
+    digest = given.digest()
+    assert given.is_same(digest + standing, digest) == same
+    assert not given.is_same("other" + standing, digest)

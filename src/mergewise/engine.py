@@ -237,10 +237,6 @@ def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] 
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
 
 
-def _recognises(limits: Limits | None) -> bool:
-    return limits is not None and limits.ocr_pages > 0
-
-
 def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
     """The report with what was met in folders."""
     left_out = tuple(search.left_out.most_common())
@@ -404,7 +400,9 @@ class Index:
         search, described = self._folder_search(include, exclude), self._storable(metadata)
         when = cast(When, choice("embed is", embed, get_args(When)))
         with reader_within(limits) as reader:
-            inputs = inputs_of(sources, self._root, search, reader, described, recognised=_recognises(limits))
+            inputs = inputs_of(
+                sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
+            )
             report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), progress, when)
         gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
         return replace(_with_search(report, search), gone=gone)
@@ -441,7 +439,9 @@ class Index:
         when = cast(When, choice("embed is", embed, get_args(When)))
         search, described = self._folder_search(include, exclude), self._storable(metadata)
         with reader_within(limits) as reader:
-            inputs = inputs_of(paths, self._root, search, reader, described, recognised=_recognises(limits))
+            inputs = inputs_of(
+                paths, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
+            )
             work = IndexingProgress(progress)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at, search.choice)
             report = (

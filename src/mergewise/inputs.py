@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from mergewise.errors import ReadError, UsageError
 from mergewise.ranges import short_repr
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
+from mergewise.readers.builder import whole_number
 from mergewise.readers.frameworks import document_of
 from mergewise.types import Document, FileMetadata, Metadata, Origin
 
@@ -30,8 +31,8 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 class Input:
     """Something to index: a file, or a document that the caller made. `given` is what an older mergewise called a file.
 
-    `metadata` are given to it beside its own, whose values they replace. Where pages are `recognised`, a file whose pages without
-    text nobody tried to recognise is not the same as before.
+    `metadata` are given to it beside its own, whose values they replace. Of its pages without text, `ocr_pages` may be
+    recognised: a file is not the same that had more than might be recognised before, where that were fewer.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Input:
     given: tuple[str, ...] = ()
     reader: FileReader = field(default=read_file, compare=False, repr=False)
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
-    recognised: bool = False
+    ocr_pages: int = 0
 
     @property
     def is_file(self) -> bool:
@@ -68,7 +69,8 @@ class Input:
 
     def is_same(self, standing: str, digest: str) -> bool:
         """Whether its content, which has this `digest`, is the one that the index has, which has the digest `standing`."""
-        return digest == (standing if self.recognised else standing.removesuffix(UNTRIED))
+        content, untried, tried = standing.partition(UNTRIED)
+        return digest == content and (not untried or self.ocr_pages <= whole_number(tried, 0))
 
     def origin(self) -> Origin | None:
         """The place and the age of a file; None for a document that the caller made."""
@@ -150,10 +152,10 @@ def inputs_of(
     reader: FileReader = read_file,
     metadata: Metadata = MappingProxyType({}),
     *,
-    recognised: bool = False,
+    ocr_pages: int = 0,
 ) -> list[Input]:
     """The files and documents, each once; for a folder, the files in it, by `search`. Files are named from `root`, and read by
-    `reader`, which may recognise pages without text. All of them get the `metadata`.
+    `reader`, which may recognise `ocr_pages` of a file. All of them get the `metadata`.
     """
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
@@ -165,7 +167,7 @@ def inputs_of(
             paths.append(Path(os.path.normpath(source)))
             for file in find_files(paths[-1:], search):
                 given = file_input(file, paths[-1], root)
-                given = replace(given, reader=reader, metadata=metadata, recognised=recognised)
+                given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
 

@@ -90,7 +90,15 @@ def test_what_is_read_of_a_folder(docs: Path, include: list[str], exclude: list[
 def test_files_that_are_named_are_read_whatever_the_patterns_say(docs: Path) -> None:
     search = FolderSearch(FileChoice.of(exclude=["*"]))
     assert list(find_files([docs / "a.log", docs], search)) == [docs / "a.log"]
-    assert search.excluded == 5 and not search.left_out and search.folders == [docs]
+    assert search.excluded == 6 and not search.left_out and search.folders == [docs]
+
+
+def test_a_link_that_is_left_out_hides_no_file(docs: Path) -> None:
+    (docs / "a-link.md").symlink_to(docs / "manual" / "intro.md")
+    (docs / "a-folder").symlink_to(docs / "drafts")
+    (docs / "a-picture.png").symlink_to(docs / "README.md")
+    assert found(docs, exclude=["a-*"]) == ALL
+    assert "README.md" in found(docs)
 
 
 @pytest.mark.parametrize("wrong", ["", "/", "./", "a/../b", "..", "!a.md", "a\0b"])

@@ -137,6 +137,20 @@ def test_pages_beyond_the_limits_are_named(
     assert engine.asked == asked and parsed.textless == ((4,) if asked else (2, 4))
 
 
+def test_the_digest_says_whether_more_pages_may_be_tried(
+    tmp_path: Path, scan: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.pdf").write_bytes(scan)
+    content = read_file(tmp_path / "a.pdf").digest.removesuffix(" untried beyond 0")
+    for pages, read, digest in [(1, ["Owls."], f"{content} untried beyond 1"), (2, ["Owls.", "Storks."], content)]:
+        monkeypatch.setattr(recognition, "text_boxes", Engine(*([(text, 1.0)] for text in read)))
+        assert read_file(tmp_path / "a.pdf", recognition=Recognition(pages, 1000)).digest == digest
+    # what was tried and gave nothing is not tried again
+    monkeypatch.setattr(recognition, "text_boxes", Engine([], [("Storks.", 1.0)]))
+    file = read_file(tmp_path / "a.pdf", recognition=Recognition(2, 1000))
+    assert file.digest == content and file.textless == (2,)
+
+
 def test_a_page_on_which_the_models_fail_costs_itself_alone(scan: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine([("Storks fly.", 1.0)])
 

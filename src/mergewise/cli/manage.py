@@ -299,7 +299,7 @@ def say_report(report: AddReport, total: int, index_dir: Path, as_json: bool = F
     _say_some(
         pages,
         "files with pages without text",
-        hint="`--ocr` reads scans, as far as --ocr-pages and --file-seconds allow",
+        hint="`--ocr` reads scans; a higher --ocr-pages, and more --file-seconds, those that are left",
     )
     gone = [f"no longer there, but in the index: {doc_id}" for doc_id in report.gone]
     remedy = (

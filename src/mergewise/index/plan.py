@@ -167,8 +167,8 @@ def plan_sync(
             if _is_gone(path) or not choice.takes(folder / path.relative_to(real_path(folder)), folder):
                 gone[path] = known[path]
             else:
-                # it was named by itself when it was indexed, or cannot be looked at
-                kept[path] = Input(source_name(path, root), path)
+                # it was named by itself when it was indexed, or cannot be looked at; what is found is read in the same way
+                kept[path] = replace(inputs[0], name=source_name(path, root), source=path, given=())
     return _with_moves(plan([*inputs, *kept.values()], reader, tell), list(gone.values()))
 
 
@@ -222,7 +222,7 @@ def _with_moves(planned: IndexingPlan, gone: Sequence[Known]) -> IndexingPlan:
     left: dict[tuple[str, str], list[Known]] = {}
     for known in gone:
         if known.origin is not None:
-            left.setdefault((known.digest.removesuffix(UNTRIED), _suffix(known.origin.source)), []).append(known)
+            left.setdefault((known.digest.partition(UNTRIED)[0], _suffix(known.origin.source)), []).append(known)
     tasks, moves = [], []
     for task in planned.tasks:
         same = left.get((task.digest, _suffix(task.given.name)))

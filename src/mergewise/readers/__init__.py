@@ -68,7 +68,7 @@ class FileReader(Protocol):
     def __call__(self, path: Path, *, id: str | None = None) -> ReadFile: ...
 
 
-UNTRIED = " untried"
+UNTRIED = " untried beyond "
 MAX_BYTES = 200_000_000
 _OS_REASONS: dict[type[OSError], str] = {FileNotFoundError: "no such file", PermissionError: "permission denied"}
 
@@ -120,8 +120,8 @@ def read(path: Path, *, id: str | None = None) -> Document:
 def read_file(path: Path, *, id: str | None = None, recognition: Recognition | None = None) -> ReadFile:
     """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once.
 
-    Pages without text are recognised as far as `recognition` allows. The digest of a file whose pages nobody tried to
-    recognise ends with `UNTRIED`.
+    Pages without text are recognised as far as `recognition` allows. The digest of a file with pages that nobody tried to
+    recognise ends with `UNTRIED` and how many might have been tried.
     """
     reader = SUFFIXES.get(path.suffix.lower(), read_plain)
     if reader is read_pdf and recognition is not None:
@@ -149,8 +149,9 @@ def read_file(path: Path, *, id: str | None = None, recognition: Recognition | N
         pages=parsed.pages,
         units=parsed.units,
     )
-    untried = UNTRIED if parsed.textless and recognition is None else ""
-    return ReadFile(document, digest_of(data) + untried, parsed.textless)
+    tried = 0 if recognition is None else recognition.pages
+    complete = not parsed.textless or (recognition is not None and not recognition.ended)
+    return ReadFile(document, digest_of(data) + ("" if complete else f"{UNTRIED}{tried}"), parsed.textless)
 
 
 @dataclass
@@ -175,15 +176,13 @@ class FolderSearch:
         waiting = [folder]
         while waiting:
             path = waiting.pop()
-            # what was met before: a file that comes twice, a symbolic link that leads back up
-            if not _is_new(path, seen):
-                continue
             is_folder = path is folder or _is_folder(path)
             if path is not folder and not self.choice.takes(path, folder, is_folder=is_folder):
                 self.excluded += 1
             elif not is_folder and (suffix := path.suffix.lower()) not in WALKED and suffix not in self.choice.suffixes:
                 self.left_out[suffix] += 1
-            else:
+            # what was met before: a file that comes twice, a symbolic link that leads back up
+            elif _is_new(path, seen):
                 self._note_outward(path, folder)
                 try:
                     entries = _entries(path) if is_folder else None

@@ -81,7 +81,7 @@ class HeadingLines:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class PdfContent:
     """What PDFium gives of a document. Of pages without text of their own, the numbers from 0: `textless`, and `recognised`."""
 
     pages: list[PageLines]
@@ -98,23 +98,23 @@ Type = tuple[float, bool]
 def read_pdf(data: bytes, recognition: Recognition | None = None) -> Parsed:
     if b"%PDF-" not in data[:1024]:
         raise ReadError(mismatch("a PDF", data))
-    extract = _extract(data, recognition)
-    if not any(extract.pages):
-        which = "its page" if len(extract.pages) == 1 else f"any of its {len(extract.pages)} pages"
+    content = _extract(data, recognition)
+    if not any(content.pages):
+        which = "its page" if len(content.pages) == 1 else f"any of its {len(content.pages)} pages"
         tried = "--ocr reads scans" if recognition is None else "nor was any recognised"
-        raise ReadError(f"no text on {which}" + (f" ({tried})" if extract.textless else ""))
-    headings = _from_bookmarks(extract.pages, extract.bookmarks)
-    typeset = [[] if number in extract.recognised else page for number, page in enumerate(extract.pages)]
+        raise ReadError(f"no text on {which}" + (f" ({tried})" if content.textless else ""))
+    headings = _from_bookmarks(content.pages, content.bookmarks)
+    typeset = [[] if number in content.recognised else page for number, page in enumerate(content.pages)]
     if not headings and any(typeset):
         headings = _from_type(typeset)
-    parsed = _write(extract.pages, headings, extract.properties)
-    return replace(parsed, textless=tuple(number + 1 for number in extract.textless))
+    parsed = _write(content.pages, headings, content.properties)
+    return replace(parsed, textless=tuple(number + 1 for number in content.textless))
 
 
 # --- PDFium ------------------------------------------------------------------------------------------------------
 
 
-def _extract(data: bytes, recognition: Recognition | None) -> Extract:
+def _extract(data: bytes, recognition: Recognition | None) -> PdfContent:
     import pypdfium2
 
     with _PDFIUM:
@@ -127,7 +127,7 @@ def _extract(data: bytes, recognition: Recognition | None) -> Extract:
         with closing(document):
             pages, textless, recognised = _pages(document, recognition)
             bookmarks = list(_bookmarks(document))
-            return Extract(pages, bookmarks, document.get_metadata_dict(), tuple(textless), frozenset(recognised))
+            return PdfContent(pages, bookmarks, document.get_metadata_dict(), tuple(textless), frozenset(recognised))
 
 
 def _pages(document: Any, recognition: Recognition | None) -> tuple[list[PageLines], list[int], list[int]]:

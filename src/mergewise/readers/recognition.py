@@ -55,19 +55,25 @@ class TextBox:
 
 @dataclass
 class Recognition:
-    """The pages of one file that may still be recognised, and the time for them, in seconds from now."""
+    """The pages of one file that may be recognised, and the time for them, in seconds from now.
+
+    `tried` counts those that were; `ended` says whether one more was to be.
+    """
 
     pages: int
     seconds: float
+    tried: int = 0
+    ended: bool = False
     _began: float = field(default_factory=monotonic)
 
     def rows(self, page: Any) -> tuple[list[list[TextBox]], float]:
         """The rows of text on a page of PDFium in reading order, and the pixels of a point; none where the models read nothing,
         or pages or time are used up.
         """
-        if self.pages <= 0 or monotonic() - self._began > _SHARE * self.seconds:
+        if self.tried >= self.pages or monotonic() - self._began > _SHARE * self.seconds:
+            self.ended = True
             return [], 1.0
-        self.pages -= 1
+        self.tried += 1
         scale = _LONGEST_SIDE / max(1.0, *page.get_size())
         try:
             boxes = text_boxes(page.render(scale=scale).to_numpy())

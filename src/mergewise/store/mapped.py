@@ -144,6 +144,8 @@ def _open(path: Path) -> pa.Table | None:
 # places of fields in the tables of the format (`File.fbs` and `Message.fbs` of Arrow), bytes of a block and of the file's end
 _DICTIONARIES, _BATCHES, _HEADER, _COMPRESSION = 2, 3, 2, 3
 _BLOCK, _END = 24, 10
+# of a file: each holds BLOCK_BYTES but the last
+_MOST_BLOCKS = 100_000
 
 
 def _refuse_packed(content: memoryview) -> None:
@@ -172,7 +174,9 @@ def _blocks(content: memoryview, footer: int, field: int) -> range:
     if not (at := _field(content, footer, field)):
         return range(0)
     at += _number(content, "<I", at)
-    return range(at + 4, min(at + 4 + _BLOCK * _number(content, "<I", at), len(content)), _BLOCK)
+    if (count := _number(content, "<I", at)) > _MOST_BLOCKS:
+        raise ValueError(f"{count} blocks")
+    return range(at + 4, at + 4 + _BLOCK * count, _BLOCK)
 
 
 def _field(content: memoryview, table: int, field: int) -> int:
