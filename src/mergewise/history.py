@@ -1,8 +1,9 @@
 """Follow-up questions: a question that leans on a conversation is made to stand alone, so that it can be searched for.
 
-A chat model rewrites it in one call. Its answer is taken if it is one line about what the conversation is about; else, and
-without a chat model, rules decide: a short question with a pronoun, one that begins with "and" or "what about", or one that
-has no word of its own ("Why?") is searched for together with the words of the question before it. The rules read English.
+A chat model rewrites it in one call. Its answer is taken if it is one line about what the conversation is about, without
+anything that looks like the frame of a prompt, since it will stand in prompts as the question. Else, and without a chat model,
+rules decide: a short question with a pronoun, one that begins with "and" or "what about", or one that has no word of its own
+("Why?") is searched for together with the words of the question before it. The rules read English.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ _PRONOUN = re.compile(
     r"\b(?:is|was|does|did|do|can|could|will|would|about|of|for|with|like|after|before|than)\s+that\b",
     re.IGNORECASE,
 )
+_FRAME = re.compile(r"---|#[0-9a-f]{8}|[\x00-\x1f\x7f-\x9f]", re.IGNORECASE)  # lines around quotations, controls
 _HOW = re.compile(r"\bhow\s+(?:long|many|much|often|far|old|big|large|tall|high|deep|fast|soon)\b", re.IGNORECASE)
 _MOST_TERMS = 5  # of its own that a question with a pronoun may have and still lean on the one before
 
@@ -122,7 +124,7 @@ def _by_model(
     shown = _newest([_quoted_turn(message, code) for message in turns], room, count_tokens)
     reply = run(chat.complete(_prompt(question, shown, code), max_tokens=limit))
     lines = [line.strip(' \t-*"“”') for line in reply.text.strip().splitlines() if line.strip()]
-    good = reply.complete and len(lines) == 1 and _is_about(lines[0], question, turns)
+    good = reply.complete and len(lines) == 1 and not _FRAME.search(lines[0]) and _is_about(lines[0], question, turns)
     return (lines[0], reply.usage) if good else (None, reply.usage + Usage(unread=1))
 
 

@@ -192,6 +192,20 @@ def test_all_tokens_of_a_passage_that_a_caller_makes_are_counted() -> None:
     assert (context.text, context.tokens, packer.taken) == ("", 0, [])
 
 
+def test_a_heading_goes_before_its_text() -> None:
+    """Where nothing fits below its heading line, the text stands alone, and the trace says so."""
+    ranked = [Candidate((fragment("a", 0, 16),), 0.9), Candidate((fragment("b", 16, 32),), 0.4)]
+    with_line = pack("q", ranked[:1], 100, Models(words_and_letters))
+    bare = pack("q", ranked, with_line.tokens - 1, Models(words_and_letters))
+    assert bare.text == "[1]\nItem 0 says so." and bare.tokens < with_line.tokens
+    assert [(step.action, step.cause, step.inputs) for step in bare.trace][-1] == (
+        "bare",
+        Cause.TAKE,
+        bare.passages[0].spans,
+    )
+    assert pack("q", ranked, with_line.tokens, Models(words_and_letters)).text.startswith("[1] Title a")
+
+
 # -- fragments
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Generic, Literal, Protocol, Self, TypeAlias, TypeVar
 
 from mergewise.assemble.fragments import Candidate, HeadingParts
 from mergewise.assemble.render import Order, heading_cost_line, passages_of, render
 from mergewise.models.record import Models
 from mergewise.protocols import TokenCounter
-from mergewise.types import GAP, Context, Passage, Span, Step
+from mergewise.types import GAP, Cause, Context, Passage, Span, Step
 
 _AT_ONCE = 12  # portions whose tokens are counted in one call: many small calls cost several milliseconds a question
 _PATIENCE = 8  # after so many portions in a row that do not fit, the rest is not tried
@@ -36,11 +37,22 @@ def pack(
 ) -> Context:
     """The best candidates that fit, rendered. `Context.strategy` stays empty: the dispatcher sets it.
 
-    `counts` are tokens of texts that were counted before.
+    Where none fits below its heading line, the heading lines go, and not the text. `counts` are tokens of texts that were counted
+    before.
     """
-    packer: Packer[Candidate] = Packer(budget, models.count_tokens, last, order == "document", counts=counts or {})
-    packer.fill(ranked)
-    return packer.context(question, lambda chosen: passages_of(chosen, order), trace)
+
+    def packed(candidates: Sequence[Candidate]) -> Context:
+        packer: Packer[Candidate] = Packer(budget, models.count_tokens, last, order == "document", counts=counts or {})
+        packer.fill(candidates)
+        return packer.context(question, lambda chosen: passages_of(chosen, order), trace)
+
+    context = packed(ranked)
+    if context.passages or not ranked:
+        return context
+    bare = packed([candidate.without_headings() for candidate in ranked[:_PATIENCE]])
+    spans = tuple(span for passage in bare.passages for span in passage.spans)
+    step = Step("bare", "nothing fits below its heading line, which is left out", spans, cause=Cause.TAKE)
+    return replace(bare, trace=(*context.trace, step)) if bare.passages else context
 
 
 class Portion(Protocol):

@@ -87,6 +87,10 @@ class Candidate:
     def headings(self) -> dict[Hashable, HeadingParts]:
         return {fragment.section: (fragment.title, fragment.headings, False) for fragment in self.fragments}
 
+    def without_headings(self) -> Candidate:
+        bare = (replace(fragment, title="", headings=()) for fragment in self.fragments)
+        return replace(self, fragments=tuple(bare), instead=tuple(one.without_headings() for one in self.instead))
+
     def beyond(self, taken: Sequence[Candidate]) -> Candidate | None:
         held = [fragment for other in taken for fragment in other.fragments]
         parts: list[Fragment] = []

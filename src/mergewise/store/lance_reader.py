@@ -47,6 +47,8 @@ NPROBES, REFINE = 20, 2
 TIED = 28
 ALL = 2**31 - 1
 CONTENTS_AT_ONCE = 1000
+# documents read last, and their characters at most
+KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 # all documents are looked at for a condition: a million take a few of them
 CONDITION_SECONDS = 60.0
 _LOOP = BackgroundLoop("mergewise-store")
@@ -68,6 +70,8 @@ class LanceReader:
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
         self._kept: dict[str, Any] = {}
+        # a state never changes, and questions after one another are answered from the same documents
+        self._documents: dict[str, Document] = {}
 
     # -- documents
 
@@ -76,8 +80,15 @@ class LanceReader:
         return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
 
     def document(self, doc_id: str) -> Document | None:
+        if (known := self._documents.get(doc_id)) is not None:
+            return known
         rows = self._document_records([doc_id])
-        return d.document_from(rows[0]) if rows else None
+        document = d.document_from(rows[0]) if rows else None
+        if document is not None and len(document.text) <= LONGEST_KEPT:
+            self._documents[doc_id] = document
+            for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
+                self._documents.pop(oldest, None)
+        return document
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}

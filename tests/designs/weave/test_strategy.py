@@ -43,6 +43,19 @@ def test_hops_work_in_manuals_where_headings_are_plain_words() -> None:
     assert "relief valve is stuck" in found.text and "knurled ring" in found.text
 
 
+def test_a_small_budget_drops_the_heading_and_not_the_sentence() -> None:
+    question, document = (
+        "How long do cats sleep?",
+        Document("a", "# Animals of the house\n\n## Long sleep\n\nCats sleep sixteen hours."),
+    )
+    whole = weave(question, document)
+    assert whole.text.startswith("[1] ") and "Long sleep" in whole.text
+    bare = weave(question, document, budget=whole.tokens - 1)
+    assert bare.text == "[1]\nCats sleep sixteen hours." and bare.evidence
+    assert bare.trace[-1].cause is Cause.TAKE and bare.passages[0].spans == bare.trace[-1].inputs
+    assert weave(question, document, budget=3).passages == ()
+
+
 def test_both_sides_of_a_comparison_are_covered() -> None:
     found = weave("Which film came out first, Silent Rain or Loud Snow?", FILMS, budget=55)
     assert "1931" in found.text and "1940" in found.text

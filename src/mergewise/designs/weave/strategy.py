@@ -34,6 +34,7 @@ from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
 from mergewise.types import Cause, Context, HopNote, Step
 
+SMALLEST = 8  # sentences that are tried without their heading lines, where the budget holds none with it
 LEADS = 3  # how often what candidates need before them is read from further leaves: a row's header, what announces that
 
 
@@ -58,6 +59,8 @@ def assemble(
     own = candidates.relevance
     candidates.relevance = pointed.raise_relevance(own, parameters.trust)
     chosen, counts = select(candidates, budget, models, parameters, trace, pointed.needed)
+    # no sentence fits with its heading line: those that need nothing else may fit without
+    chosen = chosen or [i for i in most_relevant(candidates, SMALLEST) if candidates.bundle(i) == (i,)]
     ranked = [Candidate((candidates.sentences[i].fragment,), float(candidates.relevance[i])) for i in chosen]
     context = pack(question, ranked, budget, models, "document", trace, counts)
     candidates.relevance = own  # how sure an answer is was measured by weave's own judgement
