@@ -103,6 +103,11 @@ def test_records_come_back_with_their_ids_moved(documents: list[tuple[list[Note]
     assert rows.columns["vector"].shape == (len(expected), 4) and rows.columns["blob"] == [b"x"] * len(expected)
 
 
+def test_only_what_may_be_missing_is_nullable() -> None:
+    nullable = {field.name for field in NOTE.schema(4) if field.nullable}
+    assert nullable == {"parent", "blob"} | ({"vector"} if NOTE.embed else set())
+
+
 def test_an_index_without_an_embedder_has_no_columns_beside_the_records() -> None:
     note = Note(0, None, (), 0, "", 0.0, False, (), (), "Ada", 1840)
     table = arrow_table(NOTE, [PlacedRows(0, Rows((note,)), {})], NOTE.schema(0))

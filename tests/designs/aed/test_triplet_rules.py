@@ -64,6 +64,12 @@ def found(text: str, title: str = "Ada Brix") -> list[tuple[str, str, str]]:
             ("Arden", "village in", "Brook District"),
             ("Arden", "village in", "Central District of Corin County, Norden"),
         ]),
+        ("Yara is a 1990 French-language film by Bo Stern.", "Yara", [
+            ("Yara", "is a", "1990 French-language film"),
+            ("Yara", "year", "1990"),
+            ("Yara", "language", "French"),
+            ("Yara", "film by", "Bo Stern"),
+        ]),
         ("Arden has a mill. Its population was 258 in 1990.", "Arden", [("Arden", "population", "258")]),
         ("Ida Holm founded Norrby Works in 1908.", "Works", [
             ("Ida Holm", "founded", "Norrby Works"),

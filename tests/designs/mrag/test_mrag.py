@@ -314,3 +314,14 @@ def test_without_a_chat_model_the_document_is_quoted_not_what_was_written() -> N
     found = replace(context, evidence=evidence_in(context, reader))
     given = extractive.answer(Request(found, {"mill": MILL}.get, Models(count_tokens, EMBEDDER)))
     assert [citation.text for citation in given.citations] == ["The mill was built by Ella Stone in 1850."]
+
+
+def test_a_note_tells_its_sentences_one_by_one() -> None:
+    value = "Ada built the mill. It burnt in 1850."
+    sentences = (ValueSentence(0, 19, ((0, 19),)), ValueSentence(20, 37, (), flags=("number 1850",)))
+    key = "Who built the mill?"
+    marker = Marker(0, "mill", "Mill", (), 0, key, value, (0,), ((0, 40),), "model", sentences, 5, 9)
+    told = MarkerNote(marker, sentences).as_dict()["sentences"]
+    assert isinstance(told, list)
+    assert [one["text"] for one in told] == ["Ada built the mill.", "It burnt in 1850."]
+    assert [one["flags"] for one in told] == [[], ["number 1850"]]
