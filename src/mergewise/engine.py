@@ -526,7 +526,10 @@ class Index:
         return meeting if ids is None else [doc_id for doc_id in ids if doc_id in among]
 
     def files(self, doc_ids: Iterable[str]) -> dict[str, Path]:
-        """The files from which these documents were read, whether they still stand or not; none for those that you made."""
+        """The files from which these documents were read, whether they still stand or not; none for those that you made.
+
+        Raises UsageError where the ids are no list of texts.
+        """
         ids = as_list("the ids are", doc_ids, "give a list of ids")
         known = self.store.reader().known_documents(ids) if ids else []
         return {one.id: self._root / one.origin.source for one in known if one.origin is not None}

@@ -212,4 +212,4 @@ def _kept_lines() -> Iterator[None]:
 
 
 def _lines_file() -> Path:
-    return state_directory() / "chat" / "lines"
+    return state_directory() / "chat-history"
