@@ -150,9 +150,12 @@ class Terminal:
         """Press Ctrl-C until there are so many prompts: one that comes between two looks of readline waits for the next key."""
         end = time.monotonic() + SECONDS
         while DRAWN.sub("", self.seen).count("? ") < prompts:
-            assert time.monotonic() < end, self.seen
+            assert time.monotonic() < end, self.seen[-2000:]
             self.type("\x03")
-            self.read()
+            # one at a time: the next could come while the first is dealt with
+            pause = time.monotonic() + 3
+            while DRAWN.sub("", self.seen).count("? ") < prompts and time.monotonic() < pause:
+                self.read()
 
     def leave(self) -> int:
         """Press Ctrl-D until the command has ended: one that comes before the prompt is lost."""
@@ -229,7 +232,7 @@ def test_earlier_lines_come_back_and_are_the_users_alone(home: Path, state: Path
             terminal.type(keys)
             terminal.until("Owls eat mice at night.")
             assert terminal.leave() == 0, terminal.seen
-    (file,) = (state / "mergewise/chat").iterdir()
+    file = state / "mergewise/chat-history"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.read_text() == f"{OWLS}\n{OWLS}" or file.read_text() == OWLS
 
