@@ -235,3 +235,12 @@ def test_an_index_in_english_has_no_column_of_words(tmp_path: Path) -> None:
     store = new_store("lance", tmp_path / "index")
     store.write(rows_of([Document("d", "Cats of the house eat fish in the garden, and they sleep.")]))
     assert LEAF.words not in lancedb.connect(tmp_path / "index").open_table("leaf").schema.names
+
+
+def test_a_search_index_that_cannot_be_read_is_told_where_the_rows_are_whole(store: LanceStore) -> None:
+    store.write(rows_of([document(1)], EMBEDDER))
+    store.optimize()
+    for file in (store.directory / "leaf.lance/_indices").rglob("*.lance"):
+        file.write_bytes(bytes(file.stat().st_size))
+    problems = LanceStore(store.directory, VIEWS).check()
+    assert problems and all("search indexes of the table 'leaf'" in problem.what for problem in problems)
