@@ -15,7 +15,7 @@ import pytest
 
 import mergewise
 
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "6"))
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "4"))
 DOCUMENTS = 40
 
 WRITER = """
