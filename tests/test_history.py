@@ -13,6 +13,7 @@ from mergewise.models.record import Models
 from mergewise.models.scripted import ScriptedChat, Turn
 from mergewise.models.tokens import count_tokens
 from mergewise.prompting.quoting import code_for
+from mergewise.text.terms import content_terms
 from mergewise.types import Message, Usage
 
 BEFORE = [("Who wrote the Tower Song?", "Ada Brix wrote it [1].")]
@@ -199,3 +200,9 @@ def test_of_a_long_conversation_the_newest_turns_are_shown() -> None:
     text = chat.asked[0].text
     assert "Question 29" in text and "Question 0 " not in text
     assert count_tokens([text])[0] + chat.asked[0].max_tokens <= 600
+
+
+def test_a_question_with_a_pronoun_leans_up_to_five_words_of_its_own() -> None:
+    words = "mill wheel grain flour river"
+    assert leans(f"Has it {words}?") and len(content_terms(f"Has it {words}?")) == 5
+    assert not leans(f"Has it {words} bridge?")
