@@ -244,3 +244,16 @@ def test_a_search_index_that_cannot_be_read_is_told_where_the_rows_are_whole(sto
         file.write_bytes(bytes(file.stat().st_size))
     problems = LanceStore(store.directory, VIEWS).check()
     assert problems and all("search indexes of the table 'leaf'" in problem.what for problem in problems)
+
+
+def test_a_repair_lets_numbers_begin_behind_those_that_are_taken(store: LanceStore) -> None:
+    store.write(rows_of([document(1), document(2)], EMBEDDER))
+    path = store.directory / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "next_id": 0, "next_number": 0}))
+    fresh = LanceStore(store.directory, VIEWS)
+    assert fresh.check()
+    fresh.repair()
+    assert fresh.check() == []
+    fresh.write(rows_of([document(3)], EMBEDDER))
+    numbers = [row["_number"] for row in fresh.reader().standing_all()]
+    assert len(numbers) == len(set(numbers)) == 3 and fresh.check() == []
