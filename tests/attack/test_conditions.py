@@ -301,7 +301,7 @@ def test_two_writers_and_kills_leave_what_the_calls_reported(tmp_path: Path) -> 
         (tmp_path / name / "stays.md").write_text("Barns stand.")
     may_stand: dict[str, set[str]] = {}
     rng = random.Random(1)
-    for round_ in range(40 if LONG else 2):
+    for round_ in range(20 if LONG else 2):
         writers = {name: start_writer(tmp_path, name, round_) for name in ("a", "b")}
         try:
             # both have begun to write, and go on for a while

@@ -109,7 +109,7 @@ def test_the_order_of_a_folder_stays(tmp_path: Path) -> None:
 
 @linux_only
 def test_many_small_files(tmp_path: Path) -> None:
-    count = 100_000 if LONG else 600
+    count = 30_000 if LONG else 600
     for number in range(count):
         folder = tmp_path / "docs" / f"{number // 1000:03}"
         if number % 1000 == 0:
@@ -125,7 +125,7 @@ def test_many_small_files(tmp_path: Path) -> None:
     assert command(tmp_path, "check").code == 0
 
 
-LINE_MB = 20 if LONG else 1
+LINE_MB = 8 if LONG else 1
 LINES = {
     "words.txt": lambda size: "word " * (size // 5),
     "letters.txt": lambda size: "a" * size,
@@ -147,7 +147,7 @@ LINES = {
 @linux_only
 @pytest.mark.parametrize("name", LINES if LONG else ["all"])
 def test_one_line(name: str, tmp_path: Path) -> None:
-    """One line of 20 MB of a kind (short: of every kind, a megabyte each, together)."""
+    """One line of 8 MB of a kind (short: of every kind, a megabyte each, together)."""
     names = list(LINES) if name == "all" else [name]
     size = LINE_MB * 1_000_000 // (1 if LONG else 5)
     for one in names:

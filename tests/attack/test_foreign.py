@@ -486,7 +486,7 @@ def test_a_manifest_that_lies(made: Path, tmp_path_factory: pytest.TempPathFacto
 
 
 # so many conditions, one for each run, end the database's parser, and the process with it
-RUNS = 200_000 if LONG else 2_000
+RUNS = 100_000 if LONG else 2_000
 
 LIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "ids that never end": lambda raw: raw.update(next_id=2**61),

@@ -331,7 +331,7 @@ def test_processes_that_are_spawned_ask(tmp_path: Path) -> None:
 
 @linux_only
 def test_many_questions_leak_nothing(tmp_path: Path) -> None:
-    count = 5000 if LONG else 150
+    count = 2000 if LONG else 150
     index = made(tmp_path)
     strategies = ("weave", "topk", "auto-merge", "mergerag-sym", "sentence")
     held: list[tuple[float, int]] = []
