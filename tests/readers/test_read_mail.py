@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import mailbox
 from collections.abc import Callable
 from email.message import EmailMessage
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from mergewise.readers import read
+from mergewise.readers.mail import _word_text
 from mergewise.types import Document
 
 Read = Callable[[str, "bytes | str"], Document]
@@ -103,3 +105,8 @@ def test_parts_in_parts(read_bytes: Read, refusal: Refusal, depth: int) -> None:
         assert read_bytes("a.eml", raw).text == "deep\n\ntext"
     else:
         assert refusal("a.eml", raw) == "a message of too many parts"
+
+
+def test_a_word_of_a_header_is_read_in_its_charset() -> None:
+    word = base64.b64encode("Привет из Москвы".encode("koi8-r")).decode()
+    assert _word_text(f"=?koi8-r?b?{word}?=") == "Привет из Москвы"
