@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 import mergewise as mw
-from mergewise.integrations.passages import id_of, with_metadata
+from mergewise.integrations.passages import _best, id_of, with_metadata
 from mergewise.types import Context, Passage, Span
 from tests.integrations.conftest import TEXTS
 
@@ -48,3 +50,11 @@ def test_the_name_of_a_passage_has_all_its_places() -> None:
     assert id_of(found) == "brix:2-9,lamp:2-9"
     assert id_of(found, found.spans[1]) == "lamp:2-9"
     assert id_of(replace(found, verbatim=False)).startswith("brix:2-9,lamp:2-9#")
+
+
+def test_the_best_passages_stay_in_their_order() -> None:
+    scored = [replace(passage("brix"), score=score) for score in (0.1, 0.9, 0.5, 0.7)]
+    assert [one.score for one in _best(scored, 2)] == [0.9, 0.7]
+    assert _best(scored, None) == scored and list(_best(scored, 9)) == scored
+    with pytest.raises(mw.UsageError, match="most passages"):
+        _best(scored, 0)
