@@ -124,3 +124,14 @@ def test_an_index_without_them_says_how_to_get_them(home: Path) -> None:
     assert "marker, triplet" in result.exception.hint
     result = CliRunner().invoke(app, ["info", "--view", "nope"])
     assert isinstance(result.exception, UsageError) and "unknown view 'nope'" in result.exception.message
+
+
+def test_a_run_without_a_folder_writes_what_was_left_by_the_chat_model_that_is_named(
+    home: Path, server: ChatServer
+) -> None:
+    of_its_own(
+        "index", "mill.md", "--views", "leaf,triplet", "--embedder", "none", "--chat", "openai:m", "--embed", "later"
+    )
+    assert not server.asked
+    of_its_own("index", "--chat", "openai:m")
+    assert json.loads(run("info", "--triplets", "--json"))["calls"] == len(server.asked) > 0

@@ -41,15 +41,15 @@ def pack(
     before.
     """
 
-    def packed(candidates: Sequence[Candidate]) -> Context:
+    def context_of(candidates: Sequence[Candidate]) -> Context:
         packer: Packer[Candidate] = Packer(budget, models.count_tokens, last, order == "document", counts=counts or {})
         packer.fill(candidates)
         return packer.context(question, lambda chosen: passages_of(chosen, order), trace)
 
-    context = packed(ranked)
+    context = context_of(ranked)
     if context.passages or not ranked:
         return context
-    bare = packed([candidate.without_headings() for candidate in ranked[:_PATIENCE]])
+    bare = context_of([candidate.without_headings() for candidate in ranked[:_PATIENCE]])
     spans = tuple(span for passage in bare.passages for span in passage.spans)
     step = Step("bare", "nothing fits below its heading line, which is left out", spans, cause=Cause.TAKE)
     return replace(bare, trace=(*context.trace, step)) if bare.passages else context

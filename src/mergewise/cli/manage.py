@@ -138,7 +138,7 @@ def index(
     if not paths:
         if sync or watch or dry_run:
             raise UsageError("no folder is named", "mergewise index DIR --sync")
-        _go_on(index_dir, embedder, as_json)
+        _go_on(mergewise.open(index_dir, embedder=embedder, chat=chat, prompts=prompts, create=False), as_json)
         return
     names = [view.strip() for view in views.split(",")]
     if ocr and not apart:
@@ -203,18 +203,15 @@ def index(
         raise typer.Exit(1)
 
 
-def _go_on(index_dir: Path, embedder: str | None, as_json: bool) -> None:
-    """Make the vectors that are still to come."""
-    import mergewise
-
-    opened = mergewise.open(index_dir, embedder=embedder, create=False)
+def _go_on(opened: Index, as_json: bool) -> None:
+    """Make the vectors that are still to come, and the rows of views."""
     with _saying_what_is_kept(opened), progress("Indexing", characters) as advance:
         vectors = opened.embed(progress=advance)
     if as_json:
         say_json(asdict(vectors))
         return
     far = f"vectors: {vectors.embedded:,} of {vectors.leaves:,} leaves"
-    say(f"{far if opened.manifest.dimension else 'no vectors: embedder none'}, in {index_dir}")
+    say(f"{far if opened.manifest.dimension else 'no vectors: embedder none'}, in {opened.store.directory}")
 
 
 @contextmanager

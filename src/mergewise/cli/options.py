@@ -139,7 +139,7 @@ def _completion(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]
     return complete
 
 
-def _registered(registry: str) -> Callable[[], Iterable[str]]:
+def _names_in(registry: str) -> Callable[[], Iterable[str]]:
     """The names in a registry of `mergewise.designs`, which is loaded when they are asked for."""
 
     def names() -> Iterable[str]:
@@ -178,7 +178,7 @@ StrategiesOption = Annotated[
         "--strategies",
         "-s",
         help="Strategies, separated by commas: {strategies}.",
-        autocompletion=_completion(_registered("STRATEGIES")),
+        autocompletion=_completion(_names_in("STRATEGIES")),
         rich_help_panel=SEARCH,
     ),
 ]
@@ -244,7 +244,7 @@ StrategyOption = Annotated[
         "-s",
         envvar="MERGEWISE_STRATEGY",
         help="Strategy, also with parameters, such as 'auto-merge(mode=never)' or 'mrag(preset=paper)': {strategies}.",
-        autocompletion=_completion(_registered("STRATEGIES")),
+        autocompletion=_completion(_names_in("STRATEGIES")),
         rich_help_panel=SEARCH,
     ),
 ]
@@ -340,7 +340,7 @@ ModeOption = Annotated[
         "-m",
         envvar="MERGEWISE_MODE",
         help="Mode of answering: {modes}.",
-        autocompletion=_completion(_registered("MODES")),
+        autocompletion=_completion(_names_in("MODES")),
         rich_help_panel=SEARCH,
     ),
 ]
@@ -446,16 +446,14 @@ RerankerOption = Annotated[
 ]
 ViewsOption = Annotated[
     str,
-    typer.Option(
-        help="Views to build, separated by commas: {views}.", autocompletion=_completion(_registered("VIEWS"))
-    ),
+    typer.Option(help="Views to build, separated by commas: {views}.", autocompletion=_completion(_names_in("VIEWS"))),
 ]
 ViewOption = Annotated[
     str | None,
     typer.Option(
         "--view",
         help="Report how the rows of a view were made: {reported_views}.",
-        autocompletion=_completion(_registered("VIEWS")),
+        autocompletion=_completion(_names_in("VIEWS")),
     ),
 ]
 MarkersOption = Annotated[bool, typer.Option("--markers", help="The same as --view marker.")]
