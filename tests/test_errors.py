@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from mergewise import errors
@@ -30,3 +32,16 @@ def test_an_error_says_what_is_wrong_and_what_to_do(hint: str, said: str) -> Non
 def test_a_missing_extra_names_the_command() -> None:
     error = MissingExtra("a causal model", "hf")
     assert str(error) == "a causal model is not installed (pip install 'mergewise[hf]')"
+
+
+def test_a_package_that_lacks_a_module_of_its_own_is_not_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lacking_its_part.py").write_text("import no_such_part_anywhere")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, said in (("no_such_package_anywhere", "x is not installed"), ("lacking_its_part", "cannot be imported")):
+        with pytest.raises(ModuleNotFoundError) as error:
+            exec(f"import {name}")
+        # the frames of the test stand before that of the import
+        cause = error.value.with_traceback(error.value.__traceback__ and error.value.__traceback__.tb_next)
+        assert said in MissingExtra("x", "hf", cause).message

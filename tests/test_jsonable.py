@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 from types import MappingProxyType
 
+import pytest
+
 from mergewise.jsonable import (
     answer_json,
     comparison_json,
@@ -101,3 +103,8 @@ def test_what_an_index_holds_and_what_was_done_to_it() -> None:
     }  # fmt: skip
     assert info_json(1, {}, "none", 3, None, {"formats": {".md": 1}})["formats"] == {".md": 1}
     assert json.dumps(problem_json(Problem("lost", "d"))) == '{"what": "lost", "document": "d"}'
+
+
+def test_each_context_of_a_comparison_has_its_own_spans() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        comparison_json([(CONTEXT, 0.1), (CONTEXT, 0.2)], [[SPAN]])

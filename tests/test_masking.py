@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 
 import pytest
@@ -58,3 +59,19 @@ def test_errors_logs_and_standard_error(capsys: pytest.CaptureFixture[str]) -> N
     assert PrintableFormatter().format(record) == "the key ***"
     say_error("sk-1234567890")
     assert "1234" not in capsys.readouterr().err
+
+
+def test_what_no_key_begins_with_is_shown_at_once() -> None:
+    remember_key("abcdefgh")
+    shown = MaskedPieces()
+    assert [shown.add(piece) for piece in ("a fish, ", "an ab", "a, abcd", "efgh.")] == [
+        "a fish, ",
+        "an ",
+        "aba, ",
+        "***.",
+    ]
+
+
+def test_a_key_within_a_text_of_json() -> None:
+    remember_key('geh"eim-schlüssel')
+    assert masked(json.dumps({"sent": 'Bearer geh"eim-schlüssel, twice'})) == '{"sent": "Bearer ***, twice"}'

@@ -36,6 +36,7 @@ MENDED = (
     "semicolons Content-Type.eml",
     "quotes Content-Disposition.eml",
     "heading digits.md",
+    "header pictures.md",
     "tilde fences.md",
     "code directives.md",
     "pipe rows.rst",

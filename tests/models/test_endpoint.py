@@ -5,7 +5,7 @@ import pytest
 openai = pytest.importorskip("openai")
 
 from mergewise.errors import UsageError  # noqa: E402
-from mergewise.models.endpoint import failure, key_for  # noqa: E402
+from mergewise.models.endpoint import Endpoint, failure, key_for  # noqa: E402
 
 
 def raised(kind: str) -> Exception:
@@ -45,3 +45,11 @@ def test_a_key_is_wanted_for_the_public_endpoint_alone(monkeypatch: pytest.Monke
     assert key_for() == "none"
     monkeypatch.setenv("OPENAI_API_KEY", "set")
     assert key_for("http://host/v1") == "set"
+
+
+def test_without_an_address_it_is_the_public_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    endpoint = Endpoint("openai:m", "chat completions", api_key="k")
+    assert endpoint.base_url == "https://api.openai.com/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://own/v1")
+    assert Endpoint("openai:m", "chat completions", api_key="k").base_url == "http://own/v1"

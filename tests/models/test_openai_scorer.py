@@ -171,6 +171,19 @@ def test_an_endpoint_without_prompt_log_probabilities_is_refused(server: Server,
     assert "no log-probabilities of its prompt" in error.value.message and "--scorer lm" in error.value.hint
 
 
+def test_one_prompt_without_log_probabilities_is_enough(server: Server) -> None:
+    def forgetful(request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        status, answer = echo(request)
+        answer["choices"][0]["logprobs"] = None
+        return status, answer
+
+    server.answer = forgetful
+    scorer = load_scorer("openai:m")
+    assert scorer is not None
+    with pytest.raises(ModelError, match="no log-probabilities of its prompt"):
+        scorer.nll(SOURCES, ANCHORS[:2])
+
+
 def test_missing_choices_are_told(server: Server) -> None:
     server.answer = lambda request: (200, {"id": "x", "object": "text_completion", "choices": []})
     scorer = load_scorer("openai:m")

@@ -62,6 +62,13 @@ def test_article(read_bytes: Read) -> None:
     }
 
 
+def test_a_list_within_a_list_is_read_once(read_bytes: Read) -> None:
+    inner = "<list><list-item><p>inner</p></list-item></list>"
+    lists = f"<list><list-item><label>a</label><p>outer</p>{inner}</list-item></list>"
+    document = read_bytes("a.nxml", f"<article><body><p>Ducks.</p>{lists}</body></article>")
+    assert document.text == "Ducks.\n\n- outer\n  - inner"
+
+
 LAUGHS = "".join(f'<!ENTITY {y} "{f"&{x};" * 10}">' for x, y in zip("abcdefghi", "bcdefghiz", strict=True))
 BILLION = f'<!DOCTYPE article [<!ENTITY a "ha">{LAUGHS}]><article><body><p>Ha: &z;</p></body></article>'
 

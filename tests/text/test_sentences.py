@@ -102,6 +102,9 @@ def test_a_long_block_is_given_in_windows(monkeypatch: pytest.MonkeyPatch) -> No
     given.clear()
     assert len(split_sentences("„" * 1_000_000)) == 125, "but one without end would take the square of its length"
     assert max(given) <= 8000 and sum(given) < 2_000_000
+    given.clear()
+    split_sentences("Title: a\nAuthor: " + "![a](data:" * 6_400)
+    assert max(given) <= 8000, "nor does a short piece at the end of a window let it grow"
 
 
 @given(

@@ -167,13 +167,13 @@ def _pieces(block: str, language: str) -> Iterator[str]:
     while len(block) - at > window:
         found = list(sentencex.segment(language, block[at : at + window]))
         left = window
-        if window >= _LONGEST_WINDOW and len(found) < 2:
+        while found and left > window - _AHEAD:
+            left -= len(found.pop())
+        if window >= _LONGEST_WINDOW and not found:
             cut = block.rfind(" ", at + window // 2, at + window) + 1 or at + window
             yield block[at:cut]
             at, window = cut, _WINDOW
             continue
-        while found and left > window - _AHEAD:
-            left -= len(found.pop())
         yield from found
         at, window = at + left, _WINDOW if found else 2 * window
     yield from sentencex.segment(language, block[at:])

@@ -165,3 +165,8 @@ def test_long_lines_are_read_up_to_a_length(piece: str) -> None:
     (rows,) = rows_of([Document("d", piece * (100_000 // len(piece)), "A")])
     leaf = max(rows["leaf"], key=lambda leaf: leaf.end - leaf.start)
     triplets_by_rules(rows.document.text, "A", [leaf])
+
+
+def test_what_the_document_is_about_may_be_told_without_an_article() -> None:
+    assert ("Ada Brix", "was", "Dutch") in found("Ada Brix was Dutch by birth.")
+    assert not any(relation == "was" for _, relation, _ in found("Guido Holm was Dutch by birth."))

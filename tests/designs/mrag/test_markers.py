@@ -8,6 +8,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -308,3 +309,14 @@ def test_what_becomes_of_a_sentence_without_support(ungrounded: Any, left: bool,
         assert [s.supported for s in marker.sentences] == [True, False]
         assert any("1977" in flag for flag in marker.sentences[1].flags)
     assert index.check() == []
+
+
+@pytest.mark.parametrize("paragraphs", [[1, "2"], "1", None])
+def test_examples_that_name_no_paragraphs_are_refused(tmp_path: Path, paragraphs: object) -> None:
+    path = tmp_path / "examples.json"
+    path.write_text(
+        json.dumps([{"key": "Whose?", "value": "Ada's.", "text": "It is Ada's.", "paragraphs": paragraphs}])
+    )
+    with pytest.raises(UsageError, match="holds no examples of markers"):
+        index = opened(tmp_path / "x", ScriptedChat([]), replace(SETTINGS, examples=str(path)))
+        index.add(Document("d", TEXT))
