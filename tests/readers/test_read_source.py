@@ -214,6 +214,8 @@ CASES = {
               : C(std::move(x)),
                 other_(std::move(y)) {
           }
+          B(long b) : same_(b == 1), a_(0) {
+          }
         };
         """,
         [
@@ -224,6 +226,7 @@ CASES = {
             (1, "class B : public C"),
             (2, "B(int a) : a_(a)"),
             (2, "B() : C(std::move(x)), other_(std::move(y))"),
+            (2, "B(long b) : same_(b == 1), a_(0)"),
         ],
     ),
     "a.go": (

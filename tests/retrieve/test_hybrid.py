@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
+from tests.memory_store import MemoryStore
 from tests.support import HashEmbedder, memory_store
 
 from mergewise.designs import VIEWS
@@ -148,3 +150,19 @@ def test_a_question_that_may_be_english_is_searched_in_english_first() -> None:
     assert reader.languages("lacquer") == ("en", "fr")
     assert reader.search("lacquer", 3)[0].row.doc_id == "own"
     assert "fr" in {hit.row.doc_id for hit in reader.search("poissons", 3)}
+
+
+def test_a_question_in_english_alone_is_searched_by_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = HybridReader(memory_store([ENGLISH, FRENCH]), None, VIEWS)
+    asked: list[bool] = []
+    search = MemoryStore.text_search
+
+    def counted(*given: Any, words: bool = False) -> Any:
+        asked.append(words)
+        return search(*given, words=words)
+
+    monkeypatch.setattr(MemoryStore, "text_search", counted)
+    assert reader.languages("Which fish does the cat eat?") == ("en",) and reader.search(
+        "Which fish does the cat eat?", 3
+    )
+    assert reader.search("Quels poissons mange le chat ?", 3) and asked == [False, False, True]
