@@ -17,7 +17,7 @@ MINUTES ?= 60
 # the build for processors alone, from PyTorch's own index or a local one: that of PyPI brings gigabytes of CUDA along
 TORCH  ?= torch==2.13.0+cpu
 
-.PHONY: demo test lint wheel integrations causal attack fuzz bench chaos mutants clean
+.PHONY: demo test lint wheel integrations causal causal-environment attack fuzz bench chaos mutants clean
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -51,6 +51,8 @@ $(CAUSAL)/.installed: pyproject.toml
 	$(CAUSAL)/bin/python -m pip install --quiet --no-compile $(TORCH) hypothesis pytest pytest-xdist --editable ".[train]"
 	touch $@
 
+causal-environment: $(CAUSAL)/.installed
+
 causal: $(CAUSAL)/.installed
 	$(CAUSAL)/bin/python -c "import onnx, torch, transformers"  # their tests would be skipped without a word
 	OMP_NUM_THREADS=1 $(CAUSAL)/bin/python -m pytest --numprocesses auto --dist worksteal tests/models/test_*causal*.py tests/designs/aed/training/test_causal_*.py
@@ -65,7 +67,7 @@ bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.startup
 
 chaos: $(VENV)/.installed
-	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py
+	MERGEWISE_KILLS=100 $(BIN)/python -m pytest tests/test_kill.py tests/test_folders.py
 	MERGEWISE_KILLS=20 $(BIN)/python -m pytest tests/designs/mrag/test_markers_cost.py
 	MERGEWISE_DAMAGES=20 $(BIN)/python -m pytest tests/store/test_damage.py
 

@@ -30,6 +30,7 @@ from mergewise.types import DocumentChange, Duplicate, Origin
 from tests.support import SMALL, HashEmbedder, new_store, rows_of
 
 EMBEDDER = HashEmbedder()
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "3"))
 
 CATS = "# Cats\n\n## Food\n\nCats eat fish. They drink milk.\n\n## Sleep\n\nCats sleep sixteen hours a day.\n"
 DOGS = "# Dogs\n\nDogs bark at night. Dogs eat meat.\n"
@@ -504,8 +505,8 @@ def test_a_folder_that_changes_is_followed_through_kills(tmp_path: Path) -> None
     index.add(folder, mw.Document(id="own", text="The caller's own."))
     draw = random.Random(0)
     killed, full = 0, 1.0
-    for round in range(1, 40):
-        if killed == 6:
+    for round in range(1, 8 * KILLS):
+        if killed == KILLS:
             break
         disturb(folder, draw, round)
         with subprocess.Popen(
@@ -522,7 +523,7 @@ def test_a_folder_that_changes_is_followed_through_kills(tmp_path: Path) -> None
         assert not report.failed
         assert index.sync(folder, dry_run=True).changes == ()
         assert index.check() == []
-    assert killed == 6
+    assert killed == KILLS
 
     fresh = mw.open(tmp_path / "fresh", embedder="none")
     fresh.add(folder)

@@ -15,7 +15,7 @@ import pytest
 
 import mergewise
 
-KILLS = int(os.environ.get("MERGEWISE_KILLS", "4"))
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "2"))
 DOCUMENTS = 40
 
 WRITER = """
@@ -198,7 +198,7 @@ def test_killed_while_texts_come_first_and_vectors_later(tmp_path: Path) -> None
     mergewise.open(path, embedder=embedder)
     draw = random.Random(2)
     embedded = partial = 0
-    for _ in range(KILLS):
+    for _ in range(2 * KILLS):
         kill_while_embedding(path, folder, draw.randrange(6), draw.uniform(0, 0.05))
         fresh = mergewise.open(path, embedder=embedder)
         assert fresh.check() == []

@@ -140,7 +140,7 @@ def test_all_rooms_and_kinds_are_drawn_from() -> None:
 def test_files_whose_tests_need_a_package_are_left_out_where_it_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [path for path in sample.NEEDS if not (ROOT / sample.SOURCE / path).is_file()] == []
     monkeypatch.setattr(sample, "absent", lambda: {"models/causal/network.py"})
-    paths = {one.path for one in sample.mutants(ROOT)}
+    paths = set(sample.sources(ROOT))
     assert "models/causal/network.py" not in paths and {"models/causal/prompts.py", *sample.NEEDS} - paths == {
         "models/causal/network.py"
     }
@@ -195,8 +195,9 @@ while not run.ended():
     time.sleep(0.02)
 known = reached.Reached(work / "reached")
 slot, found = Slot(tree), {}
-for mutant in mutants(root):
-    for changed in (True, False):
+for number, mutant in enumerate(mutants(root)):
+    # one control for all: without any change nothing fails
+    for changed in (True, False) if number == 0 else (True,):
         slot.start(mutant, planned(known.concerned(mutant.path, mutant.change.function), 60), changed=changed)
         while (verdict := slot.verdict()) is None:
             time.sleep(0.02)

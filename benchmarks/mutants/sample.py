@@ -46,11 +46,16 @@ class Mutant:
 def mutants(root: Path) -> list[Mutant]:
     """Every mutant of the sources below `root` whose tests can run here."""
     found = []
-    for file in sorted((root / SOURCE).rglob("*.py")):
-        path = file.relative_to(root / SOURCE).as_posix()
-        if not path.startswith(tuple(absent())):
-            found += mutants_of(path, file.read_text(encoding="utf-8"))
+    for path in sources(root):
+        found += mutants_of(path, (root / SOURCE / path).read_text(encoding="utf-8"))
     return found
+
+
+def sources(root: Path) -> list[str]:
+    """The sources below `root` whose tests can run here, as paths from the package's folder."""
+    every = (file.relative_to(root / SOURCE).as_posix() for file in sorted((root / SOURCE).rglob("*.py")))
+    lacking = tuple(absent())
+    return [path for path in every if not path.startswith(lacking)]
 
 
 def absent() -> set[str]:

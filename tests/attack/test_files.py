@@ -109,7 +109,7 @@ def test_the_order_of_a_folder_stays(tmp_path: Path) -> None:
 
 @linux_only
 def test_many_small_files(tmp_path: Path) -> None:
-    count = 30_000 if LONG else 600
+    count = 30_000 if LONG else 300
     for number in range(count):
         folder = tmp_path / "docs" / f"{number // 1000:03}"
         if number % 1000 == 0:
@@ -147,9 +147,9 @@ LINES = {
 @linux_only
 @pytest.mark.parametrize("name", LINES if LONG else ["all"])
 def test_one_line(name: str, tmp_path: Path) -> None:
-    """One line of 8 MB of a kind (short: of every kind, a megabyte each, together)."""
+    """One line of 8 MB of a kind (short: of every kind, 400 kB each, together)."""
     names = list(LINES) if name == "all" else [name]
-    size = LINE_MB * 1_000_000 // (1 if LONG else 5)
+    size = LINE_MB * 1_000_000 // (1 if LONG else 20)
     for one in names:
         write(tmp_path / "docs", one, LINES[one](size))
     done, megabytes = measured(tmp_path, "index", "docs", *map("docs/{}".format, names), "--embedder", "none", "--json")
@@ -162,7 +162,7 @@ def test_one_line(name: str, tmp_path: Path) -> None:
         assert command(tmp_path, "check").code == 0
 
 
-DEPTH = 100_000 if LONG else 8_000
+DEPTH = 100_000 if LONG else 3_000
 DEEP = {
     "deep.json": "[" * DEPTH + "]" * DEPTH,
     "deep_objects.json": '{"a":' * DEPTH + "1" + "}" * DEPTH,
