@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 import mergewise as mw
+from mergewise.jsonable import context_json
 from mergewise.models.scripted import ScriptedChat
 from tests.support import HashEmbedder
 
@@ -83,6 +85,20 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_called(index: mw.Inde
         with pytest.raises(mw.UsageError):
             index.prepare(QUESTION, **wrong)
     assert not index.chat.asked
+
+
+def test_json_says_where_passages_stand_in_code_points(index: mw.Index) -> None:
+    text = "# \U0001f600 Yaks\n\nYaks \U0001f600 give milk.\n"
+    index.add(mw.Document("yaks.md", text, "Yaks"))
+    prepared = index.prepare("What do yaks give?", strategy="topk", budget=20)
+    written = context_json(prepared.context, prepared.locations())
+    first = written["passages"][0]
+    (span,) = first["spans"]
+    assert text[span["start"] : span["end"]] == first["text"] and first["mark"] == 1 and first["doc"] == "yaks.md"
+    assert first["line"] == 3 and first["title"] == "Yaks" and written["snapshot"] == index.snapshot
+    assert (
+        json.loads(json.dumps(written)) == written == context_json(prepared.context, index.locations(prepared.context))
+    )
 
 
 def test_locations_say_page_line_and_address(index: mw.Index) -> None:
