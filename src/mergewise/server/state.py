@@ -214,11 +214,16 @@ class State:
 
     def collections(self) -> list[CollectionRecord]:
         """By name."""
-        return [record_of(CollectionRecord, row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
+        return [self._placed(row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
 
     def collection(self, name: str) -> CollectionRecord | None:
         rows = self._rows("SELECT * FROM collections WHERE name = ?", [name])
-        return record_of(CollectionRecord, rows[0]) if rows else None
+        return self._placed(rows[0]) if rows else None
+
+    def _placed(self, row: sqlite3.Row) -> CollectionRecord:
+        """The record with its places. Those within the server's data are kept as seen from there: data can be moved."""
+        record, here = record_of(CollectionRecord, row), self.path.parent
+        return replace(record, path=str(here / record.path), blobs=str(here / record.blobs))
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
         """Raises Conflict where there is one of this name. A configured one takes the place of its older record.
@@ -231,7 +236,8 @@ class State:
                 raise Conflict(f"there is a collection {collection.name!r}", "choose another name")
             created = time.time() if standing is None else standing["created"]
             collection = replace(collection, created=created)
-            insert(rows, "collections", columns(collection), "REPLACE")
+            path, blobs = (_seen_from(self.path.parent, place) for place in (collection.path, collection.blobs))
+            insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "REPLACE")
         return collection
 
     def update_collection(
@@ -502,3 +508,7 @@ class State:
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
             for table in ("events", "uploads"):
                 rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])
+
+
+def _seen_from(folder: Path, place: str) -> str:
+    return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else os.path.abspath(place)
