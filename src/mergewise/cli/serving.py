@@ -34,7 +34,9 @@ DataArgument = Annotated[
 ]
 ServedArgument = Annotated[
     Path | None,
-    typer.Argument(help="What `mergewise serve` was given.", show_default="mergewise.index", envvar="MERGEWISE_SERVE_DATA"),
+    typer.Argument(
+        help="What `mergewise serve` was given.", show_default="mergewise.index", envvar="MERGEWISE_SERVE_DATA"
+    ),
 ]
 
 
@@ -42,15 +44,16 @@ def serve(
     data: DataArgument = None,
     docs: Annotated[
         list[Path] | None,
-        typer.Option("--docs", metavar="DIR", help="Folder to index, serve and keep in step; may be given several times."),
+        typer.Option(
+            "--docs", metavar="DIR", help="Folder to index, serve and keep in step; may be given several times."
+        ),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="Address to listen on.", show_default="127.0.0.1")] = None,
     port: Annotated[
         int | None, typer.Option("--port", "-p", help="Port; 0 takes a free one.", show_default="8077")
     ] = None,
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", help="Processes that answer.", show_default="one a core, at most 4"),
+        int | None, typer.Option("--workers", help="Processes that answer.", show_default="one a core, at most 4")
     ] = None,
     auth: Annotated[
         bool, typer.Option("--auth/--no-auth", help="Ask for a token; without one only on a loopback address.")
@@ -76,7 +79,9 @@ def serve(
     from mergewise.server.supervisor import Supervisor, token_file
 
     place = _place(data, docs or [])
-    settings = server_config(place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth)
+    settings = server_config(
+        place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth
+    )
 
     def say_where(url: str, secret: str | None) -> None:
         say(f"{url}/#t={secret}" if secret else url)
@@ -118,9 +123,7 @@ def server_config(
     }
     models = {name: ModelConfig(spec) for name, spec in named.items()}
     return load_config(
-        place.data,
-        file,
-        flags={**flags, "chats": models or None, "collections": collections or None, "watch": watch},
+        place.data, file, flags={**flags, "chats": models or None, "collections": collections or None, "watch": watch}
     )
 
 
@@ -143,7 +146,9 @@ def _state(data: Path | None) -> State:
     place = _place(data, [])
     database = place.data / "server.sqlite"
     if not database.exists():
-        raise UsageError(f"{place.data} holds no server's data", f"start it once: mergewise serve {shlex.quote(str(data or ''))}")
+        raise UsageError(
+            f"{place.data} holds no server's data", f"start it once: mergewise serve {shlex.quote(str(data or ''))}"
+        )
     return State(database)
 
 
@@ -152,14 +157,22 @@ def add_token(
     data: ServedArgument = None,
     scope: Annotated[
         list[str] | None,
-        typer.Option("--scope", "-s", metavar="read|write|admin", help="What it may do; may be given several times.", show_default="read"),
+        typer.Option(
+            "--scope",
+            "-s",
+            metavar="read|write|admin",
+            help="What it may do; may be given several times.",
+            show_default="read",
+        ),
     ] = None,
     collection: Annotated[
         list[str] | None,
         typer.Option("--collection", "-n", metavar="NAME", help="Collection that it may see; none named: all of them."),
     ] = None,
     title: Annotated[str, typer.Option("--title", help="Who or what has it.")] = "",
-    days: Annotated[float | None, typer.Option("--days", min=0, help="Days that it is valid.", show_default="without end")] = None,
+    days: Annotated[
+        float | None, typer.Option("--days", min=0, help="Days that it is valid.", show_default="without end")
+    ] = None,
     rate: Annotated[float | None, typer.Option("--rate", min=0, help="Requests a second.", show_default="20")] = None,
 ) -> None:
     """Make a token, and print it: nobody can show it again."""
@@ -181,7 +194,9 @@ def tokens(data: ServedArgument = None, as_json: options.JsonOption = False) -> 
         return
     for token in found:
         among = "all collections" if token.collections is None else ", ".join(sorted(token.collections))
-        until = "" if token.expires is None else f"until {datetime.fromtimestamp(token.expires, UTC):%Y-%m-%d %H:%M} UTC"
+        until = (
+            "" if token.expires is None else f"until {datetime.fromtimestamp(token.expires, UTC):%Y-%m-%d %H:%M} UTC"
+        )
         say("  ".join(filter(None, (token.id, "+".join(token.as_dict()["scopes"]), among, until, token.title))))
 
 
@@ -198,8 +213,7 @@ def remove_token(
 
 @app.command("backup", cls=options.NamingCommand)
 def backup(
-    file: Annotated[Path, typer.Argument(help="File to write.", show_default=False)],
-    data: ServedArgument = None,
+    file: Annotated[Path, typer.Argument(help="File to write.", show_default=False)], data: ServedArgument = None
 ) -> None:
     """Write a server's data to one file, also while it runs: tokens, jobs, originals and its indexes."""
     from mergewise.server.backup import write_backup

@@ -59,7 +59,9 @@ def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]
             out.flush()
             os.fsync(out.fileno())
             root = Path(os.path.realpath(data))
-            elsewhere = [one.name for one in state.collections() if not Path(os.path.realpath(one.path)).is_relative_to(root)]
+            elsewhere = [
+                one.name for one in state.collections() if not Path(os.path.realpath(one.path)).is_relative_to(root)
+            ]
         temporary.replace(file)
     except BaseException:
         temporary.unlink(missing_ok=True)

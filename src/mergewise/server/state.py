@@ -122,9 +122,10 @@ class State:
                 raise StoreError("the disk of the server's state is full", "make room")
 
     @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, whole or not at all."""
+    def _change(self, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction, whole or not at all. One that is not `lasting` survives a kill, but not the loss of power."""
         with self._changing, store_errors(self.path):
+            self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
             self._changes.execute("BEGIN IMMEDIATE")
             try:
                 yield self._changes
@@ -437,11 +438,12 @@ class State:
             give_state(rows, id, state)
             return state
 
-    def set_progress(self, id: str, progress: JobProgress) -> JobState:
-        """Tell how far a job is. The state that it has, which may be `cancelling`."""
-        with self._change() as rows:
+    def set_progress(self, id: str, progress: JobProgress, *, is_event: bool = True) -> JobState:
+        """Tell how far a job is, its listeners too if it `is_event`. The state that it has, which may be `cancelling`."""
+        with self._change(lasting=False) as rows:
             rows.execute("UPDATE jobs SET progress = ? WHERE id = ?", [json.dumps(asdict(progress)), id])
-            add_event(rows, id, is_progress=True)
+            if is_event:
+                add_event(rows, id, is_progress=True)
             state: JobState = job_row(rows, id)["state"]
             return state
 
@@ -511,4 +513,4 @@ class State:
 
 
 def _seen_from(folder: Path, place: str) -> str:
-    return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else os.path.abspath(place)
+    return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())

@@ -170,33 +170,32 @@ class Writer:
             cancel=watch.cancels,
             limits=mw.Limits(),
         )
-        failures = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         for job in jobs:
-            self._settle(job, uploads[job.id], failures, kept, report_json(report))
+            self._settle(job, uploads[job.id], kept, report, counts=len(jobs) == 1)
 
     def _settle(
-        self,
-        job: Job,
-        uploads: Sequence[Upload],
-        failures: Mapping[str, Mapping[str, Any]],
-        kept: Mapping[str, str],
-        report: Mapping[str, Any],
+        self, job: Job, uploads: Sequence[Upload], kept: Mapping[str, str], report: mw.AddReport, *, counts: bool
     ) -> None:
-        """End one of the jobs that ran together. It has failed where none of its documents is in the index."""
-        conflicts = [upload.id for upload in uploads if kept.get(upload.id) == "fail"]
-        refused = {doc_id: _standing_error(doc_id) for doc_id in conflicts}
-        settled = {
-            upload.id: {**failures, **refused}.get(upload.id) for upload in uploads if kept.get(upload.id) != "skip"
-        }
-        failed = [doc_id for doc_id, problem in settled.items() if problem is not None]
+        """End one of the jobs that ran together. It has failed where none of its documents is in the index.
+
+        `counts` are those of the whole report: they are told where the job ran alone.
+        """
+        errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
+        errors |= {doc_id: _standing_error(doc_id) for doc_id, wish in kept.items() if wish == "fail"}
+        skipped = [upload.id for upload in uploads if kept.get(upload.id) == "skip"]
+        settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in skipped}
+        failed = [{"id": doc_id, **problem} for doc_id, problem in settled.items() if problem is not None]
         told = {
-            **report,
             "documents": len(uploads),
-            "failed": [{"id": doc_id, **(settled[doc_id] or {})} for doc_id in failed],
-            "skipped": [upload.id for upload in uploads if kept.get(upload.id) == "skip"],
+            "indexed": len(settled) - len(failed),
+            "failed": failed,
+            "skipped": skipped,
+            "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
+            "textless": [asdict(one) for one in report.textless if one.source in settled],
+            **({name: getattr(report, name) for name in ("added", "replaced", "unchanged")} if counts else {}),
         }
         lost = bool(failed) and len(failed) == len(uploads)
-        error = {**(settled[failed[0]] or {}), "document": failed[0]} if lost else None
+        error = {**(settled[failed[0]["id"]] or {}), "document": failed[0]["id"]} if lost else None
         self.state.finish(job.id, "failed" if lost else "done", report=told, error=error, documents=settled)
 
     def _drop(self, job: Job) -> None:
@@ -296,12 +295,13 @@ class _Watch:
     def tell(self, done: int, total: int, document: str) -> None:
         """A `Progress` of the engine. A document that is begun is told at once: at it the process may die."""
         now = time.monotonic()
-        if now - self._told < TELL_SECONDS and (document or None) == self._document:
+        is_event = now - self._told >= TELL_SECONDS
+        if not is_event and (document or None) == self._document:
             return
-        self._told, self._document = now, document or None
+        self._told, self._document = now if is_event else self._told, document or None
         for job in self._jobs:
-            state = self._state.set_progress(job.id, JobProgress(done, total, document=self._document))
-            self._cancelled |= state == "cancelling"
+            progress = JobProgress(done, total, document=self._document)
+            self._cancelled |= self._state.set_progress(job.id, progress, is_event=is_event) == "cancelling"
 
     def cancels(self) -> bool:
         """Whether the engine is to end here: one of the jobs is to be cancelled, or the writer is to end."""
@@ -345,7 +345,11 @@ def _standing(index: Index, uploads: Sequence[Upload]) -> set[str]:
 
 def _finished(index: Index, blobs: Path, uploads: Sequence[Upload]) -> list[str]:
     """Those of the uploads that the index has, as they came: a dry run of adding them again."""
-    return index.holding([_source(blobs, upload) for upload in uploads]) if uploads else []
+    if not uploads:
+        return []
+    report = index.add([_source(blobs, upload) for upload in uploads], dry_run=True)
+    waiting = {change.id for change in report.changes} | {failure.source for failure in report.failed}
+    return [upload.id for upload in uploads if upload.id not in waiting]
 
 
 def _ids_to_remove(index: Index, request: Mapping[str, Any]) -> list[str]:
@@ -417,7 +421,9 @@ def _standing_error(doc_id: str) -> dict[str, Any]:
 def lock_file(data: Path, name: str) -> Path:
     """A lock of a server's data: `supervisor`, `writer` or `changes`."""
     folder = data / "locks"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    # of the folders that are made, only the last one gets the mode
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.mkdir(exist_ok=True, mode=0o700)
     return folder / name
 
 
