@@ -1,0 +1,103 @@
+"""What the tools ask for one caller: a protocol, and the library that is a single index on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mergewise.concurrency import in_thread
+from mergewise.defaults import STRATEGY
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.types import Answer, Context, Document, DocumentInfo
+
+OnPiece = Callable[[str], None]
+"""Called with each piece of an answer as it is written; from any thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """How a context is asked for. The filter is OpenAI's, as JSON; without a strategy the collection's own is taken."""
+
+    question: str
+    strategy: str | None = None
+    parameters: Mapping[str, object] | None = None
+    budget: int = 1200
+    filter: Mapping[str, Any] | None = None
+
+
+class Library(Protocol):
+    """Collections, as far as one caller may read them. All but `collections` raise MergewiseError."""
+
+    async def collections(self) -> Sequence[str]:
+        """Their names."""
+        ...
+
+    async def context(self, collection: str, inquiry: Inquiry) -> Context: ...
+
+    async def answer(self, collection: str, inquiry: Inquiry, mode: str | None, on_piece: OnPiece) -> Answer: ...
+
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[DocumentInfo]:
+        """A page of them, those after the id `after`."""
+        ...
+
+    async def document(self, collection: str, doc_id: str) -> Document: ...
+
+    async def add(self, collection: str, document: Document) -> str:
+        """Index the document, in place of one of the same id; what became of it, in a sentence."""
+        ...
+
+    async def remove(self, collection: str, doc_id: str) -> str:
+        """Remove the document; what became of it, in a sentence."""
+        ...
+
+    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
+        """Where a person can read this place, if there is a page for it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLibrary:
+    """The library that is one index."""
+
+    index: Index
+    name: str = "index"
+    strategy: str = STRATEGY
+
+    async def collections(self) -> Sequence[str]:
+        return [self.name]
+
+    async def context(self, collection: str, inquiry: Inquiry) -> Context:
+        return await self.index.acontext(inquiry.question, **self._arguments(inquiry))
+
+    async def answer(self, collection: str, inquiry: Inquiry, mode: str | None, on_piece: OnPiece) -> Answer:
+        return await self.index.aask(inquiry.question, mode=mode, show=on_piece, **self._arguments(inquiry))
+
+    def _arguments(self, inquiry: Inquiry) -> dict[str, Any]:
+        return {
+            "strategy": inquiry.strategy or self.strategy,
+            "parameters": inquiry.parameters,
+            "budget": inquiry.budget,
+            "where": inquiry.filter,
+        }
+
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[DocumentInfo]:
+        return await in_thread(lambda: self.index.documents(after=after, limit=limit))
+
+    async def document(self, collection: str, doc_id: str) -> Document:
+        return await in_thread(lambda: self.index.document(doc_id))
+
+    async def add(self, collection: str, document: Document) -> str:
+        report = await in_thread(lambda: self.index.add(document))
+        for failure in report.failed:
+            raise UsageError(f"the text was not indexed: {failure.reason}", "")
+        return "unchanged: the index holds this text already" if report.unchanged else "indexed"
+
+    async def remove(self, collection: str, doc_id: str) -> str:
+        if not await in_thread(lambda: self.index.remove([doc_id])):
+            raise UsageError(f"no document has the id {doc_id!r}", "list_documents lists them")
+        return "removed"
+
+    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
+        return None

@@ -1,0 +1,141 @@
+"""Results of tools as texts: what documents say stands within a fence, and no result is longer than `MOST_TOKENS`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from mergewise import count_tokens
+from mergewise.prompting.quoting import code_for, quotation, warning
+from mergewise.text.keys import heading_path
+from mergewise.text.printable import on_one_line
+from mergewise.types import Answer, Citation, Context, Document, DocumentInfo, Passage, Span
+
+MOST_TOKENS = 8000
+# of the warning, and of the note that says how to go on
+_FRAME = 300
+# of the two lines around a quotation
+_LINES = 40
+ROOM = MOST_TOKENS - _FRAME
+# Characters of a token, at most, as far as texts are looked at.
+_REACH = 8
+# Characters within which the end of a line or of a word is looked for.
+_SEAM = 200
+_LONGEST_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A text of others, and what it is called: the name is ours."""
+
+    name: str
+    text: str
+
+
+def fenced(texts: Sequence[Quoted], note: str = "") -> str:
+    """The texts, each between two lines with a code, below a warning; the note, which is ours, stands behind them."""
+    code = code_for([part for one in texts for part in (one.name, one.text)])
+    return "\n\n".join([warning(code), *(quotation(one.name, one.text, code) for one in texts), *filter(None, [note])])
+
+
+def beginning(text: str, most: int) -> str:
+    """As much of the text as `most` tokens hold, up to the end of a line or word where one is near."""
+    kept = text[: _REACH * most]
+    while (tokens := count_tokens([kept])[0]) > most:
+        kept = kept[: min(len(kept) - 1, len(kept) * most * 19 // (tokens * 20))]
+    if len(kept) == len(text):
+        return kept
+    seam = max(kept.rfind("\n", len(kept) - _SEAM), kept.rfind(" ", len(kept) - _SEAM))
+    return kept[: seam + 1] if seam > 0 else kept
+
+
+def first_that_fit(texts: Sequence[Quoted], most: int = ROOM) -> list[Quoted]:
+    """The texts from the first on that `most` tokens hold together; where not even the first fits, its beginning."""
+    kept: list[Quoted] = []
+    left = most
+    for one, tokens in zip(texts, count_tokens([one.text for one in texts]), strict=True):
+        left -= tokens + _LINES
+        if left < 0:
+            break
+        kept.append(one)
+    if texts and not kept:
+        return [Quoted(texts[0].name, beginning(texts[0].text, most - _LINES))]
+    return kept
+
+
+def short_title(title: str) -> str:
+    line = on_one_line(title)
+    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1] + "…"
+
+
+def context_text(context: Context, collection: str) -> str:
+    """The passages, each with its mark, its headings and its place."""
+    if not context.passages:
+        return "No passage was found. Ask in other words, or see list_documents."
+    passages = [_quoted_passage(mark, passage) for mark, passage in enumerate(context.passages, 1)]
+    shown = first_that_fit(passages)
+    note = [f"{len(shown)} passages from the collection {collection}. Cite them by their numbers."]
+    if len(shown) < len(passages):
+        note.append(f"{len(passages) - len(shown)} more did not fit: ask with a smaller budget, or for less at once.")
+    note.append("To read on around a passage, call read_document with its id, and with start.")
+    return fenced(shown, " ".join(note))
+
+
+def answer_text(answer: Answer, collection: str) -> str:
+    """The answer with its marks, and the places that it cites."""
+    said = beginning(answer.text, ROOM - _LINES)
+    cited = [_quoted_citation(citation) for citation in answer.citations]
+    shown = first_that_fit([Quoted("answer", said), *cited])
+    note = [f"The answer is from the collection {collection}."]
+    if len(said) < len(answer.text):
+        note.append("It is cut here.")
+    if left_out := len(cited) + 1 - len(shown):
+        note.append(f"{left_out} more places that it cites did not fit; build_context shows passages.")
+    if not answer.found:
+        note.append("It is probably not in the documents; the places, if any, are the nearest ones.")
+    elif not answer.sure:
+        note.append("It is not sure that this answers the question.")
+    if answer.unverified:
+        note.append(f"{len(answer.unverified)} of its sentences are not supported by what they cite.")
+    if not answer.complete:
+        note.append("The model stopped at its limit of tokens.")
+    return fenced(shown, " ".join(note))
+
+
+def document_part(document: Document, start: int, length: int, most: int = ROOM) -> tuple[str, int]:
+    """A part of a document that begins at `start`, as it stands there, and where it ends."""
+    part = beginning(document.text[start : start + length], most)
+    return part, start + len(part)
+
+
+def documents_text(documents: Sequence[DocumentInfo], collection: str) -> tuple[str, int]:
+    """A line for each document, as many as fit, and how many they are."""
+    lines = [_document_line(document) for document in documents]
+    costs = accumulate(tokens + 1 for tokens in count_tokens(lines))
+    fitting = max(1, sum(cost <= ROOM - _LINES for cost in costs))
+    return fenced([Quoted(f"documents of {collection}", "\n".join(lines[:fitting]))]), fitting
+
+
+def _document_line(document: DocumentInfo) -> str:
+    title = "" if document.title in ("", document.id) else f" ({short_title(document.title)})"
+    return f"- {on_one_line(document.id)}{title}, {document.characters:,} characters"
+
+
+def _quoted_passage(mark: int, passage: Passage) -> Quoted:
+    written = "" if passage.verbatim else " (written, not quoted)"
+    place = _place_line(passage.title, passage.headings, passage.spans[0] if passage.spans else None)
+    return Quoted(f"passage [{mark}]", f"{place}{written}\n{passage.text}")
+
+
+def _quoted_citation(citation: Citation) -> Quoted:
+    place = _place_line(citation.title, citation.headings, citation.span, citation.page)
+    return Quoted(f"source [{citation.number}]", f"{place}\n{citation.text}")
+
+
+def _place_line(title: str, headings: Sequence[str], span: Span | None, page: int | None = None) -> str:
+    """The headings, and where the text stands, on one line."""
+    place = [] if span is None else [f"id {on_one_line(span.doc_id)}", f"characters {span.start} to {span.end}"]
+    place += [] if page is None else [f"page {page}"]
+    path = on_one_line(heading_path(title, headings))
+    return f"{path} ({', '.join(place)})" if place else path
