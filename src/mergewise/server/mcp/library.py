@@ -2,44 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from mergewise.concurrency import in_thread
 from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
-from mergewise.types import Answer, Context, Document, DocumentInfo
+from mergewise.server.questions import QuestionEvent
+from mergewise.types import Document, DocumentInfo
 
-OnPiece = Callable[[str], None]
-"""Called with each piece of an answer as it is written; from any thread."""
+Json: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """How a context is asked for. The filter is OpenAI's, as JSON; without a strategy the collection's own is taken."""
+    """How a question is asked. The filter is OpenAI's, as JSON; without a strategy the collection's own is taken."""
 
     question: str
     strategy: str | None = None
     parameters: Mapping[str, object] | None = None
     budget: int = 1200
     filter: Mapping[str, Any] | None = None
+    mode: str | None = None
 
 
 class Library(Protocol):
-    """Collections, as far as one caller may read them. All but `collections` raise MergewiseError."""
+    """Collections, as far as one caller may read them. All but `collections` and `url` raise MergewiseError."""
 
     async def collections(self) -> Sequence[str]:
         """Their names."""
         ...
 
-    async def context(self, collection: str, inquiry: Inquiry) -> Context: ...
+    async def context(self, collection: str, inquiry: Inquiry) -> Json:
+        """The context, as the native API sends it."""
+        ...
 
-    async def answer(self, collection: str, inquiry: Inquiry, mode: str | None, on_piece: OnPiece) -> Answer: ...
+    def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
+        """What happens to a question until its answer is there, as in `Questions.events`."""
+        ...
 
     async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[DocumentInfo]:
-        """A page of them, those after the id `after`."""
+        """A page of them by id, those after the id `after`."""
         ...
 
     async def document(self, collection: str, doc_id: str) -> Document: ...
@@ -68,11 +73,17 @@ class IndexLibrary:
     async def collections(self) -> Sequence[str]:
         return [self.name]
 
-    async def context(self, collection: str, inquiry: Inquiry) -> Context:
-        return await self.index.acontext(inquiry.question, **self._arguments(inquiry))
+    async def context(self, collection: str, inquiry: Inquiry) -> Json:
+        context = await self.index.acontext(inquiry.question, **self._arguments(inquiry))
+        return await in_thread(lambda: context_data(context, self.index.locations(context)))
 
-    async def answer(self, collection: str, inquiry: Inquiry, mode: str | None, on_piece: OnPiece) -> Answer:
-        return await self.index.aask(inquiry.question, mode=mode, show=on_piece, **self._arguments(inquiry))
+    async def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
+        prepared = await self.index.aprepare(inquiry.question, mode=inquiry.mode, **self._arguments(inquiry))
+        yield QuestionEvent("context", context_data(prepared.context, {}))
+        async with prepared.aanswer_stream() as pieces:
+            async for piece in pieces:
+                yield QuestionEvent("delta", {"text": piece})
+            yield QuestionEvent("done", answer_data(await pieces.answer()))
 
     def _arguments(self, inquiry: Inquiry) -> dict[str, Any]:
         return {
@@ -91,13 +102,13 @@ class IndexLibrary:
     async def add(self, collection: str, document: Document) -> str:
         report = await in_thread(lambda: self.index.add(document))
         for failure in report.failed:
-            raise UsageError(f"the text was not indexed: {failure.reason}", "")
-        return "unchanged: the index holds this text already" if report.unchanged else "indexed"
+            raise UsageError(f"the text was not indexed: {failure.reason}")
+        return "The index holds this text already." if report.unchanged else "The text is indexed."
 
     async def remove(self, collection: str, doc_id: str) -> str:
         if not await in_thread(lambda: self.index.remove([doc_id])):
             raise UsageError(f"no document has the id {doc_id!r}", "list_documents lists them")
-        return "removed"
+        return "The document is removed."
 
     def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
         return None

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any, TypeAlias
 
 from mergewise import count_tokens
 from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
-from mergewise.types import Answer, Citation, Context, Document, DocumentInfo, Passage, Span
+from mergewise.server.openai.markup import without_images
+from mergewise.types import Document, DocumentInfo
+
+Json: TypeAlias = Mapping[str, Any]
 
 MOST_TOKENS = 8000
 # of the warning, and of the note that says how to go on
@@ -69,11 +73,11 @@ def short_title(title: str) -> str:
     return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1] + "…"
 
 
-def context_text(context: Context, collection: str) -> str:
+def context_text(context: Json, collection: str) -> str:
     """The passages, each with its mark, its headings and its place."""
-    if not context.passages:
+    passages = [_quoted_passage(passage) for passage in context["passages"]]
+    if not passages:
         return "No passage was found. Ask in other words, or see list_documents."
-    passages = [_quoted_passage(mark, passage) for mark, passage in enumerate(context.passages, 1)]
     shown = first_that_fit(passages)
     note = [f"{len(shown)} passages from the collection {collection}. Cite them by their numbers."]
     if len(shown) < len(passages):
@@ -82,23 +86,24 @@ def context_text(context: Context, collection: str) -> str:
     return fenced(shown, " ".join(note))
 
 
-def answer_text(answer: Answer, collection: str) -> str:
+def answer_text(answer: Json, collection: str) -> str:
     """The answer with its marks, and the places that it cites."""
-    said = beginning(answer.text, ROOM - _LINES)
-    cited = [_quoted_citation(citation) for citation in answer.citations]
+    text = without_images(answer["answer"])
+    said = beginning(text, ROOM - _LINES)
+    cited = [_quoted_citation(citation) for citation in answer["citations"]]
     shown = first_that_fit([Quoted("answer", said), *cited])
     note = [f"The answer is from the collection {collection}."]
-    if len(said) < len(answer.text):
+    if len(said) < len(text):
         note.append("It is cut here.")
     if left_out := len(cited) + 1 - len(shown):
         note.append(f"{left_out} more places that it cites did not fit; build_context shows passages.")
-    if not answer.found:
+    if not answer["found"]:
         note.append("It is probably not in the documents; the places, if any, are the nearest ones.")
-    elif not answer.sure:
+    elif not answer["sure"]:
         note.append("It is not sure that this answers the question.")
-    if answer.unverified:
-        note.append(f"{len(answer.unverified)} of its sentences are not supported by what they cite.")
-    if not answer.complete:
+    if answer["unverified"]:
+        note.append(f"{len(answer['unverified'])} of its sentences are not supported by what they cite.")
+    if not answer["complete"]:
         note.append("The model stopped at its limit of tokens.")
     return fenced(shown, " ".join(note))
 
@@ -109,33 +114,37 @@ def document_part(document: Document, start: int, length: int, most: int = ROOM)
     return part, start + len(part)
 
 
-def documents_text(documents: Sequence[DocumentInfo], collection: str) -> tuple[str, int]:
-    """A line for each document, as many as fit, and how many they are."""
-    lines = [_document_line(document) for document in documents]
-    costs = accumulate(tokens + 1 for tokens in count_tokens(lines))
-    fitting = max(1, sum(cost <= ROOM - _LINES for cost in costs))
-    return fenced([Quoted(f"documents of {collection}", "\n".join(lines[:fitting]))]), fitting
+def fitting_documents(documents: Sequence[DocumentInfo]) -> int:
+    """How many of the documents, one at least, fit into a list."""
+    costs = accumulate(tokens + 1 for tokens in count_tokens([_document_line(document) for document in documents]))
+    return max(1, sum(cost <= ROOM - _LINES for cost in costs))
+
+
+def documents_text(documents: Sequence[DocumentInfo], collection: str, note: str) -> str:
+    """A line for each document."""
+    lines = "\n".join(_document_line(document) for document in documents)
+    return fenced([Quoted(f"documents of {collection}", lines)], note)
 
 
 def _document_line(document: DocumentInfo) -> str:
     title = "" if document.title in ("", document.id) else f" ({short_title(document.title)})"
-    return f"- {on_one_line(document.id)}{title}, {document.characters:,} characters"
+    return f"- id {on_one_line(document.id)}{title}, {document.characters:,} characters"
 
 
-def _quoted_passage(mark: int, passage: Passage) -> Quoted:
-    written = "" if passage.verbatim else " (written, not quoted)"
-    place = _place_line(passage.title, passage.headings, passage.spans[0] if passage.spans else None)
-    return Quoted(f"passage [{mark}]", f"{place}{written}\n{passage.text}")
+def _quoted_passage(passage: Json) -> Quoted:
+    written = "" if passage["verbatim"] else " (written, not quoted)"
+    return Quoted(f"passage [{passage['mark']}]", f"{place_line(passage)}{written}\n{passage['text']}")
 
 
-def _quoted_citation(citation: Citation) -> Quoted:
-    place = _place_line(citation.title, citation.headings, citation.span, citation.page)
-    return Quoted(f"source [{citation.number}]", f"{place}\n{citation.text}")
+def _quoted_citation(citation: Json) -> Quoted:
+    return Quoted(f"source [{citation['mark']}]", f"{place_line(citation)}\n{citation['text']}")
 
 
-def _place_line(title: str, headings: Sequence[str], span: Span | None, page: int | None = None) -> str:
-    """The headings, and where the text stands, on one line."""
-    place = [] if span is None else [f"id {on_one_line(span.doc_id)}", f"characters {span.start} to {span.end}"]
-    place += [] if page is None else [f"page {page}"]
-    path = on_one_line(heading_path(title, headings))
-    return f"{path} ({', '.join(place)})" if place else path
+def place_line(place: Json) -> str:
+    """The headings of a passage or a citation, and where it stands, on one line."""
+    document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
+    parts = [f"id {on_one_line(document['id'])}"]
+    parts += [f"characters {spans[0]['start']} to {spans[-1]['end']}"] if spans else []
+    parts += [] if place["page"] is None else [f"page {place['page']}"]
+    path = on_one_line(heading_path(document["title"], place["headings"]))
+    return f"{path} ({', '.join(parts)})"
