@@ -19,8 +19,10 @@ from mergewise.protocols import StoreReader
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
+from mergewise.store.filters import Where
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.types import Answer, Cause, Context, Step, Usage
+from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream
+from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage
 
 log = logging.getLogger("mergewise")
 
@@ -40,7 +42,7 @@ class Search:
 
     strategy: str
     budget: Budget
-    where: str | None
+    where: Where | None
     parameters: Mapping[str, object] | None
     rounds: int
     then: str | None
@@ -69,6 +71,39 @@ class IndexState:
 
     def reader(self, where: str | None) -> HybridReader:
         return HybridReader(self.store, self.models.embedder, VIEWS, where, self.settings, self.models.reranker)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedAnswer:
+    """A question whose context is found, and whose answer is still to be written. Made by `Index.prepare`.
+
+    It keeps texts, and nothing of the index: `answer` says the same however much the index has changed since, and however long
+    ago that was.
+    """
+
+    question: str
+    mode: str
+    request: Request
+    preferred: str = ""
+
+    @property
+    def context(self) -> Context:
+        return self.request.context
+
+    def answer(self, show: Show | None = None, *, deadline: float | None = None) -> Answer:
+        """The answer, as `Index.ask` gives it. `show` gets its pieces as they arrive.
+
+        Raises DeadlineExceeded after so many seconds, and ModelError where the model fails for good or answers nothing.
+        """
+        raise NotImplementedError
+
+    def locations(self) -> dict[Span, Location]:
+        """Where the spans of the context's passages stand, for `jsonable.context_json`."""
+        raise NotImplementedError
+
+    aanswer = as_async(answer)
+    answer_stream = as_stream(answer, AnswerStream)
+    aanswer_stream = as_stream(answer, AsyncAnswerStream)
 
 
 def context(question: str, search: Search, state: IndexState) -> Context:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -24,34 +24,47 @@ from mergewise.models import (
     load_scorer,
     release,
 )
-from mergewise.models.cache import CachedChat, streaming
+from mergewise.models.cache import streaming
 from mergewise.models.embedders import QuestionVectors, check_embedder, demand_named, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.opening import (
+    DEFAULT_VIEWS,
+    WRITTEN,
+    check_embeddable,
+    index_directory,
+    new_manifest,
+    own_prompts,
+    settings_of_new_view,
+    spec_of,
+    wanted_views,
+    with_cache,
+)
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import Range, as_list, choice, number, short_repr, text, text_or_none
+from mergewise.ranges import Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.store.lance import ClosedStore, LanceStore
-from mergewise.store.manifest import Manifest, ViewState, demand_plain, read_manifest
-from mergewise.store.views import Estimate, Progress, views_of
+from mergewise.store.filters import Where
+from mergewise.store.lance import LOCK_SECONDS, ClosedStore, LanceStore
+from mergewise.store.manifest import Manifest, demand_plain, read_manifest
+from mergewise.store.views import Progress
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
-    SHIPPED,
     AddReport,
     Answer,
     Context,
     Document,
     DocumentInfo,
     Duplicate,
+    Location,
     Message,
     Metadata,
     Problem,
-    Prompts,
+    Span,
     VectorCount,
 )
 
 if TYPE_CHECKING:
-    from mergewise.asking import Budget, IndexState
+    from mergewise.asking import Budget, IndexState, PreparedAnswer
     from mergewise.generate.mode import Show
     from mergewise.history import Turn
     from mergewise.inputs import Source
@@ -61,9 +74,6 @@ if TYPE_CHECKING:
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
 log = logging.getLogger("mergewise")
-
-DEFAULT_VIEWS = ("leaf",)
-_WRITTEN = ".summaries"  # in the index's directory: what a chat model wrote for a view
 
 AT_ONCE = 8  # questions of `ask_many`
 
@@ -84,6 +94,8 @@ def open(
     tokens: TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
     create: bool = True,
+    lock_wait: float = LOCK_SECONDS,
+    ceilings: Ceilings | None = None,
 ) -> Index:
     """The index in the directory `path`, created if absent.
 
@@ -102,21 +114,24 @@ def open(
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
     the view gets it now, in batches, with `progress`; after a kill the next call goes on.
 
+    `lock_wait` are the seconds for which a change waits for another process that writes. `ceilings` bound the parameters of
+    strategies, where others ask.
+
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
     not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
-    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for an hour.
+    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for longer than `lock_wait`.
     """
-    wanted = _wanted_views(views, settings or {})
-    directory = _directory(path)
+    wanted = wanted_views(views, settings or {})
+    directory = index_directory(path)
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
-    own_prompts = _own_prompts(prompts)
+    own_texts = own_prompts(prompts)
     store = LanceStore(directory, VIEWS)
     known = read_manifest(directory)
-    _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
+    check_embeddable(wanted, known.embedder if known is not None else spec_of(given))
     if known is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted, own_prompts), VIEWS)
+        store = LanceStore.create(directory, new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -126,12 +141,12 @@ def open(
     models = Models(
         count_tokens=tokens,
         embedder=None if isinstance(given, str) else given,
-        chat=_with_cache(own_chat, cache),
+        chat=with_cache(own_chat, cache),
         reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
         causal=causal_of(own_chat) if own_causal is None else own_causal,
         stored_tokens=tokens is count_tokens,
-        prompts=own_prompts,
+        prompts=own_texts,
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
@@ -141,110 +156,10 @@ def open(
     return index
 
 
-def estimate(
-    path: str | os.PathLike[str],
-    *sources: Source | Iterable[Source],
-    views: Sequence[str] = DEFAULT_VIEWS,
-    settings: Mapping[str, Any] | None = None,
-    chat: str | ChatModel = CHAT,
-    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
-    limits: Limits | None = None,
-    include: Iterable[str] = (),
-    exclude: Iterable[str] = (),
-) -> Estimate:
-    """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
-
-    Nothing is written and no model is called. Calls whose answers the index keeps already are counted apart. `include` and
-    `exclude` are those of `Index.add`. Raises UsageError as `open` does, and where a view has its rows written and no chat model
-    is named.
-    """
-    from mergewise.index.forecast import forecast
-    from mergewise.inputs import inputs_of
-    from mergewise.readers import FolderSearch
-    from mergewise.readers.apart import reader_within
-    from mergewise.readers.patterns import FileChoice
-    from mergewise.store.lance_reader import LanceReader
-
-    wanted = _wanted_views(views, settings or {})
-    directory = _directory(path)
-    first = next(iter(VIEWS))
-    manifest = read_manifest(directory) or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
-    standing = {name: state.settings for name, state in manifest.views.items()}
-    chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
-    reader = LanceReader(directory, manifest, VIEWS)
-    ids = [info.id for info in reader.documents()]
-    lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
-    missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
-    model = load_chat(chat) if isinstance(chat, str) else chat
-    kept = directory / _WRITTEN
-    models = Models(
-        count_tokens, chat=_with_cache(model, kept if kept.exists() else None), prompts=_own_prompts(prompts)
-    )
-    with reader_within(limits) as read:
-        search = FolderSearch(FileChoice.of(include, exclude), (directory,))
-        inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, search, read)
-        return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
-
-
-def _directory(path: str | os.PathLike[str]) -> Path:
-    if "://" in os.fspath(path):
-        raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
-    return Path(text("the directory is", os.fspath(path)))
-
-
-def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
-    """The views that are asked for, with the settings that are asked for, if any, as a manifest keeps them."""
-    wanted = views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings])
-    for view in wanted:
-        if not isinstance(settings.get(view.name, view.settings()), view.settings):
-            raise UsageError(
-                f"the settings of the view {view.name!r} are {view.settings.__name__}", "see docs/guide.md"
-            )
-    return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
-
-
-def _spec_of(given: str | Embedder | None) -> str:
-    """The spec of a new index's embedder."""
-    return EMBEDDER if given is None else given if isinstance(given, str) else given.spec
-
-
-def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
-    """Some views cannot be made without vectors."""
-    lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
-    if lacking:
-        raise UsageError(
-            f"the view {lacking[0]!r} needs an embedder, and this index has none",
-            "index into another directory with one",
-        )
-
-
-def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
-    if given is None:
-        return SHIPPED
-    from mergewise.designs import PROMPTS
-    from mergewise.prompting.own import load_prompts
-
-    return load_prompts(given, PROMPTS)
-
-
-def _settings_of_new_view(name: str, asked: dict[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
-    return VIEWS[name].with_prompt(VIEWS[name].dump() if asked is None else asked, prompts)
-
-
-def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], prompts: Prompts) -> Manifest:
-    spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
-    views = {name: ViewState(_settings_of_new_view(name, asked, prompts)) for name, asked in wanted.items()}
-    return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
-
-
 def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
     """The report with what was met in folders."""
     left_out = tuple(search.left_out.most_common())
     return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
-
-
-def _with_cache(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
-    return chat if chat is None or directory is None else CachedChat(chat, directory)
 
 
 @dataclass
@@ -299,6 +214,11 @@ class Index:
         return self.store.manifest
 
     @property
+    def snapshot(self) -> str:
+        """The state of the index that stands, as a short hash: two are equal where the index has not changed between them."""
+        return self.manifest.snapshot
+
+    @property
     def embedder(self) -> Embedder | None:
         """Loaded when it is first needed; None for an index of text alone.
 
@@ -348,9 +268,13 @@ class Index:
 
     # -- documents
 
-    def documents(self) -> list[DocumentInfo]:
-        """All documents, without their texts, in the order in which they were added."""
-        return self.store.reader().documents()
+    def documents(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        """All documents, without their texts, in the order in which they were added; or a page of them, sorted by id.
+
+        A page holds at most `limit` documents, whose ids begin with `prefix` and come after `after`, which may be gone meanwhile.
+        Pages one after the other hold each document that stands all the while once.
+        """
+        return self.store.reader().documents(prefix, after, limit)
 
     def document(self, doc_id: str) -> Document:
         """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
@@ -368,6 +292,7 @@ class Index:
         progress: Progress | None = None,
         limits: Limits | None = None,
         embed: When = "now",
+        cancel: Callable[[], bool] | None = None,
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
@@ -417,6 +342,7 @@ class Index:
         progress: Progress | None = None,
         limits: Limits | None = None,
         embed: When = "now",
+        cancel: Callable[[], bool] | None = None,
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
@@ -451,7 +377,13 @@ class Index:
             )
         return _with_search(report, search)
 
-    def embed(self, *, progress: Progress | None = None, seconds: float | None = None) -> VectorCount:
+    def embed(
+        self,
+        *,
+        progress: Progress | None = None,
+        seconds: float | None = None,
+        cancel: Callable[[], bool] | None = None,
+    ) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
         After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
@@ -490,7 +422,7 @@ class Index:
         except ValueError as error:
             raise UsageError(str(error), hint) from None
 
-    def remove(self, doc_ids: Iterable[str] | None = None, *, where: str | None = None) -> int:
+    def remove(self, doc_ids: Iterable[str] | None = None, *, where: Where | None = None) -> int:
         """Remove documents with all their rows, in one step; how many there were.
 
         They are those of these ids, those that meet the condition `where`, written as for questions, or, where both are given,
@@ -503,7 +435,14 @@ class Index:
         named = None if ids is None else list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids))
         return self.store.remove(self._meeting(where, named))
 
-    def find(self, *wanted: str, where: str | None = None) -> dict[str, list[str]]:
+    def describe(self, doc_ids: Iterable[str], metadata: Metadata) -> int:
+        """Give documents these metadata beside those that they have; how many there are of these ids. Nothing is embedded.
+
+        Raises UsageError for metadata that cannot be, and IndexBusy as `add` does.
+        """
+        raise NotImplementedError
+
+    def find(self, *wanted: str, where: Where | None = None) -> dict[str, list[str]]:
         """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
 
         An id, a folder or file from which documents were read, the beginning of ids up to a slash, or a pattern of ids such
@@ -517,7 +456,7 @@ class Index:
         found = {one: matching(text("what is looked for is", one), sources) for one in wanted}
         return found if where is None else {one: self._meeting(where, ids) for one, ids in found.items()}
 
-    def _meeting(self, where: str | None, ids: Sequence[str] | None = None) -> list[str]:
+    def _meeting(self, where: Where | None, ids: Sequence[str] | None = None) -> list[str]:
         """The ids that meet the condition: of these, or of all."""
         if where is None:
             return list(ids or ())
@@ -555,7 +494,7 @@ class Index:
                     f"{self.store.directory} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
-                self.store.begin_view(name, _settings_of_new_view(name, asked, self._models.prompts))
+                self.store.begin_view(name, settings_of_new_view(name, asked, self._models.prompts))
             if self.manifest.views[name].missing:
                 from mergewise.index import pipeline
 
@@ -564,7 +503,7 @@ class Index:
     def _builders(self, embed: When = "now") -> Models:
         """What views are built with: what the chat model writes is kept in the index."""
         demand_plain(self.store.directory)
-        chat = _with_cache(self.chat, self.store.directory / _WRITTEN)
+        chat = with_cache(self.chat, self.store.directory / WRITTEN)
         return Models(count_tokens, self.embedder if embed == "now" else None, chat, prompts=self._models.prompts)
 
     # -- questions
@@ -575,11 +514,12 @@ class Index:
         *,
         strategy: str = STRATEGY,
         budget: Budget = BUDGET,
-        where: str | None = None,
+        where: Where | None = None,
         parameters: Mapping[str, object] | None = None,
         rounds: int = 1,
         then: str | None = None,
         history: Sequence[Turn] = (),
+        deadline: float | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
@@ -616,7 +556,7 @@ class Index:
         *,
         strategy: str = STRATEGY,
         budget: Budget = BUDGET,
-        where: str | None = None,
+        where: Where | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         rounds: int = 1,
@@ -624,6 +564,7 @@ class Index:
         max_tokens: int = MAX_TOKENS,
         show: Show | None = None,
         history: Sequence[Turn] = (),
+        deadline: float | None = None,
     ) -> Answer:
         """The answer, with citations.
 
@@ -643,6 +584,34 @@ class Index:
         answer = asking.answer(question, search, self.state(), chosen, max_tokens, show)
         return answer.instead_of_mode(preferred)
 
+    def prepare(
+        self,
+        question: str,
+        *,
+        strategy: str = STRATEGY,
+        budget: Budget = BUDGET,
+        where: Where | None = None,
+        parameters: Mapping[str, object] | None = None,
+        mode: str | None = None,
+        rounds: int = 1,
+        then: str | None = None,
+        max_tokens: int = MAX_TOKENS,
+        history: Sequence[Turn] = (),
+        deadline: float | None = None,
+    ) -> PreparedAnswer:
+        """The first half of `ask`: the context is found, `answer` of what is returned writes the answer.
+
+        So a server shows the sources before a model writes. Raises what `ask` raises before it calls the model that answers.
+        """
+        raise NotImplementedError
+
+    def locations(self, context: Context) -> dict[Span, Location]:
+        """Where the spans of a context's passages stand in their documents: pages, lines and addresses.
+
+        Raises CorruptIndex where the documents cannot be read.
+        """
+        raise NotImplementedError
+
     def ask_many(
         self,
         questions: Iterable[str],
@@ -650,7 +619,7 @@ class Index:
         concurrency: int = AT_ONCE,
         strategy: str = STRATEGY,
         budget: Budget = BUDGET,
-        where: str | None = None,
+        where: Where | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         rounds: int = 1,
@@ -678,6 +647,7 @@ class Index:
 
     acontext = as_async(context)
     aask = as_async(ask)
+    aprepare = as_async(prepare)
     aask_many = as_async(ask_many)
     ask_stream = as_stream(ask, AnswerStream)
     aask_stream = as_stream(ask, AsyncAnswerStream)

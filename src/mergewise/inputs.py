@@ -20,9 +20,9 @@ from mergewise.ranges import short_repr
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
 from mergewise.readers.frameworks import document_of
-from mergewise.types import Document, FileMetadata, Metadata, Origin
+from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 
-Source: TypeAlias = str | os.PathLike[str] | Document
+Source: TypeAlias = str | os.PathLike[str] | Document | File
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -51,6 +51,17 @@ RETRYING = Range(0, 100)
 SECONDS = Range(0, 86_400, above=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """The largest values that questions may give for parameters of strategies; what is larger is a UsageError that names them.
+
+    `k` holds for rows of a search (`k`, `k1`, `k2`, `onward`), `candidates` for texts that are weighed (`among`, `beam`, `n`).
+    """
+
+    k: int = 500
+    candidates: int = 2000
+
+
 def check_fields(record: Any) -> None:
     """To be called as a frozen dataclass's `__post_init__`: each field becomes a value of its type, in its range."""
     name, hints = type(record).__name__, get_type_hints(type(record), include_extras=True)
