@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.questions import QuestionEvent
+from mergewise.types import Usage
 
 Json: TypeAlias = Mapping[str, Any]
 _LONGEST_EXCERPT = 2_000
@@ -38,7 +39,7 @@ class MarkedSource:
     page: int | None
     excerpt: str
     place: str
-    answer_span: tuple[int, int] = (0, 0)
+    answer_span: tuple[int, ...] = (0, 0)
     score: float | None = None
 
     @property
@@ -46,53 +47,51 @@ class MarkedSource:
         return self.title if self.page is None else f"{self.title}, p. {self.page}"
 
 
-def marked_sources(answer: Json, passages: Sequence[Json]) -> list[MarkedSource]:
-    """The sources of the marks 1 to the highest cited."""
+def marked_sources(answer: Json, passages: Sequence[Json], base: str = "") -> list[MarkedSource]:
+    """The sources of the marks 1 to the highest cited. Addresses of this server are made whole by the `base`."""
     cited: dict[int, Json] = {}
     for citation in answer["citations"]:
         cited.setdefault(citation["mark"], citation)
     by_mark = {passage["mark"]: passage for passage in passages}
     taken: set[str] = set()
-    sources = []
-    for mark in range(1, max(cited, default=0) + 1):
-        sources.append(_marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], taken))
-    return sources
+    return [
+        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, taken)
+        for mark in range(1, max(cited, default=0) + 1)
+    ]
 
 
-def _marked_source(mark: int, citation: Json | None, passage: Json | None, text: str, taken: set[str]) -> MarkedSource:
+def _marked_source(
+    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, taken: set[str]
+) -> MarkedSource:
     place = citation or passage
-    if place is None:
+    if place is None or place["document"] is None:
         return MarkedSource(mark, f"urn:mergewise:source:{mark}", f"source {mark}", None, "", f"mw:{mark}")
-    document = place["document"]
-    spans = [place["span"]] if "span" in place else place["spans"]
-    start, end = (spans[0]["start"], spans[-1]["end"]) if spans else (0, 0)
-    anchor = f"{document['key']}#{start}-{end}"
-    url = web_address(place.get("url")) or f"urn:mergewise:document:{anchor}"
+    document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
+    anchor = f"{document['key']}#{spans[0]['start']}-{spans[-1]['end']}"
+    url = web_address(place["url"], base) or f"urn:mergewise:document:{anchor}"
     if url in taken or f"mw:{anchor}" in taken:
         # two marks of one place, or of a document with an address of its own
         url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
     taken |= {url, f"mw:{anchor}"}
-    answer_spans = (citation or {}).get("answer_spans") or []
-    span = (0, 0)
-    if answer_spans:
-        first = answer_spans[0]
-        span = (position_without_images(text, first["start"]), position_without_images(text, first["end"]))
+    first = next(iter(citation["answer_spans"]), None) if citation else None
     return MarkedSource(
         mark,
         url,
         " ".join((document["title"] or document["id"]).split()),
-        place.get("page"),
+        place["page"],
         (passage or place)["text"][:_LONGEST_EXCERPT],
         f"mw:{anchor}",
-        span,
-        None if passage is None else passage.get("score"),
+        (0, 0) if first is None else tuple(position_without_images(text, first[side]) for side in ("start", "end")),
+        None if passage is None else passage["score"],
     )
 
 
-def web_address(url: object) -> str | None:
-    """The address where it is one of the web; a document may name any."""
+def web_address(url: object, base: str = "") -> str | None:
+    """The address where it is one of the web, or a path of the server at `base`; a document may name any."""
     if not isinstance(url, str):
         return None
+    if url.startswith("/") and not url.startswith("//"):
+        url = base.rstrip("/") + url
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -151,12 +150,13 @@ class Completion:
     id: str
     model: str
     style: CompletionStyle = CompletionStyle()
+    base: str = ""
     ignored: Sequence[str] = ()
     created: int = field(default_factory=lambda: int(time.time()))
 
     def whole(self, answer: Json) -> dict[str, Any]:
         """The completion of an answer with its context."""
-        sources = marked_sources(answer, answer["context"]["passages"])
+        sources = marked_sources(answer, answer["context"]["passages"], self.base)
         content = without_images(answer["answer"]) + (footer(sources) if self.style.footer else "")
         message = {"role": "assistant", "content": content, "refusal": None, "annotations": annotations(sources)}
         return {
@@ -165,10 +165,6 @@ class Completion:
             "usage": usage(answer),
             "mergewise": {**answer, "ignored": list(self.ignored)},
         }
-
-    def whole_text(self, text: str, tokens: Json) -> dict[str, Any]:
-        """The completion of a text that no documents stand behind."""
-        return self.whole({"answer": text, "citations": [], "context": {"passages": []}, "complete": True, "usage": tokens})
 
     async def chunks(self, events: AsyncIterator[QuestionEvent], include_usage: bool = False) -> AsyncIterator[Json]:
         """The chunks of a stream, from the events of a question."""
@@ -185,7 +181,7 @@ class Completion:
                         yield self._chunk({"content": text}, include_usage)
                 case "done":
                     answer = event.data
-                    sources = marked_sources(answer, passages)
+                    sources = marked_sources(answer, passages, self.base)
                     if text := escaper.rest() + (footer(sources) if self.style.footer else ""):
                         yield self._chunk({"content": text}, include_usage)
                     if self.style.open_webui:
@@ -210,6 +206,18 @@ class Completion:
 
     def _frame(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+def task_answer(text: str, tokens: Usage = Usage()) -> dict[str, Any]:
+    """The answer to a task of a program, which no documents stand behind."""
+    spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
+    return {"answer": text, "citations": [], "complete": True, "usage": spent}
+
+
+async def task_events(answer: Json) -> AsyncIterator[QuestionEvent]:
+    yield QuestionEvent("started", {})
+    yield QuestionEvent("delta", {"text": answer["answer"]})
+    yield QuestionEvent("done", answer)
 
 
 def finish_reason(answer: Json) -> str:
