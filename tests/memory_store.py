@@ -211,6 +211,9 @@ class MemoryStore:
         standing = self._documents.get(doc_id)
         return None if standing is None else standing[2].document
 
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        return {doc_id: self._documents[doc_id][2].document for doc_id in doc_ids if doc_id in self._documents}
+
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}
 

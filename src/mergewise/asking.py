@@ -12,6 +12,7 @@ from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.generate.citations import locations
 from mergewise.generate.mode import Request, Show
 from mergewise.history import Turn, standalone_question
 from mergewise.models.record import Models
@@ -77,8 +78,8 @@ class IndexState:
 class PreparedAnswer:
     """A question whose context is found, and whose answer is still to be written. Made by `Index.prepare`.
 
-    It keeps texts, and nothing of the index: `answer` says the same however much the index has changed since, and however long
-    ago that was.
+    It keeps the documents of the context's passages, and nothing of the index: `answer` says the same however much the index has
+    changed since, and however long ago that was.
     """
 
     question: str
@@ -93,13 +94,28 @@ class PreparedAnswer:
     def answer(self, show: Show | None = None, *, deadline: float | None = None) -> Answer:
         """The answer, as `Index.ask` gives it. `show` gets its pieces as they arrive.
 
-        Raises DeadlineExceeded after so many seconds, and ModelError where the model fails for good or answers nothing.
+        Raises ModelError where the model fails for good or answers nothing.
         """
-        raise NotImplementedError
+        began = perf_counter()
+        request = self.request if show is None else replace(self.request, show=show)
+        answer = replace(modes.answer(self.mode, request), question=self.question)
+        cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
+        log.info("answered by %s: %d citations, %d calls, %.0f ms", self.mode, cited, calls, took)
+        return answer.instead_of_mode(self.preferred)
 
     def locations(self) -> dict[Span, Location]:
-        """Where the spans of the context's passages stand, for `jsonable.context_json`."""
-        raise NotImplementedError
+        """Where the spans of the context's passages stand in their documents, as `Index.locations` says it."""
+        return locations(self.context, self.request.document)
+
+    def detached(self, store: StoreReader) -> PreparedAnswer:
+        """The same with the documents of its passages read from the store, and without the store."""
+        evidence = self.context.evidence or ()
+        spans = [
+            *(span for passage in self.context.passages for span in passage.spans),
+            *(one.span for one in evidence),
+        ]
+        texts = store.texts(list(dict.fromkeys(span.doc_id for span in spans)))
+        return replace(self, request=replace(self.request, document=texts.get))
 
     aanswer = as_async(answer)
     answer_stream = as_stream(answer, AnswerStream)
@@ -113,21 +129,14 @@ def context(question: str, search: Search, state: IndexState) -> Context:
     return _with_follow_up(_assemble_context(asked, search, state, state.reader(search.where)), question, spent)
 
 
-def answer(
-    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
-) -> Answer:
-    """The answer in a mode of `MODES`."""
-    began = perf_counter()
-    request = prepare_request(question, search, state, mode, max_tokens, show)
-    answer = replace(modes.answer(mode, request), question=question)
-    cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
-    log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
-    return answer
+def prepare(
+    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, preferred: str = ""
+) -> PreparedAnswer:
+    """The question with its context, to be answered in a mode of `MODES`; the strategy may have `preferred` another one."""
+    return PreparedAnswer(question, mode, prepare_request(question, search, state, mode, max_tokens), preferred)
 
 
-def prepare_request(
-    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
-) -> Request:
+def prepare_request(question: str, search: Search, state: IndexState, mode: str, max_tokens: int) -> Request:
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     state = state.for_question()
@@ -139,7 +148,7 @@ def prepare_request(
             context = replace(context, evidence=evidence_in(context, reader))
     else:
         context = Context(asked, search.strategy, _most_tokens(asked, search.budget, state, ()), "", 0, ())
-    return Request(_with_follow_up(context, question, spent), state.store.document, state.models, max_tokens, show)
+    return Request(_with_follow_up(context, question, spent), state.store.document, state.models, max_tokens)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:

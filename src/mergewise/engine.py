@@ -119,7 +119,7 @@ def open(
 
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
     not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
-    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for longer than `lock_wait`.
+    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
     """
     wanted = wanted_views(views, settings or {})
     directory = index_directory(path)
@@ -581,8 +581,7 @@ class Index:
 
         search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
         chosen, preferred = self._modes(mode, strategy)
-        answer = asking.answer(question, search, self.state(), chosen, max_tokens, show)
-        return answer.instead_of_mode(preferred)
+        return asking.prepare(question, search, self.state(), chosen, max_tokens, preferred).answer(show)
 
     def prepare(
         self,
@@ -599,18 +598,25 @@ class Index:
         history: Sequence[Turn] = (),
         deadline: float | None = None,
     ) -> PreparedAnswer:
-        """The first half of `ask`: the context is found, `answer` of what is returned writes the answer.
+        """The first half of `ask`: the context is found, and `answer` of what this returns writes the answer, now or later.
 
-        So a server shows the sources before a model writes. Raises what `ask` raises before it calls the model that answers.
+        So the sources can be shown before a model writes. Raises what `context` raises, and UsageError as `ask` does.
         """
-        raise NotImplementedError
+        from mergewise import asking
+
+        search, state = asking.Search(strategy, budget, where, parameters, rounds, then, history), self.state()
+        chosen, preferred = self._modes(mode, strategy)
+        return asking.prepare(question, search, state, chosen, max_tokens, preferred).detached(state.store)
 
     def locations(self, context: Context) -> dict[Span, Location]:
-        """Where the spans of a context's passages stand in their documents: pages, lines and addresses.
+        """Where the spans of a context's passages stand in their documents: pages, lines and addresses, for JSON.
 
         Raises CorruptIndex where the documents cannot be read.
         """
-        raise NotImplementedError
+        from mergewise.generate.citations import locations
+
+        ids = list(dict.fromkeys(span.doc_id for passage in context.passages for span in passage.spans))
+        return locations(context, self.store.reader().texts(ids).get)
 
     def ask_many(
         self,
@@ -641,7 +647,10 @@ class Index:
             prepare = partial(asking.prepare_request, search=search, state=state, mode=chosen, max_tokens=max_tokens)
             answers = asking.answer_together(each(prepare, asked, concurrency), chosen)
         else:
-            answer = partial(asking.answer, search=search, state=state, mode=chosen, max_tokens=max_tokens)
+
+            def answer(question: str) -> Answer:
+                return asking.prepare(question, search, state, chosen, max_tokens).answer()
+
             answers = each(answer, asked, concurrency)
         return [one if isinstance(one, Exception) else one.instead_of_mode(preferred) for one in answers]
 

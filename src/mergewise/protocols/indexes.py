@@ -141,6 +141,10 @@ class StoreReader(TableReader, Protocol):
 
     def document(self, doc_id: str) -> Document | None: ...
 
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        """Those of the documents that are in the index, whole, in one call."""
+        ...
+
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """The content digests of those of the documents that are in the index."""
         ...

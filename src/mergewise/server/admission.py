@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any, TypeVar
 
@@ -35,7 +36,7 @@ class Admission:
 
     def __init__(self, limits: ServeLimits, metrics: Metrics, slots: int = 1) -> None:
         self._limits, self._metrics = limits, metrics
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._free = slots
         self._queue: deque[asyncio.Future[None]] = deque()
         self._streams = 0
@@ -56,35 +57,16 @@ class Admission:
         """Questions that wait for a slot, and that wait for a model."""
         return len(self._queue), self._streams
 
-    def check(self) -> None:
-        """Raises HTTPProblem 429 where the queue for slots is full."""
+    def enter(self) -> Slot:
+        """A slot, or a place in the queue for one. Raises HTTPProblem 429 where the queue is full."""
         if self._free <= 0 and len(self._queue) >= self.longest_queue:
             self._metrics.rejected.labels("queue").inc()
             wait = max(0.05, len(self._queue) * self._mean)
             raise HTTPProblem(429, "busy", "more is asked than can be answered", "ask again later", retry_after=wait)
+        return Slot(self)
 
-    async def assemble(self, function: Callable[[], Result]) -> tuple[Result, float]:
-        """The function's result, computed in a slot, and the seconds that the slot was waited for.
-
-        When the caller is cancelled, the work is called off; the slot is free once its thread has ended.
-        """
-        self.check()
-        slot = _Slot(self)
-        began = perf_counter()
-        await slot.take()
-        waited = perf_counter() - began
-        self._metrics.queue.observe(waited)
-        work = CancellableWork()
-        try:
-            thread = self._start(slot.around(function), work)
-        except BaseException:
-            slot.leave()
-            raise
-        thread.add_done_callback(lambda _: slot.leave())
-        return await _awaited(thread, work), waited
-
-    @asynccontextmanager
-    async def stream(self) -> AsyncIterator[None]:
+    @contextmanager
+    def place(self) -> Iterator[None]:
         """One of the places in which models are waited for. Raises HTTPProblem 429 where all are taken."""
         self.take_place()
         try:
@@ -94,11 +76,23 @@ class Admission:
 
     async def wait(self, function: Callable[[], Result]) -> Result:
         """The function's result, computed outside of the slots: by those who have a place. Called off with the caller."""
-        work = CancellableWork()
-        return await _awaited(self._start(function, work), work)
+        return await self.awaited(function, lambda: None)
 
-    def _start(self, function: Callable[[], Result], work: CancellableWork) -> asyncio.Future[Result]:
-        return self._loop.run_in_executor(self._pool, copy_context().run, work.do, function)
+    async def awaited(self, function: Callable[[], Result], then: Callable[[], None]) -> Result:
+        """The function's result, computed in a thread of ours; `then` is called once the thread is done with it.
+
+        When the caller is cancelled, the work is called off, which takes until its next call of a store or a model.
+        """
+        work = CancellableWork()
+        thread = self.loop.run_in_executor(self._pool, copy_context().run, work.do, function)
+        thread.add_done_callback(lambda _: then())
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            work.cancel()
+            # nobody asks for what it raises then
+            thread.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
 
     def take_place(self) -> None:
         if self._streams >= self._limits.streams:
@@ -109,67 +103,86 @@ class Admission:
     def leave_place(self) -> None:
         self._streams -= 1
 
-    async def take(self, first: bool) -> None:
-        """Wait for a slot: at the end of the queue, or `first`."""
+    def turn(self, first: bool) -> asyncio.Future[None]:
+        """Done once there is a slot: at the end of the queue, or `first` in it."""
+        turn = self.loop.create_future()
         if self._free > 0:
             self._free -= 1
-            return
-        turn = self._loop.create_future()
-        (self._queue.appendleft if first else self._queue.append)(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give()
-            elif turn in self._queue:
-                self._queue.remove(turn)
-            raise
+            turn.set_result(None)
+        else:
+            (self._queue.appendleft if first else self._queue.append)(turn)
+        return turn
+
+    def drop(self, turn: asyncio.Future[None]) -> None:
+        """Nobody waits for this turn any more; if it came meanwhile, the next one has it."""
+        if turn.done():
+            self.give()
+        else:
+            self._queue.remove(turn)
 
     def give(self) -> None:
         """Give a slot to the first who waits."""
-        while self._queue:
-            turn = self._queue.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-        self._free += 1
+        if self._queue:
+            self._queue.popleft().set_result(None)
+        else:
+            self._free += 1
+
+    def observe_queue(self, seconds: float) -> None:
+        self._metrics.queue.observe(seconds)
 
     def observe(self, seconds: float) -> None:
+        """How long a slot was held."""
         self._mean += _LATEST * (seconds - self._mean)
 
 
-async def _awaited(thread: asyncio.Future[Result], work: CancellableWork) -> Result:
-    try:
-        return await asyncio.shield(thread)
-    except asyncio.CancelledError:
-        work.cancel()
-        # nobody asks for what it raises then
-        thread.add_done_callback(lambda done: done.cancelled() or done.exception())
-        raise
-
-
-class _Slot:
+class Slot:
     """A slot in the hands of one question, which may give it up for a while."""
 
-    current: ContextVar[_Slot | None] = ContextVar("mergewise-slot", default=None)
+    current: ContextVar[Slot | None] = ContextVar("mergewise-slot", default=None)
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
+        # what is waited for, until the slot is taken
+        self._turn: asyncio.Future[None] | None = admission.turn(first=False)
         self._since: float | None = None
         self._held = 0.0
-        self._left = False
+        self._has_left = False
 
-    async def take(self, first: bool = False) -> None:
-        await self._admission.take(first)
-        self._since = perf_counter()
-        if self._left:
+    def start(self, function: Callable[[float], Result]) -> asyncio.Task[Result]:
+        """The function's result, computed once the slot is there; it is given the seconds until then.
+
+        When the task is cancelled, the work is called off; the slot is free once its thread has ended.
+        """
+        task = self._admission.loop.create_task(self._run(function))
+        # also where the task was cancelled before it began
+        task.add_done_callback(lambda _: self._forgo())
+        return task
+
+    async def _run(self, function: Callable[[float], Result]) -> Result:
+        began = perf_counter()
+        await self._take()
+        waited = perf_counter() - began
+        self._admission.observe_queue(waited)
+
+        def work() -> Result:
+            # the thread has a context of its own
+            Slot.current.set(self)
+            return function(waited)
+
+        return await self._admission.awaited(work, self._leave)
+
+    async def _take(self) -> None:
+        assert self._turn is not None
+        await asyncio.shield(self._turn)
+        self._turn, self._since = None, perf_counter()
+        if self._has_left:
             self._release()
 
-    def leave(self) -> None:
-        """For good. What was held in all counts for the mean."""
-        self._left = True
-        self._release()
-        self._admission.observe(self._held)
+    def _forgo(self) -> None:
+        """Nobody waits any more for the slot."""
+        if self._turn is not None:
+            self._admission.drop(self._turn)
+            self._turn = None
 
     def _release(self) -> None:
         if self._since is not None:
@@ -177,23 +190,20 @@ class _Slot:
             self._since = None
             self._admission.give()
 
-    def around(self, function: Callable[[], Result]) -> Callable[[], Result]:
-        """The function, whose calls of models know this slot."""
-
-        def run() -> Result:
-            _Slot.current.set(self)
-            return function()
-
-        return run
+    def _leave(self) -> None:
+        """For good. What was held in all counts for the mean."""
+        self._has_left = True
+        self._release()
+        self._admission.observe(self._held)
 
     @asynccontextmanager
     async def paused(self) -> AsyncIterator[None]:
         """Gives the slot up meanwhile, for one of the places of those who wait for models. From any event loop."""
-        await self._there(self._pause)
+        await self._in_its_loop(self._pause)
         try:
             yield
         finally:
-            await self._there(self._resume)
+            await self._in_its_loop(self._resume)
 
     async def _pause(self) -> None:
         self._admission.take_place()
@@ -201,11 +211,15 @@ class _Slot:
 
     async def _resume(self) -> None:
         self._admission.leave_place()
-        await self.take(first=True)
+        if not self._has_left:
+            self._turn = self._admission.turn(first=True)
+            try:
+                await self._take()
+            finally:
+                self._forgo()
 
-    async def _there(self, step: Callable[[], Any]) -> None:
-        """The step, in the event loop of the server."""
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(step(), self._admission._loop))
+    async def _in_its_loop(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(step(), self._admission.loop))
 
 
 @dataclass(frozen=True)
@@ -232,7 +246,7 @@ class PausingChat:
     async def complete(
         self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
     ) -> Reply:
-        slot = _Slot.current.get()
+        slot = Slot.current.get()
         if slot is None:
             return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
         async with slot.paused():

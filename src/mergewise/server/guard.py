@@ -60,11 +60,15 @@ EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", ra
 class Guard:
     """The application behind its checks. `page` are the paths of files that need no token."""
 
-    def __init__(self, app: ASGIApp, config: ServerConfig, state: State, metrics: Metrics, page: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, config: ServerConfig, state: State, metrics: Metrics, page: Collection[str]
+    ) -> None:
         self._app, self._config, self._state, self._metrics = app, config, state, metrics
         self._page = frozenset(page)
         self._hosts = config.hosts
-        self._origins = frozenset(config.allowed_origins) | ({_origin(config.public_url)} if config.public_url else set())
+        self._origins = frozenset(config.allowed_origins) | (
+            {_origin(config.public_url)} if config.public_url else set()
+        )
         self._buckets = _Buckets(config.workers)
         secure = config.tls_certificate is not None or (config.public_url or "").startswith("https:")
         self._headers = {**_HEADERS, **({"strict-transport-security": "max-age=31536000"} if secure else {})}
@@ -106,10 +110,14 @@ class Guard:
         """Raises HTTPProblem for what is refused by its head."""
         host = headers.only("host") or ""
         if host_name(host) not in self._hosts:
-            raise HTTPProblem(421, "wrong-host", "this server does not answer under that host", "name it in allowed_hosts")
+            raise HTTPProblem(
+                421, "wrong-host", "this server does not answer under that host", "name it in allowed_hosts"
+            )
         origin = headers.only("origin")
         if origin is not None and origin not in self._origins and urlsplit(origin).netloc != host:
-            raise HTTPProblem(403, "foreign-origin", "requests of other sites are not answered", "name it in allowed_origins")
+            raise HTTPProblem(
+                403, "foreign-origin", "requests of other sites are not answered", "name it in allowed_origins"
+            )
         path, method = scope["path"], scope["method"]
         if self._is_open(path, method, origin, headers):
             self._check_length(scope, headers)
@@ -152,7 +160,9 @@ class Guard:
 
     def _longest_body(self, scope: Scope, headers: _Headers) -> int:
         limits = self._config.limits
-        uploads = _UPLOADS.fullmatch(scope["path"]) and not (headers.only("content-type") or "").startswith("application/json")
+        uploads = _UPLOADS.fullmatch(scope["path"]) and not (headers.only("content-type") or "").startswith(
+            "application/json"
+        )
         return limits.body_bytes if uploads else limits.json_bytes
 
     def _check_length(self, scope: Scope, headers: _Headers) -> None:
@@ -297,7 +307,9 @@ class _BoundedBody:
             async with asyncio.timeout(min(self._idle, self._until - monotonic())):
                 message = await self._receive()
         except TimeoutError:
-            raise self._refused(HTTPProblem(408, "slow-body", "the body did not come in time", "send it faster")) from None
+            raise self._refused(
+                HTTPProblem(408, "slow-body", "the body did not come in time", "send it faster")
+            ) from None
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise self._refused(too_large(self._longest))
@@ -310,8 +322,9 @@ class _BoundedBody:
 
 
 class BoundedHeadProtocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with a bound on the time that the head of a request takes. `head_seconds` is set by `uvicorn_options`."""
+    """uvicorn's HTTP/1.1, with a bound on the time that the head of a request takes."""
 
+    # set by `uvicorn_options`, in a class of its own
     head_seconds = 10.0
     _due: asyncio.TimerHandle | None = None
 

@@ -26,9 +26,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         name = "mergewise_"
         self.requests = Counter(name + "requests_total", "requests", ["route", "status"], registry=registry)
-        self.queue = Histogram(
-            name + "queue_seconds", "waiting for a slot", buckets=_SECONDS, registry=registry
-        )
+        self.queue = Histogram(name + "queue_seconds", "waiting for a slot", buckets=_SECONDS, registry=registry)
         self.assembly = Histogram(
             name + "assemble_seconds", "assembling a context", ["strategy"], buckets=_SECONDS, registry=registry
         )

@@ -19,6 +19,8 @@ from starlette.exceptions import HTTPException
 
 from mergewise import errors
 from mergewise.errors import MergewiseError
+from mergewise.server.spool import TooLarge
+from mergewise.server.state import Conflict
 
 log = logging.getLogger("mergewise.server")
 
@@ -28,7 +30,7 @@ _MOST_ERRORS = 20
 
 
 class HTTPProblem(MergewiseError):
-    """A request that the server itself refuses. `code` names the reason for programs, `errors` are {pointer, detail}."""
+    """A request that the server itself refuses. `code` names the reason for programs, `fields` are {pointer, detail} of what is wrong."""
 
     def __init__(
         self,
@@ -38,12 +40,12 @@ class HTTPProblem(MergewiseError):
         hint: str = "",
         *,
         retry_after: float | None = None,
-        errors: Sequence[Mapping[str, str]] = (),
+        fields: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail, hint)
         self.status, self.code = status, code
-        self.retry_after, self.errors = retry_after, tuple(errors)
+        self.retry_after, self.fields = retry_after, tuple(fields)
         self.headers = {**(headers or {}), **_retry_headers(retry_after)}
 
 
@@ -61,22 +63,23 @@ def unknown(what: str, hint: str = "") -> HTTPProblem:
 
 def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
     """422: a field of the request cannot be. `pointer` is a JSON pointer into the body, or the name of a parameter."""
-    return HTTPProblem(422, "invalid", detail, hint, errors=[{"pointer": pointer, "detail": detail}])
+    return HTTPProblem(422, "invalid", detail, hint, fields=[{"pointer": pointer, "detail": detail}])
 
 
-# The status and code of an error, by the first of these names that it or a class above it has. What the store says may name
-# paths: its own sentence stands here instead.
-_KINDS: dict[str, tuple[int, str, str]] = {
-    "Conflict": (409, "conflict", ""),
-    "DeadlineExceeded": (504, "deadline", ""),
-    "Cancelled": (503, "cancelled", ""),
-    "UsageError": (422, "invalid", ""),
-    "ReadError": (422, "unreadable", ""),
-    "MissingExtra": (501, "missing-extra", ""),
-    "ModelError": (502, "model-failed", ""),
-    "IndexBusy": (503, "index-busy", "the index is being written"),
-    "EmbedderMismatch": (500, "index-unusable", "the index was built with another embedder than the one configured"),
-    "StoreError": (500, "index-unusable", "the index of the collection cannot be read"),
+# The status and code of an error, by its class or the first one above it that is here. What the store says may name paths: its
+# own sentence stands here instead.
+_KINDS: dict[type[BaseException], tuple[int, str, str]] = {
+    Conflict: (409, "conflict", ""),
+    TooLarge: (413, "too-large", ""),
+    errors.DeadlineExceeded: (504, "deadline", ""),
+    errors.Cancelled: (503, "cancelled", ""),
+    errors.UsageError: (422, "invalid", ""),
+    errors.ReadError: (422, "unreadable", ""),
+    errors.MissingExtra: (501, "missing-extra", ""),
+    errors.ModelError: (502, "model-failed", ""),
+    errors.IndexBusy: (503, "index-busy", "the index is being written"),
+    errors.EmbedderMismatch: (500, "index-unusable", "the index was built with another embedder than the one configured"),
+    errors.StoreError: (500, "index-unusable", "the index of the collection cannot be read"),
 }
 _ADMIN_HINT = "an admin finds the reason in the log of the server"
 
@@ -94,15 +97,17 @@ def problem_of(error: BaseException) -> HTTPProblem:
     if isinstance(error, TimeoutError):
         return HTTPProblem(504, "deadline", "the answer took too long", "ask for less, or try again")
     for kind in type(error).__mro__ if isinstance(error, MergewiseError) else ():
-        if kind.__name__ in _KINDS:
-            return _mergewise_problem(error, *_KINDS[kind.__name__])
+        if kind in _KINDS:
+            return _mergewise_problem(error, *_KINDS[kind])
     return HTTPProblem(500, "internal", "something went wrong within the server", _ADMIN_HINT)
 
 
 def _mergewise_problem(error: MergewiseError, status: int, code: str, instead: str) -> HTTPProblem:
     retry_after = 1.0 if error.retryable or status == 503 else None
     if instead:
-        return HTTPProblem(status, code, instead, "try again" if error.retryable else _ADMIN_HINT, retry_after=retry_after)
+        return HTTPProblem(
+            status, code, instead, "try again" if error.retryable else _ADMIN_HINT, retry_after=retry_after
+        )
     return HTTPProblem(status, code, error.message[:_LONGEST], error.hint[:_LONGEST], retry_after=retry_after)
 
 
@@ -112,7 +117,7 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
         return HTTPProblem(400, "malformed", "the body is no JSON")
     told = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
     first = told[0] if told else {"pointer": "", "detail": "the request cannot be"}
-    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", errors=told[:_MOST_ERRORS])
+    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=told[:_MOST_ERRORS])
 
 
 def _pointer(location: Sequence[str | int]) -> str:
@@ -134,8 +139,8 @@ def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     }
     if problem.hint:
         told["hint"] = problem.hint
-    if problem.errors:
-        told["errors"] = [dict(one) for one in problem.errors]
+    if problem.fields:
+        told["errors"] = [dict(one) for one in problem.fields]
     if problem.retry_after is not None:
         told["retry_after"] = problem.retry_after
     return told
@@ -146,7 +151,7 @@ def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
     kind = kinds.get(problem.status, "invalid_request_error" if problem.status < 500 else "server_error")
     said = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
-    param = problem.errors[0]["pointer"].strip("/").replace("/", ".") if problem.errors else None
+    param = problem.fields[0]["pointer"].strip("/").replace("/", ".") if problem.fields else None
     return {"error": {"message": said, "type": kind, "param": param, "code": problem.code, "request_id": request_id}}
 
 
@@ -177,5 +182,3 @@ def install(app: FastAPI) -> None:
     for kind in (MergewiseError, HTTPException, RequestValidationError, TimeoutError, Exception):
         app.add_exception_handler(kind, _respond)
 
-
-assert errors  # the kinds above are classes of this module, by name

@@ -80,15 +80,17 @@ class LanceReader:
         return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
 
     def document(self, doc_id: str) -> Document | None:
-        if (known := self._documents.get(doc_id)) is not None:
-            return known
-        rows = self._document_records([doc_id])
-        document = d.document_from(rows[0]) if rows else None
-        if document is not None and len(document.text) <= LONGEST_KEPT:
-            self._documents[doc_id] = document
-            for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
-                self._documents.pop(oldest, None)
-        return document
+        return self.texts([doc_id]).get(doc_id)
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        known = {doc_id: known for doc_id in doc_ids if (known := self._documents.get(doc_id)) is not None}
+        for row in self._document_records([doc_id for doc_id in doc_ids if doc_id not in known]):
+            document = known[row["id"]] = d.document_from(row)
+            if len(document.text) <= LONGEST_KEPT:
+                self._documents[document.id] = document
+        for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
+            self._documents.pop(oldest, None)
+        return known
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}
