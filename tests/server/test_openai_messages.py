@@ -27,12 +27,16 @@ from mergewise.server.openai.markup import ImageEscaper, literal, position_witho
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import QuestionEvent
 
-PIECES = st.lists(st.sampled_from(["!", "[", "<", "i", "mg", "IMG", " src=x", "\\", "a", "]", "(u)", "ifra", "me", "\n"]))
+PIECES = st.lists(
+    st.sampled_from(["!", "[", "<", "i", "mg", "IMG", " src=x", "\\", "a", "]", "(u)", "ifra", "me", "\n"])
+)
 
 
 def escaped_slowly(text: str) -> str:
     """One character after the other: what begins an image or an element that loads is escaped."""
-    names = "audio base body embed form frame iframe image img input link meta object picture script source style svg table"
+    names = (
+        "audio base body embed form frame iframe image img input link meta object picture script source style svg table"
+    )
     written = ""
     for at, sign in enumerate(text):
         rest = text[at + 1 :].lower()
@@ -162,7 +166,18 @@ def test_two_marks_of_one_address_stay_two_sources() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["javascript:alert(1)", "data:text/html,x", "//host/x", "http://", "http://[", "http://a b", "http://a\nb", None, 3]
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//host/x",
+        "http://",
+        "http://[",
+        "http://a b",
+        "http://a\nb",
+        None,
+        3,
+    ],
 )
 def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
     assert web_address(url) is None
@@ -178,7 +193,11 @@ def test_the_whole_and_the_chunks_say_the_same() -> None:
     whole = Completion("chatcmpl-1", "docs", style, ignored=["temperature"], created=1).whole(given)
     chunks = chunks_of(given, style, usage=True)
     assert content_of(chunks) == whole["choices"][0]["message"]["content"]
-    told = [c["choices"][0]["delta"]["annotations"] for c in chunks if c["choices"] and "annotations" in c["choices"][0]["delta"]]
+    told = [
+        c["choices"][0]["delta"]["annotations"]
+        for c in chunks
+        if c["choices"] and "annotations" in c["choices"][0]["delta"]
+    ]
     assert told == [whole["choices"][0]["message"]["annotations"]]
     assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]][-1] == "stop"
@@ -197,7 +216,9 @@ def test_a_footer_names_the_sources_literally() -> None:
     given = answer("a [1]", (1,))
     given["citations"][0]["document"]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
     shown = footer(marked_sources(given, []))
-    assert shown.startswith("\n\nSources: [1] \\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\] (http://here/")
+    assert shown.startswith(
+        "\n\nSources: [1] \\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\] (http://here/"
+    )
     assert footer([]) == ""
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from mergewise.server.collections import id_of, key_of
 
 TEMPLATE = "mergewise://{collection}/documents/{key}"
-_ADDRESS = re.compile(r"mergewise://([a-z0-9][a-z0-9-]{0,62})/documents/([A-Za-z0-9_-]+)(?:#(\d{1,12})(?:-(\d{1,12}))?)?")
+_ADDRESS = re.compile(
+    r"mergewise://([a-z0-9][a-z0-9-]{0,62})/documents/([A-Za-z0-9_-]+)(?:#(\d{1,12})(?:-(\d{1,12}))?)?"
+)
 
 
 @dataclass(frozen=True, slots=True)

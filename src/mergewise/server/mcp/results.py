@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from mergewise import count_tokens
 from mergewise.prompting.quoting import code_for, quotation, warning
+from mergewise.server.openai.markup import without_images
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
-from mergewise.server.openai.markup import without_images
 from mergewise.types import Document, DocumentInfo
 
 Json: TypeAlias = Mapping[str, Any]

@@ -332,7 +332,9 @@ async def _collection_named(library: Library, name: str | None) -> str:
         return names[0]
     if name not in names:
         listed = ", ".join(names) or "none"
-        raise ToolError(f"name a collection: {listed}" if name is None else f"there is no such collection; there are: {listed}")
+        raise ToolError(
+            f"name a collection: {listed}" if name is None else f"there is no such collection; there are: {listed}"
+        )
     return name
 
 

@@ -16,7 +16,7 @@ from mergewise.server.openai.completions import Completion, Json, task_answer, t
 from mergewise.server.openai.conversations import Conversation, conversation_of, refused, task_by_rules
 from mergewise.server.openai.forms import ChatForm
 from mergewise.server.openai.profiles import Profile, profile_named, profiles
-from mergewise.server.problems import HTTPProblem, openai_error
+from mergewise.server.problems import openai_error
 from mergewise.server.questions import QuestionEvent
 from mergewise.server.records import Token
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service, request_id_of

@@ -82,9 +82,10 @@ class RankingOptions(OpenForm):
 
 
 class StoreSearchForm(OpenForm):
-    query: Annotated[str, Field(min_length=1, max_length=8000)] | Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=8000)]], Field(min_length=1, max_length=8)
-    ]
+    query: (
+        Annotated[str, Field(min_length=1, max_length=8000)]
+        | Annotated[list[Annotated[str, Field(min_length=1, max_length=8000)]], Field(min_length=1, max_length=8)]
+    )
     filters: Filter | None = None
     max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
     ranking_options: RankingOptions = RankingOptions()

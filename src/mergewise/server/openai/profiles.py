@@ -8,8 +8,8 @@ from typing import Any
 
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.openai.completions import CompletionStyle
-from mergewise.server.openai.forms import ChatExtras, ChatForm
 from mergewise.server.openai.conversations import Conversation
+from mergewise.server.openai.forms import ChatExtras, ChatForm
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import QuestionRequest
 from mergewise.server.records import Token
@@ -83,4 +83,6 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
         if profile.id == id:
             return profile
     detail = f"there is no model {id[:100]!r}"
-    raise HTTPProblem(404, "model_not_found", detail, "GET /v1/models lists them", errors=[{"pointer": "/model", "detail": detail}])
+    raise HTTPProblem(
+        404, "model_not_found", detail, "GET /v1/models lists them", errors=[{"pointer": "/model", "detail": detail}]
+    )

@@ -75,7 +75,9 @@ async def rerank(form: RerankForm, request: Request, service: Server, token: Cal
     scores = await until_disconnect(request, service.admission.run(partial(_scores, service, form, texts)))
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
     shown = [{"document": {"text": texts[at]}} if form.return_documents else {} for at in ranked]
-    results = [{"index": at, "relevance_score": float(scores[at]), **more} for at, more in zip(ranked, shown, strict=True)]
+    results = [
+        {"index": at, "relevance_score": float(scores[at]), **more} for at, more in zip(ranked, shown, strict=True)
+    ]
     meta = {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
     return {"id": "rerank-" + secrets.token_hex(12), "results": results, "meta": meta}
 
