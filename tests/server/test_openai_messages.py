@@ -118,8 +118,8 @@ async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncItera
     yield QuestionEvent("done", given)
 
 
-def chunks_of(given: dict[str, Any], style: CompletionStyle = CompletionStyle(), usage: bool = False) -> list[Any]:
-    completion = Completion("chatcmpl-1", "docs", style, ignored=["temperature"], created=1)
+def chunks_of(given: dict[str, Any], style: CompletionStyle | None = None, usage: bool = False) -> list[Any]:
+    completion = Completion("chatcmpl-1", "docs", style or CompletionStyle(), ignored=["temperature"], created=1)
 
     async def gather() -> list[Any]:
         return [chunk async for chunk in completion.chunks(events(given["answer"], given), usage)]
@@ -270,7 +270,8 @@ def test_what_is_no_question_is_refused(messages: list[dict[str, Any]]) -> None:
 
 
 def test_what_programs_ask_for_themselves_is_a_task() -> None:
-    task = '### Task:\nGenerate a title as JSON: { "title": "..." }\n<chat_history>\nUSER: What do  cats eat?\nASSISTANT: Mice.\n</chat_history>'
+    history = "<chat_history>\nUSER: What do  cats eat?\nASSISTANT: Mice.\n</chat_history>"
+    task = f'### Task:\nGenerate a title as JSON: {{ "title": "..." }}\n{history}'
     assert chat({"role": "user", "content": task}).is_task
     assert not chat({"role": "user", "content": "What is a task?"}).is_task
     assert json.loads(task_by_rules(task)) == {"title": "What do cats eat?"}

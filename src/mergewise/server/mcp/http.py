@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import Any
 
@@ -16,20 +15,20 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
-from mergewise.server.collections import Collection
+from mergewise.server.collections import Collection, key_of
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.mcp.library import Inquiry, Json
 from mergewise.server.mcp.tools import Call, mcp_server
+from mergewise.server.native.documents import list_documents
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.questions import QuestionEvent, QuestionRequest
 from mergewise.server.records import Job, Token, Upload
 from mergewise.server.routing import Service
 from mergewise.server.spool import keep_bytes
-from mergewise.types import Document, DocumentInfo
+from mergewise.types import Document
 
 PATH = "/mcp"
 MOST_BYTES = 262_144
-_PAGE = 200
 # for a job that a tool waits for, and between two looks at it
 _WAIT_SECONDS, _LOOK_SECONDS = 20.0, 0.1
 
@@ -85,20 +84,12 @@ class TokenLibrary:
     def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
         return self.service.questions.events(_request(collection, inquiry), self.token)
 
-    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[DocumentInfo]:
-        return await in_thread(partial(self._documents, self._collection(collection), after, limit))
-
-    def _documents(self, collection: Collection, after: str | None, limit: int) -> list[DocumentInfo]:
-        found: list[DocumentInfo] = []
-        if not collection.is_made:
-            return found
-        while len(found) < limit:
-            page = collection.index.documents(after=after, limit=_PAGE)
-            found += [one for one in page if self._may_read(collection, one.id)]
-            if len(page) < _PAGE:
-                break
-            after = page[-1].id
-        return found[:limit]
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+        cursor = None if after is None else key_of(after)
+        rows = partial(
+            list_documents, collection, self.service, self.token, status=["indexed"], limit=limit, cursor=cursor
+        )
+        return (await in_thread(rows))["items"]
 
     async def document(self, collection: str, doc_id: str) -> Document:
         return await in_thread(partial(self._document, self._collection(collection), doc_id))
@@ -119,8 +110,7 @@ class TokenLibrary:
     async def add(self, collection: str, document: Document) -> str:
         named = self._writable(collection)
         content = json.dumps({"id": document.id, "text": document.text, "title": document.title}).encode()
-        blobs = Path(named.record.blobs)
-        blob = await in_thread(partial(keep_bytes, self.service.config.spool, blobs, content))
+        blob = await in_thread(partial(keep_bytes, self.service.config.spool, named.blobs, content))
         upload = Upload(document.id, blob.sha256, document.id, blob.bytes, document.title, is_document=True)
         job = await self._done("add", collection, {"on_conflict": "replace"}, [upload])
         return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."

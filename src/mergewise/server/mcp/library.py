@@ -10,8 +10,10 @@ from mergewise.concurrency import in_thread
 from mergewise.defaults import STRATEGY
 from mergewise.engine import Index
 from mergewise.errors import UsageError
+from mergewise.jsonable import document_json
+from mergewise.server.answers import Describer
 from mergewise.server.questions import QuestionEvent
-from mergewise.types import Document, DocumentInfo
+from mergewise.types import Document
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -43,8 +45,8 @@ class Library(Protocol):
         """What happens to a question until its answer is there, as in `Questions.events`."""
         ...
 
-    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[DocumentInfo]:
-        """A page of them by id, those after the id `after`."""
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+        """A page of them by id, those after the id `after`: {id, title, characters, ...}."""
         ...
 
     async def document(self, collection: str, doc_id: str) -> Document: ...
@@ -62,6 +64,13 @@ class Library(Protocol):
         ...
 
 
+class _Pageless:
+    """Documents that no page shows."""
+
+    def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class IndexLibrary:
     """The library that is one index."""
@@ -75,15 +84,17 @@ class IndexLibrary:
 
     async def context(self, collection: str, inquiry: Inquiry) -> Json:
         context = await self.index.acontext(inquiry.question, **self._arguments(inquiry))
-        return await in_thread(lambda: context_data(context, self.index.locations(context)))
+        locations = await in_thread(lambda: self.index.locations(context))
+        return Describer(_Pageless(), locations).context(context, ())
 
     async def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
         prepared = await self.index.aprepare(inquiry.question, mode=inquiry.mode, **self._arguments(inquiry))
-        yield QuestionEvent("context", context_data(prepared.context, {}))
+        describer = Describer(_Pageless(), await in_thread(prepared.locations))
+        yield QuestionEvent("context", describer.context(prepared.context, ()))
         async with prepared.aanswer_stream() as pieces:
             async for piece in pieces:
                 yield QuestionEvent("delta", {"text": piece})
-            yield QuestionEvent("done", answer_data(await pieces.answer()))
+            yield QuestionEvent("done", describer.answer(await pieces.answer(), ()))
 
     def _arguments(self, inquiry: Inquiry) -> dict[str, Any]:
         return {
@@ -93,8 +104,9 @@ class IndexLibrary:
             "where": inquiry.filter,
         }
 
-    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[DocumentInfo]:
-        return await in_thread(lambda: self.index.documents(after=after, limit=limit))
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+        found = await in_thread(lambda: self.index.documents(after=after, limit=limit))
+        return [document_json(document) for document in found]
 
     async def document(self, collection: str, doc_id: str) -> Document:
         return await in_thread(lambda: self.index.document(doc_id))

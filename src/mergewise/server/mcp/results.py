@@ -12,7 +12,7 @@ from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.server.openai.markup import without_images
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
-from mergewise.types import Document, DocumentInfo
+from mergewise.types import Document
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -114,21 +114,21 @@ def document_part(document: Document, start: int, length: int, most: int = ROOM)
     return part, start + len(part)
 
 
-def fitting_documents(documents: Sequence[DocumentInfo]) -> int:
+def fitting_documents(documents: Sequence[Json]) -> int:
     """How many of the documents, one at least, fit into a list."""
     costs = accumulate(tokens + 1 for tokens in count_tokens([_document_line(document) for document in documents]))
     return max(1, sum(cost <= ROOM - _LINES for cost in costs))
 
 
-def documents_text(documents: Sequence[DocumentInfo], collection: str, note: str) -> str:
+def documents_text(documents: Sequence[Json], collection: str, note: str) -> str:
     """A line for each document."""
     lines = "\n".join(_document_line(document) for document in documents)
     return fenced([Quoted(f"documents of {collection}", lines)], note)
 
 
-def _document_line(document: DocumentInfo) -> str:
-    title = "" if document.title in ("", document.id) else f" ({short_title(document.title)})"
-    return f"- id {on_one_line(document.id)}{title}, {document.characters:,} characters"
+def _document_line(document: Json) -> str:
+    title = "" if document["title"] in ("", document["id"]) else f" ({short_title(document['title'])})"
+    return f"- id {on_one_line(document['id'])}{title}, {document['characters']:,} characters"
 
 
 def _quoted_passage(passage: Json) -> Quoted:

@@ -1,7 +1,7 @@
 """The tools: what they are called, what they take, and what they tell a model.
 
-`search` and `fetch` take one text each and give JSON, as ChatGPT's connectors demand it; the others give text. A tool's failure is
-a `ToolError`: the text of any other exception stays on the server.
+`search` and `fetch` take one text each and give JSON, as ChatGPT's connectors demand it; the others give text. A failure is a
+`ToolError`: the text of any other exception stays on the server.
 """
 
 from __future__ import annotations
@@ -271,7 +271,7 @@ class Tools:
         shown = fitting_documents(documents[:PAGE])
         note = "This is the end of the list."
         if shown < len(documents):
-            note = f'To go on, call list_documents with collection "{name}" and cursor "{key_of(documents[shown - 1].id)}".'
+            note = f'To go on, call list_documents with collection "{name}" and cursor "{key_of(documents[shown - 1]["id"])}".'
         return documents_text(documents[:shown], name, note)
 
     async def read_document(

@@ -6,12 +6,13 @@ import json
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 
-from mergewise.concurrency import run
+from mergewise.concurrency import in_thread, run
 from mergewise.server.openai.completions import Completion, Json, task_answer, task_events
 from mergewise.server.openai.conversations import Conversation, conversation_of, refused, task_by_rules
 from mergewise.server.openai.forms import ChatForm
@@ -21,7 +22,7 @@ from mergewise.server.questions import QuestionEvent
 from mergewise.server.records import Token
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service, request_id_of
 from mergewise.server.streams import EventStream, until_disconnect
-from mergewise.types import Message
+from mergewise.types import Message, Usage
 
 router = APIRouter(route_class=ScopedRoute)
 
@@ -81,11 +82,11 @@ async def _answer_to_task(
 ) -> dict[str, Any]:
     """What the program asked for itself: by the chat model, or without one by rules."""
     collection = service.collections.get(profile.config.collection, token)
-    chat = service.collections.chat_for(collection, profile.config.chat)
+    chat = (await in_thread(partial(collection.asked_by, profile.config.chat))).chat if collection.is_made else None
     if chat is None:
-        return task_answer(task_by_rules(conversation.question))
+        return task_answer(task_by_rules(conversation.question), Usage())
     messages = [*conversation.history, Message("user", conversation.question)]
-    async with service.admission.place():
+    with service.admission.place():
         reply = await service.admission.wait(lambda: run(chat.complete(messages, max_tokens=_TASK_TOKENS)))
     return task_answer(reply.text, reply.usage)
 

@@ -31,7 +31,7 @@ class CompletionStyle:
 
 @dataclass(frozen=True, slots=True)
 class MarkedSource:
-    """What a mark of an answer stands for. `answer_span` is where it is cited first, in the text as it is sent; (0, 0): nowhere."""
+    """What a mark of an answer stands for. `answer_span` is where it is cited first in the text that is sent, or (0, 0)."""
 
     mark: int
     url: str
@@ -208,7 +208,7 @@ class Completion:
         return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
 
 
-def task_answer(text: str, tokens: Usage = Usage()) -> dict[str, Any]:
+def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
     """The answer to a task of a program, which no documents stand behind."""
     spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
     return {"answer": text, "citations": [], "complete": True, "usage": spent}

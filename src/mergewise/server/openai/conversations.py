@@ -77,7 +77,7 @@ def _text_of(content: Any, at: int) -> str:
 
 def refused(detail: str, parameter: str) -> HTTPProblem:
     """400, as clients of OpenAI expect it: `param` names the parameter."""
-    return HTTPProblem(400, "invalid-request", detail, errors=[{"pointer": f"/{parameter}", "detail": detail}])
+    return HTTPProblem(400, "invalid-request", detail, fields=[{"pointer": f"/{parameter}", "detail": detail}])
 
 
 def task_by_rules(task: str) -> str:

@@ -49,7 +49,7 @@ class Profile:
             mode=extras.mode or config.mode,
             chat=config.chat,
             max_tokens=None if form.most_tokens is None else min(form.most_tokens, MOST_TOKENS),
-            include=frozenset(extras.include),
+            include=extras.include,
         )
 
 
@@ -83,6 +83,5 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
         if profile.id == id:
             return profile
     detail = f"there is no model {id[:100]!r}"
-    raise HTTPProblem(
-        404, "model_not_found", detail, "GET /v1/models lists them", errors=[{"pointer": "/model", "detail": detail}]
-    )
+    fields = [{"pointer": "/model", "detail": detail}]
+    raise HTTPProblem(404, "model_not_found", detail, "GET /v1/models lists them", fields=fields)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
 
-from mergewise import count_tokens
-from mergewise.protocols import Embedder, FloatArray
+from mergewise import HTTPReranker, OpenAIEmbedder, count_tokens
+from mergewise.defaults import EMBEDDER as SHIPPED
+from mergewise.errors import UsageError
+from mergewise.models import load_embedder, load_reranker
+from mergewise.protocols import Embedder, FloatArray, Reranker
+from mergewise.server.configuration import ModelConfig
 from mergewise.server.openai.conversations import refused
 from mergewise.server.openai.forms import EmbeddingsForm, RerankForm
 from mergewise.server.problems import HTTPProblem
-from mergewise.server.routing import READ, Caller, ScopedRoute, Server
+from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
@@ -30,7 +34,7 @@ LONGEST_INPUT = 100_000
 async def embed(form: EmbeddingsForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
     """Vectors of texts, by the embedder of this name."""
     texts = _texts(form.input)
-    vectors = await until_disconnect(request, service.admission.run(partial(_vectors, service, form, texts)))
+    vectors = await until_disconnect(request, _in_slot(service, partial(_vectors, service, form, texts)))
     data = [
         {"object": "embedding", "index": at, "embedding": _encoded(vector, form.encoding_format)}
         for at, vector in enumerate(vectors)
@@ -52,10 +56,8 @@ def _texts(given: str | Sequence[Any]) -> list[str]:
     return texts
 
 
-def _vectors(service: Any, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
-    embedder: Embedder | None = service.models.embedder(form.model)
-    if embedder is None:
-        raise _unknown_model(form.model, service.models.embedder_names)
+def _vectors(service: Service, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
+    embedder = _embedder(_model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders}))
     if form.dimensions not in (None, embedder.dimension):
         raise refused(f"{form.model} gives vectors of {embedder.dimension} dimensions", "dimensions")
     return embedder.embed_queries(texts) if form.input_type == "query" else embedder.embed_documents(texts)
@@ -72,7 +74,7 @@ def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
 async def rerank(form: RerankForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
     """How well texts answer a query, best first, by the reranker of this name."""
     texts = form.texts
-    scores = await until_disconnect(request, service.admission.run(partial(_scores, service, form, texts)))
+    scores = await until_disconnect(request, _in_slot(service, partial(_scores, service, form, texts)))
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
     shown = [{"document": {"text": texts[at]}} if form.return_documents else {} for at in ranked]
     results = [
@@ -82,14 +84,44 @@ async def rerank(form: RerankForm, request: Request, service: Server, token: Cal
     return {"id": "rerank-" + secrets.token_hex(12), "results": results, "meta": meta}
 
 
-def _scores(service: Any, form: RerankForm, texts: Sequence[str]) -> FloatArray:
-    reranker = service.models.reranker(form.model)
-    if reranker is None:
-        raise _unknown_model(form.model, service.models.reranker_names)
-    return reranker.score(form.query, texts)  # type: ignore[no-any-return]
+def _scores(service: Service, form: RerankForm, texts: Sequence[str]) -> FloatArray:
+    return _reranker(_model_named(form.model, service.config.rerankers)).score(form.query, texts)
 
 
-def _unknown_model(name: str, names: Sequence[str]) -> HTTPProblem:
+async def _in_slot(service: Service, work: Callable[[], FloatArray]) -> FloatArray:
+    """What the work gives, once there is a slot for it: models take a processor as assembling does."""
+    return await service.admission.enter().start(lambda waited: work())
+
+
+@cache
+def _embedder(config: ModelConfig) -> Embedder:
+    """The embedder, once a process."""
+    kind, _, model = config.spec.partition(":")
+    if kind == "openai":
+        return OpenAIEmbedder(model, base_url=config.base_url, api_key=config.key())
+    found = load_embedder(config.spec)
+    if found is None:
+        raise UsageError(f"{config.spec} is no embedder", "name one in the configuration")
+    return found
+
+
+@cache
+def _reranker(config: ModelConfig) -> Reranker:
+    """The reranker, once a process."""
+    kind, _, address = config.spec.partition(":")
+    if kind in ("http", "https"):
+        return HTTPReranker(address if kind == "http" else config.spec, key=config.key())
+    found = load_reranker(config.spec)
+    if found is None:
+        raise UsageError(f"{config.spec} is no reranker", "name one in the configuration")
+    return found
+
+
+def _model_named(name: str, models: Mapping[str, ModelConfig]) -> ModelConfig:
+    """Raises HTTPProblem 404 for a name that the configuration does not have."""
+    if name in models:
+        return models[name]
+    names = list(models)
     detail = f"there is no model {name[:100]!r} for this"
     hint = f"one of: {', '.join(names)}" if names else "the configuration of the server names none"
-    return HTTPProblem(404, "model_not_found", detail, hint, errors=[{"pointer": "/model", "detail": detail}])
+    raise HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])

@@ -110,8 +110,10 @@ class Shelf:
     def note(self, attachment: Attachment, collection: str) -> None:
         self._write(f"{attachment.file}.{collection}", asdict(attachment))
 
-    def detach(self, attachment: Attachment, collection: str) -> None:
-        (self.folder / f"{attachment.file}.{collection}.json").unlink(missing_ok=True)
+    def detach(self, id: str, collection: str) -> None:
+        """The file is no more a document there."""
+        if _ID.fullmatch(id):
+            (self.folder / f"{id}.{collection}.json").unlink(missing_ok=True)
 
     def drop(self, file: ReceivedFile) -> None:
         """The file is forgotten; documents that it became stay, and are known by their keys."""
