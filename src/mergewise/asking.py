@@ -126,7 +126,8 @@ def context(question: str, search: Search, state: IndexState) -> Context:
     """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
     state = state.for_question()
     asked, spent = _searched_question(question, search, state.models)
-    return _with_follow_up(_assemble_context(asked, search, state, state.reader(search.where)), question, spent)
+    context = _assemble_context(asked, search, state, state.reader(search.where))
+    return _with_question(context, question, spent, state)
 
 
 def prepare(
@@ -148,7 +149,7 @@ def prepare_request(question: str, search: Search, state: IndexState, mode: str,
             context = replace(context, evidence=evidence_in(context, reader))
     else:
         context = Context(asked, search.strategy, _most_tokens(asked, search.budget, state, ()), "", 0, ())
-    return Request(_with_follow_up(context, question, spent), state.store.document, state.models, max_tokens)
+    return Request(_with_question(context, question, spent, state), state.store.document, state.models, max_tokens)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
@@ -188,8 +189,9 @@ def _searched_question(question: str, search: Search, models: Models) -> tuple[s
     return asked, spent
 
 
-def _with_follow_up(context: Context, question: str, spent: Usage) -> Context:
-    """The context with what became of a follow-up question, and what this cost."""
+def _with_question(context: Context, question: str, spent: Usage, state: IndexState) -> Context:
+    """The context with the state that it comes from, what became of a follow-up question, and what this cost."""
+    context = replace(context, snapshot=state.store.snapshot)
     steps = () if context.question == question else (Step("follow-up", f"searched for: {context.question}"),)
     if not steps and not spent.calls:
         return context

@@ -41,7 +41,7 @@ from mergewise.opening import (
     with_cache,
 )
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none
+from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import Where
 from mergewise.store.lance import LOCK_SECONDS, ClosedStore, LanceStore
@@ -274,7 +274,10 @@ class Index:
         A page holds at most `limit` documents, whose ids begin with `prefix` and come after `after`, which may be gone meanwhile.
         Pages one after the other hold each document that stands all the while once.
         """
-        return self.store.reader().documents(prefix, after, limit)
+        text("the prefix is", prefix)
+        text_or_none("the id is", after)
+        at_most = None if limit is None else whole("the limit is", limit, DOCUMENTS)
+        return self.store.reader().documents(prefix, after, at_most)
 
     def document(self, doc_id: str) -> Document:
         """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
@@ -440,7 +443,11 @@ class Index:
 
         Raises UsageError for metadata that cannot be, and IndexBusy as `add` does.
         """
-        raise NotImplementedError
+        described = self._storable(metadata)
+        standing = list(self.store.reader().digests(as_list("the ids are", doc_ids, "give a list of ids")))
+        if described and standing:
+            self.store.describe(dict.fromkeys(standing, described))
+        return len(standing)
 
     def find(self, *wanted: str, where: Where | None = None) -> dict[str, list[str]]:
         """For each of what is wanted, the ids of the documents that it means; none where it means nothing.

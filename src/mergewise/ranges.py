@@ -47,6 +47,7 @@ BUDGET = Range(1, 10_000_000)
 ROUNDS = Range(1, 100)
 AT_ONCE = Range(1, 1024)
 OUTPUT = Range(1, 10_000_000)
+DOCUMENTS = Range(0, 1_000_000_000)
 RETRYING = Range(0, 100)
 SECONDS = Range(0, 86_400, above=True)
 

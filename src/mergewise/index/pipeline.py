@@ -110,8 +110,8 @@ def carry_out(
         writer.add(task)
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
-    for doc_ids in batches(planned.updates, DESCRIBED_AT_ONCE):
-        store.describe(doc_ids, planned.metadata)
+    for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
+        store.describe(dict(some))
     writer.flush(remove=planned.gone, origins=planned.found)
     if texts_first and writer.written:
         store.optimize()

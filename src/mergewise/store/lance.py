@@ -156,9 +156,9 @@ class LanceStore:
         return len(standing)
 
     @_making_room
-    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
+    def describe(self, metadata: Mapping[str, Metadata]) -> None:
         with self._writing() as change:
-            change.describe(doc_ids, metadata)
+            change.describe(metadata)
             change.commit()
 
     @_making_room
