@@ -125,13 +125,14 @@ def open(
     directory = index_directory(path)
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
     own_texts = own_prompts(prompts)
-    store = LanceStore(directory, VIEWS)
+    patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
+    store = LanceStore(directory, VIEWS, patience)
     known = read_manifest(directory)
     check_embeddable(wanted, known.embedder if known is not None else spec_of(given))
     if known is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS)
+        store = LanceStore.create(directory, new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS, patience)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -204,6 +205,15 @@ class Index:
         for model in loaded:
             release(model)
         log.info("closed %s", directory)
+
+    def with_chat(self, chat: str | ChatModel) -> Index:
+        """This index, asked with another chat model. What is open is shared, and belongs to this one, which is closed in the end.
+
+        Raises what `open` raises for the chat model.
+        """
+        own = load_chat(chat) if isinstance(chat, str) else streaming(chat)
+        causal = causal_of(own) or self._models.causal
+        return replace(self, _models=replace(self._models, chat=own, causal=causal), _loaded=())
 
     def __len__(self) -> int:
         return len(self.store.reader().numbers())
@@ -316,12 +326,16 @@ class Index:
         With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
         crashes its parser, or takes more time or memory, fails alone.
 
-        Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for an hour, StoreError
-        where it changed the views meanwhile, ModelError where the embedder or a model that writes summaries fails, and what
-        `embedder` raises.
+        `cancel` is asked before each document and after every few texts that are embedded. Once it says True, `Cancelled` is
+        raised: what was written stays, and the same call does the rest.
+
+        Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for longer than the
+        `lock_wait` of `open`, StoreError where it changed the views meanwhile, ModelError where the embedder or a model that
+        writes summaries fails, and what `embedder` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.plan import lost_files
+        from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
         from mergewise.readers.apart import reader_within
 
@@ -331,7 +345,8 @@ class Index:
             inputs = inputs_of(
                 sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
             )
-            report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), progress, when)
+            work = IndexingProgress(progress, cancel)
+            report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when)
         gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
         return replace(_with_search(report, search), gone=gone)
 
@@ -351,9 +366,8 @@ class Index:
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. `include`,
-        `exclude`, `metadata`, `limits` and `embed` are those of `add`. A document whose file the patterns leave out leaves the
-        index too.
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. All else is as in
+        `add`. A document whose file the patterns leave out leaves the index too.
 
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
@@ -371,7 +385,7 @@ class Index:
             inputs = inputs_of(
                 paths, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
             )
-            work = IndexingProgress(progress)
+            work = IndexingProgress(progress, cancel)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at, search.choice)
             report = (
                 planned.report()
@@ -390,13 +404,15 @@ class Index:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
         After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
-        Raises what `add` raises.
+        `cancel` is that of `add`. Raises what `add` raises.
         """
         from mergewise.index import pipeline
+        from mergewise.index.work import IndexingProgress
 
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
-            pipeline.go_on(self.store, VIEWS, self._builders(), progress, longest)
+            work = IndexingProgress(progress, cancel)
+            pipeline.go_on(self.store, VIEWS, self._builders(), work, longest)
         return self.vectors()
 
     def vectors(self) -> VectorCount:
@@ -699,7 +715,7 @@ class Index:
     def check(self, *, repair: bool = False) -> list[Problem]:
         """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned.
 
-        Raises IndexBusy where it is to repair while another process writes for an hour, UsageError where rows are to be made
+        Raises IndexBusy where it is to repair while another process writes for too long, UsageError where rows are to be made
         again that a chat model wrote, and it is not named, or by other prompts; and what `embedder` raises.
         """
         from mergewise.index import pipeline

@@ -92,6 +92,10 @@ class Collection:
                 self._index.close()
             self._index, self._asked_by = None, {}
 
+    @property
+    def blobs(self) -> Path:
+        return Path(self.record.blobs)
+
     def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> str:
         """Where people see the document, or this span of it, on the page of this server."""
         place = "" if start is None else f"?s={start}-{end}"

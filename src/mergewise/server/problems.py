@@ -17,8 +17,18 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from mergewise import errors
-from mergewise.errors import MergewiseError
+from mergewise.errors import (
+    Cancelled,
+    DeadlineExceeded,
+    EmbedderMismatch,
+    IndexBusy,
+    MergewiseError,
+    MissingExtra,
+    ModelError,
+    ReadError,
+    StoreError,
+    UsageError,
+)
 from mergewise.server.spool import TooLarge
 from mergewise.server.state import Conflict
 
@@ -30,7 +40,7 @@ _MOST_ERRORS = 20
 
 
 class HTTPProblem(MergewiseError):
-    """A request that the server itself refuses. `code` names the reason for programs, `fields` are {pointer, detail} of what is wrong."""
+    """A request that the server itself refuses. `code` names the reason for programs, `errors` are {pointer, detail}."""
 
     def __init__(
         self,
@@ -40,12 +50,12 @@ class HTTPProblem(MergewiseError):
         hint: str = "",
         *,
         retry_after: float | None = None,
-        fields: Sequence[Mapping[str, str]] = (),
+        errors: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail, hint)
         self.status, self.code = status, code
-        self.retry_after, self.fields = retry_after, tuple(fields)
+        self.retry_after, self.errors = retry_after, tuple(errors)
         self.headers = {**(headers or {}), **_retry_headers(retry_after)}
 
 
@@ -63,7 +73,7 @@ def unknown(what: str, hint: str = "") -> HTTPProblem:
 
 def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
     """422: a field of the request cannot be. `pointer` is a JSON pointer into the body, or the name of a parameter."""
-    return HTTPProblem(422, "invalid", detail, hint, fields=[{"pointer": pointer, "detail": detail}])
+    return HTTPProblem(422, "invalid", detail, hint, errors=[{"pointer": pointer, "detail": detail}])
 
 
 # The status and code of an error, by its class or the first one above it that is here. What the store says may name paths: its
@@ -71,15 +81,15 @@ def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
 _KINDS: dict[type[BaseException], tuple[int, str, str]] = {
     Conflict: (409, "conflict", ""),
     TooLarge: (413, "too-large", ""),
-    errors.DeadlineExceeded: (504, "deadline", ""),
-    errors.Cancelled: (503, "cancelled", ""),
-    errors.UsageError: (422, "invalid", ""),
-    errors.ReadError: (422, "unreadable", ""),
-    errors.MissingExtra: (501, "missing-extra", ""),
-    errors.ModelError: (502, "model-failed", ""),
-    errors.IndexBusy: (503, "index-busy", "the index is being written"),
-    errors.EmbedderMismatch: (500, "index-unusable", "the index was built with another embedder than the one configured"),
-    errors.StoreError: (500, "index-unusable", "the index of the collection cannot be read"),
+    DeadlineExceeded: (504, "deadline", ""),
+    Cancelled: (503, "cancelled", ""),
+    UsageError: (422, "invalid", ""),
+    ReadError: (422, "unreadable", ""),
+    MissingExtra: (501, "missing-extra", ""),
+    ModelError: (502, "model-failed", ""),
+    IndexBusy: (503, "index-busy", "the index is being written"),
+    EmbedderMismatch: (500, "index-unusable", "the index was built with another embedder than the one configured"),
+    StoreError: (500, "index-unusable", "the index of the collection cannot be read"),
 }
 _ADMIN_HINT = "an admin finds the reason in the log of the server"
 
@@ -117,7 +127,7 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
         return HTTPProblem(400, "malformed", "the body is no JSON")
     told = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
     first = told[0] if told else {"pointer": "", "detail": "the request cannot be"}
-    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=told[:_MOST_ERRORS])
+    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", errors=told[:_MOST_ERRORS])
 
 
 def _pointer(location: Sequence[str | int]) -> str:
@@ -139,8 +149,8 @@ def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     }
     if problem.hint:
         told["hint"] = problem.hint
-    if problem.fields:
-        told["errors"] = [dict(one) for one in problem.fields]
+    if problem.errors:
+        told["errors"] = [dict(one) for one in problem.errors]
     if problem.retry_after is not None:
         told["retry_after"] = problem.retry_after
     return told
@@ -151,7 +161,7 @@ def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
     kind = kinds.get(problem.status, "invalid_request_error" if problem.status < 500 else "server_error")
     said = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
-    param = problem.fields[0]["pointer"].strip("/").replace("/", ".") if problem.fields else None
+    param = problem.errors[0]["pointer"].strip("/").replace("/", ".") if problem.errors else None
     return {"error": {"message": said, "type": kind, "param": param, "code": problem.code, "request_id": request_id}}
 
 
@@ -181,4 +191,3 @@ def install(app: FastAPI) -> None:
     """All errors of the application become problems."""
     for kind in (MergewiseError, HTTPException, RequestValidationError, TimeoutError, Exception):
         app.add_exception_handler(kind, _respond)
-
