@@ -20,7 +20,9 @@ from mergewise.server.admission import Admission
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, Guard
+from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
+from mergewise.server.openai import routes as openai
 from mergewise.server.questions import Questions
 from mergewise.server.routing import Service
 from mergewise.server.state import State
@@ -42,8 +44,12 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
         admission = Admission(config.limits, metrics)
         questions = Questions(collections, admission, config.limits, metrics)
         ending = asyncio.Event()
-        app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
+        service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
+        mcp = McpEndpoint(service)
+        app.router.routes.extend(mcp.routes)
         async with AsyncExitStack() as stack:
+            # a mounted application has no lifespan of its own
+            await stack.enter_async_context(mcp.running())
             stack.callback(admission.close)
             stack.callback(collections.close)
             for task in (_warm(collections), _end_streams(state, ending)):
@@ -62,6 +68,8 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     problems.install(app)
     for router in native.ROUTERS:
         app.include_router(router)
+    for prefix, router in openai.ROUTERS:
+        app.include_router(router, prefix=prefix)
     _serve_page(app, page_files())
     inner: ASGIApp = app
     if config.allowed_origins:
