@@ -206,6 +206,15 @@ class Index:
             release(model)
         log.info("closed %s", directory)
 
+    def with_chat(self, chat: str | ChatModel) -> Index:
+        """This index, asked with another chat model. What is open is shared, and belongs to this one, which is closed in the end.
+
+        Raises what `open` raises for the chat model.
+        """
+        own = load_chat(chat) if isinstance(chat, str) else streaming(chat)
+        causal = causal_of(own) or self._models.causal
+        return replace(self, _models=replace(self._models, chat=own, causal=causal), _loaded=())
+
     def __len__(self) -> int:
         return len(self.store.reader().numbers())
 

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluation, manage, questions, serving, show, training
+from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, serving, show, training
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -49,6 +49,7 @@ app.command("eval", cls=NamingCommand)(evaluation.evaluate)
 app.add_typer(training.app)
 app.command("serve", cls=NamingCommand)(serving.serve)
 app.add_typer(serving.app)
+app.command("mcp", cls=NamingCommand)(mcp.mcp)
 app.command("demo", cls=NamingCommand)(demo.demo)
 
 
