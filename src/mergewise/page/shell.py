@@ -49,7 +49,7 @@ def whole(title: str, body: Child, *, surroundings: bool) -> str:
         void("meta", name="generator", content="mergewise"),
         void("link", rel="icon", href="data:,"),
         tag("title", shorten(title, 120)),
-        tag("style", Markup(asset("page.css"))),
+        tag("style", Markup(asset("shared.css") + asset("page.css"))),
     )
     page = tag(
         "body", _controls(surroundings), tag("main", body, id="main"), _help(), tag("script", Markup(asset("page.js")))

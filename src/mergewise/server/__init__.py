@@ -1,0 +1,1 @@
+"""`mergewise serve`: collections of documents behind HTTP, with jobs that survive kills, and a page."""

@@ -1,0 +1,365 @@
+"""What a server is told: `serve.toml`, the environment `MERGEWISE_SERVE_*`, and flags, each before the one that it follows.
+
+    [server]
+    host = "127.0.0.1"                      # MERGEWISE_SERVE_HOST, --host
+    port = 8077
+    workers = 2
+    public_url = "https://docs.example.org"
+    allowed_hosts = ["docs.example.org"]
+
+    [chats.local]
+    spec = "openai:qwen3"
+    base_url = "http://127.0.0.1:8000/v1"
+    key_env = "LOCAL_KEY"                   # the key itself stands in the environment, or in the file of key_file
+
+    [collections.manual]
+    folders = ["/srv/manual"]
+
+A key that nobody knows is an error that names it. Relative paths count from the folder of the file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
+
+from mergewise.errors import UsageError
+from mergewise.files import regular_bytes
+from mergewise.masking import remember_key
+from mergewise.protocols import ChatModel
+from mergewise.ranges import Range, short_repr, value_of
+
+NAME = "serve.toml"
+PORT = 8077
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+COLLECTION_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+_ENVIRONMENT = "MERGEWISE_SERVE_"
+_LONGEST = 200_000
+_MB = 1_000_000
+_COUNT, _SECONDS, _BYTES = Range(1, 1_000_000), Range(0, 86_400, above=True), Range(1, 10**12)
+
+
+@dataclass(frozen=True, slots=True)
+class ServeLimits:
+    """The bounds of requests: bytes, counts, seconds. Rates and the model streams are those of one worker."""
+
+    body_bytes: Annotated[int, _BYTES, "of a whole upload"] = 100 * _MB
+    json_bytes: Annotated[int, _BYTES, "of a body that is JSON"] = 2 * _MB
+    files: Annotated[int, _COUNT, "in one upload"] = 200
+    part_bytes: Annotated[int, _BYTES, "of a part of an upload that is no file"] = 64_000
+    header_bytes: Annotated[int, Range(1024, 1_000_000), "of all headers"] = 32_000
+    head_seconds: Annotated[float, _SECONDS, "until the headers have come"] = 10.0
+    body_seconds: Annotated[float, _SECONDS, "until the body has come"] = 300.0
+    idle_seconds: Annotated[float, _SECONDS, "without a byte of the body"] = 30.0
+    queue_seconds: Annotated[float, _SECONDS, "that a queue of questions may stand for"] = 0.8
+    queue_least: Annotated[int, _COUNT, "questions that may wait in any case"] = 2
+    queue_most: Annotated[int, _COUNT, "questions that may wait at most"] = 32
+    streams: Annotated[int, _COUNT, "answers under way that wait for a model"] = 64
+    context_seconds: Annotated[float, _SECONDS, "to assemble a context"] = 10.0
+    first_token_seconds: Annotated[float, _SECONDS, "until a model begins"] = 120.0
+    answer_seconds: Annotated[float, _SECONDS, "for a whole answer"] = 600.0
+    k: Annotated[int, _COUNT, "of a strategy at most"] = 500
+    candidates: Annotated[int, _COUNT, "of a search at most"] = 2000
+    rate: Annotated[float, Range(0, 1e6, above=True), "requests of one token in a second, over all workers"] = 20.0
+    cached_vectors: Annotated[int, Range(0, 10**7), "of questions"] = 4096
+    cached_contexts: Annotated[int, Range(0, 10**6), "in number"] = 256
+    cached_bytes: Annotated[int, Range(0, 10**12), "of contexts"] = 64 * _MB
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """A model that clients name by its place in the configuration: a chat model, an embedder or a reranker.
+
+    The key comes from the variable `key_env` of the environment, or the first line of the file `key_file`.
+    """
+
+    spec: str
+    base_url: str | None = None
+    window: int | None = None
+    key_env: str | None = None
+    key_file: Path | None = None
+
+    def key(self) -> str | None:
+        """The key, which is masked from now on; None where none is named. Raises UsageError where it is not there."""
+        if self.key_env is None and self.key_file is None:
+            return None
+        key = os.environ.get(self.key_env or "", "") or _first_line(self.key_file)
+        if not key:
+            place = f"the environment has no {self.key_env}" if self.key_file is None else f"{self.key_file} is empty"
+            raise UsageError(f"{place}, which holds the key of {self.spec}", "set it where the server is started")
+        remember_key(key)
+        return key
+
+    def chat(self) -> str | ChatModel:
+        """The chat model, as `mergewise.open` takes it. Raises UsageError, MissingExtra and ModelError."""
+        import mergewise
+
+        kind, _, model = self.spec.partition(":")
+        if kind != "openai":
+            return self.spec
+        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionConfig:
+    """A collection of the configuration. `path` is the directory of its index (default: in the server's data).
+
+    `folders` are kept in step by `sync` jobs. `strategies` are those that clients may name (none: all). `defaults` are fields of
+    a question that stand where the client says nothing. `chat` names the chat model that writes rows for its views.
+    """
+
+    path: Path | None = None
+    title: str = ""
+    folders: tuple[Path, ...] = ()
+    strategies: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    embedder: str | None = None
+    views: tuple[str, ...] = ()
+    chat: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileConfig:
+    """What a client of the OpenAI surface names as its model: a collection, and how it is asked.
+
+    `footer` appends the sources as text: never, always, or ("auto") for clients that read no annotations.
+    """
+
+    collection: str
+    chat: str | None = None
+    strategy: str | None = None
+    budget: int | str | None = None
+    mode: str | None = None
+    rounds: int | None = None
+    filter: Mapping[str, Any] | None = None
+    title: str = ""
+    footer: Literal["never", "always", "auto"] = "never"
+    open_webui: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerConfig:
+    """All that a server is told. `data` is the directory of its state; `docs` are folders of the collection that `--docs` makes.
+
+    `default_chat` is the name of the chat model that answers where a client names none: the first one; None without any.
+    """
+
+    data: Path
+    host: str = "127.0.0.1"
+    port: Annotated[int, Range(0, 65_535), "0 takes a free one"] = PORT
+    workers: Annotated[int, Range(1, 64), "processes that answer"] = 1
+    public_url: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    trusted_proxies: tuple[str, ...] = ()
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    needs_token: bool = True
+    allow_writes_by_mcp: bool = False
+    watch: bool = False
+    chats: Mapping[str, ModelConfig] = field(default_factory=dict)
+    embedders: Mapping[str, ModelConfig] = field(default_factory=dict)
+    rerankers: Mapping[str, ModelConfig] = field(default_factory=dict)
+    collections: Mapping[str, CollectionConfig] = field(default_factory=dict)
+    profiles: Mapping[str, ProfileConfig] = field(default_factory=dict)
+    limits: ServeLimits = ServeLimits()
+
+    @property
+    def database(self) -> Path:
+        return self.data / "server.sqlite"
+
+    @property
+    def spool(self) -> Path:
+        return self.data / "spool"
+
+    @property
+    def url(self) -> str:
+        """Where people reach the server: `public_url`, else the host and the port."""
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        # what listens everywhere is reached from here by the loopback
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(self.host, self.host)
+        return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The values of the header Host that are answered, in small letters, without ports."""
+        own = {self.host} - {"0.0.0.0", "::"} | (
+            {urlsplit(self.public_url).hostname or ""} if self.public_url else set()
+        )
+        local = LOOPBACK | {"[::1]"} if self.host in LOOPBACK | {"0.0.0.0", "::"} else set()
+        return frozenset(name.lower() for name in {*own, *local, *self.allowed_hosts} if name)
+
+    @property
+    def default_chat(self) -> str | None:
+        return next(iter(self.chats), None)
+
+
+def load_config(
+    data: Path,
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, Any] | None = None,
+) -> ServerConfig:
+    """The configuration of the server whose state is in `data`.
+
+    `file` is read instead of `data/serve.toml`, and must be there then. `flags` are fields of `ServerConfig` that win over all;
+    None stands for one that was not given. Raises UsageError, which names the key.
+    """
+    environment = os.environ if environment is None else environment
+    path = file or data / NAME
+    tables = _read(path) if file is not None or path.exists() else {}
+    unknown = tables.keys() - _TABLES.keys() - {"server", "limits"}
+    if unknown:
+        raise UsageError(
+            f"{path} sets {', '.join(sorted(unknown))}, which nobody knows", f"tables are {', '.join(_KNOWN_TABLES)}"
+        )
+    server = _flat(_table(path, tables, "server"))
+    named = {name: _from_environment(name, environment) for name in _SERVER if _variable(name) in environment}
+    wanted = {name: value for name, value in (flags or {}).items() if value is not None}
+    options: dict[str, Any] = {"workers": min(_cores(), 4)}
+    for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, named), ("", wanted)):
+        options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
+    for name, kind in _TABLES.items():
+        entries = _table(path, tables, name)
+        own = {key: _entry(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
+        options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
+    limits = _table(path, tables, "limits")
+    options["limits"] = ServeLimits(**_fields(ServeLimits, f"{path}: limits.", limits, path.parent))
+    return _checked(ServerConfig(data=data, **options))
+
+
+_TABLES: Mapping[str, type] = {
+    "chats": ModelConfig,
+    "embedders": ModelConfig,
+    "rerankers": ModelConfig,
+    "collections": CollectionConfig,
+    "profiles": ProfileConfig,
+}
+_KNOWN_TABLES = ("server", *_TABLES, "limits")
+_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "needs_token", *_TABLES)]
+
+
+def _checked(config: ServerConfig) -> ServerConfig:
+    """Raises UsageError for what contradicts itself."""
+    is_open = not config.needs_token
+    if is_open and (config.host not in LOOPBACK or config.allowed_hosts or config.public_url):
+        raise UsageError(
+            "--no-auth goes with a loopback address alone, without allowed_hosts and public_url",
+            "anybody who reaches the server could read and remove everything: leave it out, and hand out tokens",
+        )
+    if (config.tls_certificate is None) != (config.tls_key is None):
+        raise UsageError("tls needs a certificate and a key", 'tls = { certificate = "cert.pem", key = "key.pem" }')
+    for name, collection in config.collections.items():
+        if not COLLECTION_NAME.fullmatch(name):
+            raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
+        _demand_named(f"collections.{name}.chat", collection.chat, config.chats)
+    for name, profile in config.profiles.items():
+        _demand_named(f"profiles.{name}.chat", profile.chat, config.chats)
+    return config
+
+
+def _demand_named(where: str, name: str | None, among: Mapping[str, object]) -> None:
+    if name is not None and name not in among:
+        raise UsageError(f"{where} is {name!r}, which the configuration does not have", f"one of: {', '.join(among)}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
+    except RecursionError:
+        raise UsageError(f"{path} cannot be read: it is nested too deeply", "it is a TOML file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read: {reason}", "it is a TOML file") from None
+
+
+def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: {name} is {short_repr(table)}", f"write a table [{name}]")
+    return table
+
+
+def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
+    """`tls = {certificate, key}` as the fields of `ServerConfig` that it stands for."""
+    tls = server.get("tls", {})
+    others = {name: value for name, value in server.items() if name != "tls"}
+    return others | ({f"tls_{name}": value for name, value in tls.items()} if isinstance(tls, dict) else {"tls": tls})
+
+
+def _variable(name: str) -> str:
+    return f"{_ENVIRONMENT}{name.upper()}"
+
+
+def _from_environment(name: str, environment: Mapping[str, str]) -> object:
+    """Where several values are meant, commas part them."""
+    value = environment[_variable(name)]
+    hint = get_type_hints(ServerConfig)[name]
+    return [part.strip() for part in value.split(",") if part.strip()] if get_origin(hint) is tuple else value
+
+
+def _entry(kind: type, where: str, given: object, base: Path) -> Any:
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
+    values = _fields(kind, f"{where}.", given, base)
+    missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    for name in missing:
+        if name not in values:
+            raise UsageError(f"{where} lacks {name}", f"write {name} = ... there")
+    return kind(**values)
+
+
+def _fields(
+    kind: type, where: str, given: Mapping[str, Any], base: Path, among: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The values as the fields of the dataclass demand them. `where` is what stands before a name in an error."""
+    hints = get_type_hints(kind, include_extras=True)
+    known = among or hints.keys()
+    unknown = given.keys() - set(known)
+    if unknown:
+        raise UsageError(f"{where}{sorted(unknown)[0]} is set, which nobody knows", f"one of: {', '.join(known)}")
+    # variables of the environment are written in capitals
+    spelled = {name: name.upper() if where == _ENVIRONMENT else name for name in given}
+    return {name: _value(f"{where}{spelled[name]} is", value, hints[name], base) for name, value in given.items()}
+
+
+def _value(what: str, given: object, hint: Any, base: Path) -> Any:
+    """The value as the hint demands it. Paths count from `base`."""
+    if isinstance(hint, UnionType):
+        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+        if len(kinds) > 1:
+            # a budget: a number, or a word
+            return given if isinstance(given, int) and not isinstance(given, bool) else value_of(what, given, str)
+        return _value(what, given, kinds[0], base)
+    if hint is Path:
+        return base / value_of(what, str(given) if isinstance(given, Path) else given, str)
+    if get_origin(hint) is tuple:
+        if not isinstance(given, list | tuple):
+            raise UsageError(f"{what} {short_repr(given)}", "write a list")
+        return tuple(_value(what, one, get_args(hint)[0], base) for one in given)
+    if get_origin(hint) not in (Annotated, Literal) and hint not in (bool, int, float, str):
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{what} {short_repr(given)}", "write a table")
+        return dict(given)
+    return value_of(what, given, hint)
+
+
+def _first_line(path: Path | None) -> str:
+    try:
+        return (
+            "" if path is None else regular_bytes(path, 10_000, follow=True).decode("utf-8").partition("\n")[0].strip()
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "it holds a key, on one line") from None
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,141 @@
+"""The bodies that the native API takes. Unknown fields are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Strategy: TypeAlias = Annotated[str, Field(min_length=1, max_length=200)]
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+DocumentId: TypeAlias = Annotated[str, Field(min_length=1, max_length=1000)]
+Metadata: TypeAlias = dict[Annotated[str, Field(max_length=200)], str | int | float | bool]
+Filter: TypeAlias = dict[str, Any]
+
+
+class Form(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TurnForm(Form):
+    role: Literal["user", "assistant"]
+    content: Annotated[str, Field(max_length=100_000)]
+
+
+class ContextForm(Form):
+    """How a context is assembled. What is left out is the collection's default."""
+
+    question: Annotated[str, Field(min_length=1, max_length=8000)]
+    strategy: Strategy | None = None
+    parameters: dict[str, str | int | float | bool | None] | None = None
+    then: Strategy | None = None
+    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
+    rounds: Annotated[int, Field(ge=1, le=4)] = 1
+    filter: Filter | None = None
+    history: Annotated[list[TurnForm], Field(max_length=50)] = []
+    chat: str | None = None
+    include: set[Literal["trace", "evidence", "streams", "surroundings"]] = set()
+
+
+class AskForm(ContextForm):
+    mode: str | None = None
+    max_tokens: Annotated[int, Field(ge=1, le=4096)] | None = None
+    stream: bool = False
+
+
+class CompareForm(Form):
+    """Two to four ways to one question: `runs` are what differs from the rest of the form."""
+
+    question: Annotated[str, Field(min_length=1, max_length=8000)]
+    runs: Annotated[list[RunForm], Field(min_length=2, max_length=4)]
+    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
+    filter: Filter | None = None
+    chat: str | None = None
+    include: set[Literal["trace", "evidence", "streams", "surroundings"]] = set()
+    stream: bool = False
+
+
+class RunForm(Form):
+    strategy: Strategy | None = None
+    parameters: dict[str, str | int | float | bool | None] | None = None
+    then: Strategy | None = None
+    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
+    rounds: Annotated[int, Field(ge=1, le=4)] = 1
+
+
+class CollectionForm(Form):
+    """A new collection. Embedder and views are names of the configuration, never paths or specs."""
+
+    name: Name
+    title: Annotated[str, Field(max_length=200)] = ""
+    embedder: str | None = None
+    views: Annotated[list[str], Field(max_length=20)] | None = None
+    settings: dict[str, Any] = {}
+
+
+class CollectionChangeForm(Form):
+    title: Annotated[str, Field(max_length=200)] | None = None
+    defaults: dict[str, Any] | None = None
+
+
+class DocumentForm(Form):
+    """A document as text. `units` are the caller's own pieces of it: [{start, end}] or texts."""
+
+    id: DocumentId
+    text: str
+    title: Annotated[str, Field(max_length=1000)] | None = None
+    metadata: Metadata = {}
+    units: list[Any] | None = None
+
+
+class DocumentsForm(Form):
+    documents: Annotated[list[DocumentForm], Field(min_length=1, max_length=200)]
+    on_conflict: Literal["replace", "skip", "fail"] = "replace"
+
+
+class UploadOptions(Form):
+    """The part `options` of a multipart upload: ids and metadata in the order of the files."""
+
+    ids: list[DocumentId | None] | None = None
+    metadata: Metadata | list[Metadata] = {}
+    on_conflict: Literal["replace", "skip", "fail"] = "replace"
+
+
+class MetadataForm(Form):
+    metadata: Metadata
+
+
+class RemoveForm(Form):
+    """Which documents leave: exactly one of `ids`, `prefix` and `filter`. With `dry_run` they are only counted."""
+
+    ids: Annotated[list[DocumentId], Field(max_length=10_000)] | None = None
+    prefix: Annotated[str, Field(min_length=1)] | None = None
+    filter: Filter | None = None
+    dry_run: bool = False
+
+
+class JobForm(Form):
+    """Work on a collection. `request` is what the kind needs: {folders}, {view, settings}, {questions, ...}."""
+
+    kind: Literal["sync", "add_view", "embed", "evaluate", "check", "repair", "optimize"]
+    request: dict[str, Any] = {}
+    dry_run: bool = False
+
+
+class TokenForm(Form):
+    scopes: Annotated[set[Literal["read", "write", "admin"]], Field(min_length=1)]
+    title: Annotated[str, Field(max_length=200)] = ""
+    collections: list[Name] | None = None
+    filter: Filter | None = None
+    expires: float | None = None
+    rate: Annotated[float, Field(gt=0, le=1000)] | None = None
+
+
+class SessionForm(Form):
+    token: Annotated[str, Field(max_length=200)]
+
+
+class SettingsForm(Form):
+    """Settings that are changed while the server runs. A key is written, never read."""
+
+    title: Annotated[str, Field(max_length=200)] | None = None

@@ -1,0 +1,76 @@
+"""The page of the server: files that the browser runs as they stand, and the headers that bind what they may do.
+
+Nothing is built: modules of JavaScript by view, a style sheet, and Preact with hooks and htm as one vendored module. The
+static pages of `mergewise.page` share their colours, marks and cards with it (`shared.css`), and the tables of an evaluation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+    )
+)
+"""The Content-Security-Policy of every file of the page."""
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+_SHARED = ("shared.css", "evaluation.css")
+
+
+@dataclass(frozen=True, slots=True)
+class PageFile:
+    """A file of the page as it is sent: its bytes, its media type, and a tag that changes with its bytes."""
+
+    body: bytes
+    media_type: str
+    etag: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of the response. A browser asks each time, and gets 304 where the tag is the same."""
+        return {
+            "Content-Type": self.media_type,
+            "Content-Security-Policy": POLICY,
+            "Cache-Control": "no-cache",
+            "ETag": self.etag,
+            "X-Content-Type-Options": "nosniff",
+            "Referrer-Policy": "no-referrer",
+            "Cross-Origin-Opener-Policy": "same-origin",
+            "Cross-Origin-Resource-Policy": "same-origin",
+        }
+
+
+@cache
+def page_files() -> Mapping[str, PageFile]:
+    """All files by the path that they are served at: the page at `/`, the rest below `/web/`. None of them needs a token."""
+    own = files(__name__)
+    shared = files("mergewise.page")
+    served = {f"/web/{entry.name}": entry for entry in own.iterdir() if entry.name.endswith((".js", ".css", ".svg"))}
+    served["/web/vendor/preact.js"] = own / "vendor" / "preact.js"
+    served |= {f"/web/{name}": shared / name for name in _SHARED}
+    served["/"] = own / "index.html"
+    return MappingProxyType({path: _page_file(entry.name, entry.read_bytes()) for path, entry in served.items()})
+
+
+def _page_file(name: str, body: bytes) -> PageFile:
+    return PageFile(body, _TYPES[name.rpartition(".")[2]], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
