@@ -20,7 +20,9 @@ from mergewise.server.admission import Admission
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.guard import BoundedHeadProtocol, Guard
+from mergewise.server.mcp.http import McpEndpoint
 from mergewise.server.metrics import Metrics
+from mergewise.server.openai import routes as openai
 from mergewise.server.questions import Questions
 from mergewise.server.routing import Service
 from mergewise.server.state import State
@@ -48,6 +50,10 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
             stack.callback(collections.close)
             for task in (_warm(collections), _end_streams(state, ending)):
                 stack.push_async_callback(_stop, asyncio.create_task(task))
+            mcp = McpEndpoint(app.state.service)
+            await stack.enter_async_context(mcp.running())
+            # last: nothing else is asked below its path
+            app.router.routes.extend(mcp.routes)
             yield
 
     app = FastAPI(
@@ -62,6 +68,8 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     problems.install(app)
     for router in native.ROUTERS:
         app.include_router(router)
+    for prefix, router in openai.ROUTERS:
+        app.include_router(router, prefix=prefix, tags=["openai"])
     _serve_page(app, page_files())
     inner: ASGIApp = app
     if config.allowed_origins:
