@@ -17,9 +17,8 @@ from mergewise.errors import UsageError
 from mergewise.models import load_embedder, load_reranker
 from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.configuration import ModelConfig
-from mergewise.server.openai.conversations import refused
+from mergewise.server.openai.conversations import refused, unknown_model
 from mergewise.server.openai.forms import EmbeddingsForm, RerankForm
-from mergewise.server.problems import HTTPProblem
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import until_disconnect
 
@@ -121,7 +120,6 @@ def _model_named(name: str, models: Mapping[str, ModelConfig]) -> ModelConfig:
     """Raises HTTPProblem 404 for a name that the configuration does not have."""
     if name in models:
         return models[name]
-    names = list(models)
-    detail = f"there is no model {name[:100]!r} for this"
-    hint = f"one of: {', '.join(names)}" if names else "the configuration of the server names none"
-    raise HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
+    raise unknown_model(
+        name, f"one of: {', '.join(models)}" if models else "the configuration of the server names none"
+    )
