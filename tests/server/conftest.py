@@ -17,7 +17,7 @@ import pytest
 import mergewise as mw
 from mergewise.models.scripted import ChatServer, Script
 from mergewise.server.configuration import ModelConfig, ServerConfig
-from mergewise.server.records import CollectionRecord, Token
+from mergewise.server.records import CollectionRecord, Scope
 from mergewise.server.state import State
 
 SHIPS = """# The Aurora
@@ -109,11 +109,11 @@ def live_server(
         state = State(config.database)
         make_collection(config, state, "ships", {"ships/fleet.md": SHIPS})
         make_collection(config, state, "birds", {"birds.md": BIRDS})
+        scopes: tuple[Scope, ...] = ("read", "write", "admin")
         tokens = {
-            scope: state.add_token([scope], title=scope, rate=10_000)[1]
-            for scope in ("read", "write", "admin")  # type: ignore[list-item]
+            scope: state.add_token(scopes[: i + 1], title=scope, rate=10_000)[1] for i, scope in enumerate(scopes)
         }
-        tokens["ships"] = state.add_token(["write"], collections=["ships"], rate=10_000)[1]
+        tokens["ships"] = state.add_token(["read", "write"], collections=["ships"], rate=10_000)[1]
         app = create_app(config, state)
         options = uvicorn_options(config)
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_keep_alive=60, **options))
@@ -155,6 +155,3 @@ def own_server(tmp_path: Path, scripted_key: None) -> Iterator[Callable[..., Liv
 
     with ExitStack() as stack:
         yield lambda **settings: stack.enter_context(live_server(tmp_path / str(time.monotonic()), **settings))
-
-
-assert Token

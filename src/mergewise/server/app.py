@@ -44,16 +44,16 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
         admission = Admission(config.limits, metrics)
         questions = Questions(collections, admission, config.limits, metrics)
         ending = asyncio.Event()
-        app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
+        service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
+        mcp = McpEndpoint(service)
+        app.router.routes.extend(mcp.routes)
         async with AsyncExitStack() as stack:
+            # a mounted application has no lifespan of its own
+            await stack.enter_async_context(mcp.running())
             stack.callback(admission.close)
             stack.callback(collections.close)
             for task in (_warm(collections), _end_streams(state, ending)):
                 stack.push_async_callback(_stop, asyncio.create_task(task))
-            mcp = McpEndpoint(app.state.service)
-            await stack.enter_async_context(mcp.running())
-            # last: nothing else is asked below its path
-            app.router.routes.extend(mcp.routes)
             yield
 
     app = FastAPI(
@@ -69,7 +69,7 @@ def create_app(config: ServerConfig, state: State) -> ASGIApp:
     for router in native.ROUTERS:
         app.include_router(router)
     for prefix, router in openai.ROUTERS:
-        app.include_router(router, prefix=prefix, tags=["openai"])
+        app.include_router(router, prefix=prefix)
     _serve_page(app, page_files())
     inner: ASGIApp = app
     if config.allowed_origins:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
+from mergewise.models import load_chat
 from mergewise.server.admission import PausingChat
-from mergewise.server.configuration import ServerConfig
+from mergewise.server.configuration import ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, Token
 from mergewise.server.state import State
@@ -40,6 +41,11 @@ def id_of(key: str) -> str:
     if key_of(doc_id) != key:
         raise unknown("document")
     return doc_id
+
+
+def knows_of(token: Token, collection: str) -> bool:
+    """Whether the token may know that there is such a collection; what it may do there, its scopes say."""
+    return token.collections is None or collection in token.collections
 
 
 class Collection:
@@ -165,7 +171,7 @@ class Chats:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._lock = threading.Lock()
-        self._models: dict[str, ChatModel | str] = {}
+        self._models: dict[str, PausingChat] = {}
 
     def named(self, name: str) -> ChatModel:
         """The chat model, whose callers give up their slot meanwhile. Raises HTTPProblem 422 for an unknown name."""
@@ -174,8 +180,18 @@ class Chats:
             raise invalid("/chat", f"there is no chat model {name!r}", f"one of: {', '.join(names)}")
         with self._lock:
             if name not in self._models:
-                self._models[name] = PausingChat(self._config.chats[name].chat())
+                self._models[name] = PausingChat(_loaded(self._config.chats[name]))
             return self._models[name]
+
+
+def _loaded(model: ModelConfig) -> ChatModel:
+    chat = model.chat()
+    if not isinstance(chat, str):
+        return chat
+    loaded = load_chat(chat, model.window)
+    if loaded is None:
+        raise mw.UsageError(f"{chat!r} is no chat model", "take it out of [chats] in the configuration")
+    return loaded
 
 
 class Collections:
@@ -188,13 +204,13 @@ class Collections:
         self._known: dict[str, Collection] = {}
 
     def visible(self, token: Token) -> list[Collection]:
-        """Those that the token may read, by name."""
-        records = [record for record in self._state.collections() if token.may("read", record.name)]
+        """Those that the token may know of, by name."""
+        records = [record for record in self._state.collections() if knows_of(token, record.name)]
         return [self._of(record) for record in records]
 
     def get(self, name: str, token: Token) -> Collection:
         """The collection. Raises HTTPProblem 404 where there is none, or the token may not know of it."""
-        record = self._state.collection(name) if token.may("read", name) else None
+        record = self._state.collection(name) if knows_of(token, name) else None
         if record is None:
             raise unknown("collection")
         return self._of(record)

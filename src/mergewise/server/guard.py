@@ -96,10 +96,9 @@ class Guard:
             await answer.refuse(problem, scope, receive)
         except Exception as error:
             # a body that was refused while it was read may have made the application fail
-            problem = answer.refusal or problem_of(error)
             if answer.refusal is None:
-                log_failure(error, problem, request_id)
-            await answer.refuse(problem, scope, receive)
+                log_failure(error, problem_of(error), request_id)
+            await answer.refuse(answer.refusal or problem_of(error), scope, receive)
         else:
             if answer.refusal is not None:
                 await answer.refuse(answer.refusal, scope, receive)

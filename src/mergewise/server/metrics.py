@@ -43,7 +43,7 @@ class Metrics:
         registry = self.registry
         if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
             registry = CollectorRegistry()
-            MultiProcessCollector(registry)
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
         standing = CollectorRegistry()
         standing.register(_Standing(self._state, self._changed_at))
         return generate_latest(registry) + generate_latest(standing)

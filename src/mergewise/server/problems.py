@@ -40,7 +40,10 @@ _MOST_ERRORS = 20
 
 
 class HTTPProblem(MergewiseError):
-    """A request that the server itself refuses. `code` names the reason for programs, `errors` are {pointer, detail}."""
+    """A request that the server itself refuses.
+
+    `code` names the reason for programs; `fields` are {pointer, detail} of what is wrong in the request.
+    """
 
     def __init__(
         self,
@@ -50,12 +53,12 @@ class HTTPProblem(MergewiseError):
         hint: str = "",
         *,
         retry_after: float | None = None,
-        errors: Sequence[Mapping[str, str]] = (),
+        fields: Sequence[Mapping[str, str]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(detail, hint)
         self.status, self.code = status, code
-        self.retry_after, self.errors = retry_after, tuple(errors)
+        self.retry_after, self.fields = retry_after, tuple(fields)
         self.headers = {**(headers or {}), **_retry_headers(retry_after)}
 
 
@@ -73,7 +76,7 @@ def unknown(what: str, hint: str = "") -> HTTPProblem:
 
 def invalid(pointer: str, detail: str, hint: str = "") -> HTTPProblem:
     """422: a field of the request cannot be. `pointer` is a JSON pointer into the body, or the name of a parameter."""
-    return HTTPProblem(422, "invalid", detail, hint, errors=[{"pointer": pointer, "detail": detail}])
+    return HTTPProblem(422, "invalid", detail, hint, fields=[{"pointer": pointer, "detail": detail}])
 
 
 # The status and code of an error, by its class or the first one above it that is here. What the store says may name paths: its
@@ -106,8 +109,9 @@ def problem_of(error: BaseException) -> HTTPProblem:
         return HTTPProblem(error.status_code, code, str(error.detail or phrase), headers=error.headers)
     if isinstance(error, TimeoutError):
         return HTTPProblem(504, "deadline", "the answer took too long", "ask for less, or try again")
-    for kind in type(error).__mro__ if isinstance(error, MergewiseError) else ():
-        if kind in _KINDS:
+    if isinstance(error, MergewiseError):
+        kind = next((kind for kind in type(error).__mro__ if kind in _KINDS), None)
+        if kind is not None:
             return _mergewise_problem(error, *_KINDS[kind])
     return HTTPProblem(500, "internal", "something went wrong within the server", _ADMIN_HINT)
 
@@ -127,7 +131,7 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
         return HTTPProblem(400, "malformed", "the body is no JSON")
     told = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
     first = told[0] if told else {"pointer": "", "detail": "the request cannot be"}
-    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", errors=told[:_MOST_ERRORS])
+    return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=told[:_MOST_ERRORS])
 
 
 def _pointer(location: Sequence[str | int]) -> str:
@@ -149,8 +153,8 @@ def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     }
     if problem.hint:
         told["hint"] = problem.hint
-    if problem.errors:
-        told["errors"] = [dict(one) for one in problem.errors]
+    if problem.fields:
+        told["errors"] = [dict(one) for one in problem.fields]
     if problem.retry_after is not None:
         told["retry_after"] = problem.retry_after
     return told
@@ -161,7 +165,7 @@ def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
     kind = kinds.get(problem.status, "invalid_request_error" if problem.status < 500 else "server_error")
     said = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
-    param = problem.errors[0]["pointer"].strip("/").replace("/", ".") if problem.errors else None
+    param = problem.fields[0]["pointer"].strip("/").replace("/", ".") if problem.fields else None
     return {"error": {"message": said, "type": kind, "param": param, "code": problem.code, "request_id": request_id}}
 
 

@@ -320,7 +320,10 @@ class Questions:
     ) -> AsyncGenerator[str | Mapping[str, Any], None]:
         """The pieces of the answer as the model writes them, and the answer as it is sent."""
         pieces: asyncio.Queue[str] = asyncio.Queue()
-        show = partial(self._loop.call_soon_threadsafe, pieces.put_nowait)
+
+        def show(piece: str) -> None:
+            self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
         work = partial(self._write, collection, assembly, question, show, streamed)
         task = asyncio.ensure_future(self._admission.wait(work))
         # an empty piece is the end

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ PING_SECONDS = 15.0
 DRAINED = HTTPProblem(503, "draining", "the server is ending", "ask again", retry_after=1.0)
 
 
-async def until_disconnect(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+async def until_disconnect(request: Request, work: Awaitable[Result]) -> Result:
     """The result of the work, which is cancelled once the client is gone. The body must have been read."""
     task = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(_disconnected(request.receive))
@@ -66,7 +66,7 @@ class EventStream(EventSourceResponse):
     ) -> EventStream:
         """The stream, once its first event is there: what is raised before that is an ordinary answer of its own status."""
         try:
-            first = await until_disconnect(request, anext(events))  # type: ignore[arg-type]
+            first = await until_disconnect(request, anext(events))
         except BaseException:
             await events.aclose()
             raise
@@ -100,8 +100,8 @@ class EventStream(EventSourceResponse):
         coming: asyncio.Future[bytes] | None = None
         try:
             while True:
-                coming = coming or asyncio.ensure_future(anext(self._events))  # type: ignore[arg-type]
-                await asyncio.wait({coming, ending}, timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                coming = coming or asyncio.ensure_future(anext(self._events))
+                await asyncio.wait((coming, ending), timeout=PING_SECONDS, return_when=asyncio.FIRST_COMPLETED)
                 if coming.done():
                     try:
                         piece = coming.result()

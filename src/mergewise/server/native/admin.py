@@ -15,7 +15,7 @@ from mergewise.server.guard import COOKIE
 from mergewise.server.native.forms import SessionForm, TokenForm
 from mergewise.server.native.pages import Cursor, Limit, page_behind
 from mergewise.server.native.replies import NewTokenReply, PageOf, TokenReply
-from mergewise.server.problems import HTTPProblem, invalid, unknown
+from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.routing import ADMIN, OPEN, READ, Caller, ScopedRoute, Server
 
 router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
@@ -51,21 +51,18 @@ def close_session(request: Request, service: Server) -> Response:
     return response
 
 
-@router.get("/tokens", openapi_extra=ADMIN)
-def list_tokens(service: Server, limit: Limit = 50, cursor: Cursor = None) -> PageOf[TokenReply]:
+@router.get("/tokens", response_model=PageOf[TokenReply], openapi_extra=ADMIN)
+def list_tokens(service: Server, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """All tokens, without their secrets."""
     tokens = sorted(service.state.tokens(), key=lambda token: token.id)
-    listed: PageOf[TokenReply] = page_behind(
-        tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict()
-    )
-    return listed
+    return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
 
 
-@router.post("/tokens", status_code=201, openapi_extra=ADMIN)
-def make_token(form: TokenForm, service: Server) -> NewTokenReply:
+@router.post("/tokens", status_code=201, response_model=NewTokenReply, openapi_extra=ADMIN)
+def make_token(form: TokenForm, service: Server) -> dict[str, Any]:
     """A new token. Its secret is told this once."""
     token, secret = service.state.add_token(**form.model_dump())
-    return {**token.as_dict(), "secret": secret}  # type: ignore[typeddict-item]
+    return {**token.as_dict(), "secret": secret}
 
 
 @router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)
@@ -120,6 +117,3 @@ def get_settings(service: Server) -> dict[str, Any]:
         "profiles": sorted(config.profiles),
         "limits": asdict(config.limits),
     }
-
-
-assert invalid

@@ -20,19 +20,16 @@ from mergewise.server.routing import ADMIN, READ, Caller, ScopedRoute, Server
 router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_class=ScopedRoute)
 
 
-@router.get("", openapi_extra=READ)
-def list_collections(
-    service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None
-) -> PageOf[CollectionReply]:
+@router.get("", response_model=PageOf[CollectionReply], openapi_extra=READ)
+def list_collections(service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
     """The collections that the token may know of, by name."""
     after = cursor_position(cursor) or ""
     visible = [collection for collection in service.collections.visible(token) if collection.name > after]
-    listed: PageOf[CollectionReply] = page(visible, limit, lambda one: one.name, lambda one: one.info())
-    return listed
+    return page(visible, limit, lambda one: one.name, lambda one: one.info())
 
 
-@router.post("", status_code=201, openapi_extra=ADMIN)
-def make_collection(form: CollectionForm, service: Server, token: Caller) -> CollectionReply:
+@router.post("", status_code=201, response_model=CollectionReply, openapi_extra=ADMIN)
+def make_collection(form: CollectionForm, service: Server, token: Caller) -> dict[str, Any]:
     """A new collection, without documents."""
     embedders = [*service.config.embedders, *sorted(SHIPPED_EMBEDDERS)]
     if form.embedder is not None and form.embedder not in embedders:
@@ -46,17 +43,17 @@ def make_collection(form: CollectionForm, service: Server, token: Caller) -> Col
         created=time.time(),
     )  # fmt: skip
     service.state.add_collection(record)
-    return _reply(service.collections.get(form.name, token).info())
+    return service.collections.get(form.name, token).info()
 
 
-@router.get("/{c}", openapi_extra=READ)
-def get_collection(c: Name, service: Server, token: Caller) -> CollectionReply:
+@router.get("/{c}", response_model=CollectionReply, openapi_extra=READ)
+def get_collection(c: Name, service: Server, token: Caller) -> dict[str, Any]:
     """What a collection holds, and how it can be asked."""
-    return _reply(service.collections.get(c, token).info())
+    return service.collections.get(c, token).info()
 
 
-@router.patch("/{c}", openapi_extra=ADMIN)
-def change_collection(c: Name, form: CollectionChangeForm, service: Server, token: Caller) -> CollectionReply:
+@router.patch("/{c}", response_model=CollectionReply, openapi_extra=ADMIN)
+def change_collection(c: Name, form: CollectionChangeForm, service: Server, token: Caller) -> dict[str, Any]:
     """Another title, or other defaults of questions."""
     if form.defaults is not None:
         if unknown_names := sorted({*form.defaults} - DEFAULTS):
@@ -67,17 +64,12 @@ def change_collection(c: Name, form: CollectionChangeForm, service: Server, toke
             {"question": "?", **{n: v for n, v in form.defaults.items() if n in ContextForm.model_fields}}
         )
     service.state.update_collection(c, title=form.title, defaults=form.defaults)
-    return _reply(service.collections.get(c, token).info())
+    return service.collections.get(c, token).info()
 
 
-@router.delete("/{c}", status_code=202, openapi_extra=ADMIN)
-def drop_collection(c: Name, service: Server, token: Caller) -> StartedReply:
+@router.delete("/{c}", status_code=202, response_model=StartedReply, openapi_extra=ADMIN)
+def drop_collection(c: Name, service: Server, token: Caller) -> dict[str, Any]:
     """Drop a collection with its documents. One that the configuration names is not dropped from here."""
     if service.collections.get(c, token).record.configured:
         raise HTTPProblem(409, "conflict", f"the configuration names {c}", "take it out of the configuration")
-    return {"job": service.state.enqueue("drop", c, token=token.id).as_dict()}  # type: ignore[typeddict-item]
-
-
-def _reply(info: dict[str, Any]) -> CollectionReply:
-    reply: CollectionReply = info  # type: ignore[assignment]
-    return reply
+    return {"job": service.state.enqueue("drop", c, token=token.id).as_dict()}

@@ -31,7 +31,7 @@ from mergewise.server.native.replies import (
     TextReply,
 )
 from mergewise.server.problems import HTTPProblem, invalid, unknown
-from mergewise.server.records import DocumentState, DocumentStatus, Job, Token, Upload
+from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Token, Upload
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
 from mergewise.server.spool import blob_path, keep_bytes, receive
 from mergewise.types import DocumentInfo
@@ -64,7 +64,7 @@ _UPLOAD_BODY = {
 }
 
 
-@router.get("/documents", openapi_extra=READ)
+@router.get("/documents", response_model=PageOf[DocumentReply], openapi_extra=READ)
 def list_documents(
     c: Name,
     service: Server,
@@ -74,10 +74,10 @@ def list_documents(
     sort: Literal["id"] = "id",
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> PageOf[DocumentReply]:
+) -> dict[str, Any]:
     """The documents by id, with those that wait, are being indexed or failed."""
     collection = service.collections.get(c, token)
-    after, found = cursor_position(cursor), list[DocumentReply]()
+    after, found = cursor_position(cursor), list[dict[str, Any]]()
     while len(found) <= limit:
         rows, after = _merged(service, collection, prefix, after, limit + 1)
         allowed = None if token.filter is None else collection.ids_within(token.filter)
@@ -88,13 +88,12 @@ def list_documents(
         ]
         if after is None:
             break
-    listed: PageOf[DocumentReply] = page(found, limit, lambda row: row["id"], lambda row: row)
-    return listed
+    return page(found, limit, lambda row: row["id"], dict)
 
 
 def _merged(
     service: Service, collection: Collection, prefix: str, after: str | None, limit: int
-) -> tuple[list[DocumentReply], str | None]:
+) -> tuple[list[dict[str, Any]], str | None]:
     """The next documents of index and state together, by id, and behind which one to go on; None at the end."""
     infos = collection.index.documents(prefix, after=after, limit=limit) if collection.is_made else []
     states = service.state.document_states(collection.name, prefix=prefix, after=after, limit=limit)
@@ -107,7 +106,7 @@ def _merged(
     return [_row(id, indexed.get(id), known.get(id)) for id in ids], last
 
 
-def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) -> DocumentReply:
+def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) -> dict[str, Any]:
     title = (info.title if info else None) or (state.title or state.name if state else None) or doc_id
     return {
         **document_form(doc_id, title),
@@ -121,11 +120,11 @@ def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) ->
         "media_type": state.media_type if state else None,
         "indexed_at": state.indexed_at if state else None,
         "has_original": bool(state and state.blob and not state.is_document),
-    }  # type: ignore[typeddict-item]
+    }
 
 
-@router.get("/documents/{key}", openapi_extra=READ)
-def get_document(c: Name, key: Key, service: Server, token: Caller) -> OutlinedDocumentReply:
+@router.get("/documents/{key}", response_model=OutlinedDocumentReply, openapi_extra=READ)
+def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """A document with its outline and pages; of one that is not indexed, what is known so far."""
     collection = service.collections.get(c, token)
     doc_id = _visible_id(collection, key, token)
@@ -136,7 +135,7 @@ def get_document(c: Name, key: Key, service: Server, token: Caller) -> OutlinedD
         "outline": [asdict(heading) for heading in (document.outline if document else None) or ()],
         "pages": [asdict(one) for one in (document.pages if document else None) or ()],
         "language": info.language if info else "",
-    }  # type: ignore[typeddict-item]
+    }
 
 
 def _known(service: Service, collection: Collection, doc_id: str) -> tuple[DocumentInfo | None, DocumentState | None]:
@@ -157,7 +156,7 @@ def _visible_id(collection: Collection, key: str, token: Token) -> str:
     return doc_id
 
 
-@router.get("/documents/{key}/text", openapi_extra=READ)
+@router.get("/documents/{key}/text", response_model=TextReply, openapi_extra=READ)
 def get_text(
     c: Name,
     key: Key,
@@ -165,7 +164,7 @@ def get_text(
     token: Caller,
     start: Annotated[int, Query(ge=0, le=10**12)] = 0,
     end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
-) -> TextReply:
+) -> dict[str, Any]:
     """The text of a document from `start` to `end`, in code points, at most 200,000 of them."""
     collection = service.collections.get(c, token)
     doc_id = _visible_id(collection, key, token)
@@ -194,16 +193,17 @@ def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileRespo
     return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
 
 
-@router.post("/documents", status_code=202, openapi_extra={**WRITE, **_UPLOAD_BODY})
+@router.post("/documents", status_code=202, response_model=AcceptedReply, openapi_extra={**WRITE, **_UPLOAD_BODY})
 async def add_documents(
     c: Name, request: Request, service: Server, token: Caller, idempotency_key: IdempotencyKey = None
-) -> AcceptedReply:
+) -> dict[str, Any]:
     """Files as `multipart/form-data` (`files`, and `options` as JSON), or texts as JSON, to be indexed soon."""
     collection = service.collections.get(c, token)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
         sent = _validated(DocumentsForm, await request.body())
-        uploads, on_conflict = await in_thread(partial(_texts, service, collection, sent)), sent.on_conflict
+        on_conflict: OnConflict = sent.on_conflict
+        uploads = await in_thread(partial(_texts, service, collection, sent))
     elif kind == "multipart/form-data":
         uploads, on_conflict = await _files(service, collection, request)
     else:
@@ -238,7 +238,7 @@ def _texts(service: Service, collection: Collection, form: DocumentsForm) -> lis
     return uploads
 
 
-async def _files(service: Service, collection: Collection, request: Request) -> tuple[list[Upload], str]:
+async def _files(service: Service, collection: Collection, request: Request) -> tuple[list[Upload], OnConflict]:
     limits = service.config.limits
     async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
         if unknown_parts := sorted({*form} - {"files", "options"}):
@@ -305,14 +305,15 @@ def _enqueue(
     return service.state.enqueue(kind, collection, request, uploads=uploads, token=token.id, idempotency=key)
 
 
-def _accepted(job: Job, uploads: Iterable[Upload]) -> AcceptedReply:
+def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
     documents = [document_form(upload.id, upload.title or upload.name) for upload in uploads]
-    return {"job": job.as_dict(), "documents": documents}  # type: ignore[typeddict-item]
+    return {"job": job.as_dict(), "documents": documents}
 
 
 @router.put(
     "/documents/{key}",
     status_code=202,
+    response_model=AcceptedReply,
     openapi_extra={
         **WRITE,
         "requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
@@ -326,7 +327,7 @@ async def put_document(
     token: Caller,
     content_disposition: Annotated[str | None, Header(max_length=2000)] = None,
     idempotency_key: IdempotencyKey = None,
-) -> AcceptedReply:
+) -> dict[str, Any]:
     """The body as the document of this id. The name in `Content-Disposition` says its format; without one, the id does."""
     collection = service.collections.get(c, token)
     doc_id, limits = _valid_id(key), service.config.limits
@@ -351,27 +352,27 @@ def _file_name(disposition: str | None) -> str:
     return message.get_filename() or ""
 
 
-@router.patch("/documents/{key}", status_code=202, openapi_extra=WRITE)
-def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> StartedReply:
+@router.patch("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
+def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> dict[str, Any]:
     """Other metadata for a document: those that are named; the others stay."""
     collection = service.collections.get(c, token)
     doc_id = _visible_id(collection, key, token)
     _known(service, collection, doc_id)
     job = _enqueue(service, token, "metadata", c, {"id": doc_id, "metadata": form.metadata})
-    return {"job": job.as_dict()}  # type: ignore[typeddict-item]
+    return {"job": job.as_dict()}
 
 
-@router.delete("/documents/{key}", status_code=202, openapi_extra=WRITE)
-def remove_document(c: Name, key: Key, service: Server, token: Caller) -> StartedReply:
+@router.delete("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
+def remove_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
     """Remove a document, whatever its state."""
     collection = service.collections.get(c, token)
     doc_id = _visible_id(collection, key, token)
     _known(service, collection, doc_id)
-    return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}  # type: ignore[typeddict-item]
+    return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}
 
 
-@router.post("/documents:remove", status_code=202, openapi_extra=WRITE)
-def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) -> RemovalReply:
+@router.post("/documents:remove", status_code=202, response_model=RemovalReply, openapi_extra=WRITE)
+def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) -> dict[str, Any]:
     """Remove documents by their ids, by how their ids begin, or by a filter; with `dry_run` they are only told."""
     collection = service.collections.get(c, token)
     named = {"ids": form.ids, "prefix": form.prefix, "filter": form.filter}
@@ -385,7 +386,7 @@ def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) 
         request = {"ids": ids}
     job = None if form.dry_run else _enqueue(service, token, "remove", c, request).as_dict()
     documents = [document_form(id, id) for id in ids[:_SHOWN]]
-    return {"job": job, "count": len(ids), "documents": documents}  # type: ignore[typeddict-item]
+    return {"job": job, "count": len(ids), "documents": documents}
 
 
 def _named_ids(service: Service, collection: Collection, form: RemoveForm) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -17,14 +18,14 @@ router = APIRouter(tags=["health"], route_class=ScopedRoute)
 _READY_SECONDS = 1.0
 
 
-@router.get("/livez", openapi_extra=OPEN)
-def live() -> HealthReply:
+@router.get("/livez", response_model=HealthReply, openapi_extra=OPEN)
+def live() -> dict[str, Any]:
     """The worker answers."""
     return {"status": "alive"}
 
 
-@router.get("/readyz", openapi_extra=OPEN)
-def ready(service: Server) -> HealthReply:
+@router.get("/readyz", response_model=HealthReply, openapi_extra=OPEN)
+def ready(service: Server) -> dict[str, Any]:
     """The state can be written, the writer lives, and the indexes open."""
     if service.state.draining.is_set():
         raise _not_ready("the server is ending")

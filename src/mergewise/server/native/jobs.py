@@ -12,7 +12,7 @@ from fastapi import APIRouter, Header, Path, Query, Request, Response
 import mergewise as mw
 from mergewise.concurrency import in_thread
 from mergewise.jsonable import report_json
-from mergewise.server.collections import Collection, key_of
+from mergewise.server.collections import Collection, key_of, knows_of
 from mergewise.server.native.forms import JobForm, Name
 from mergewise.server.native.pages import Cursor, Limit, cursor_position
 from mergewise.server.native.questions import begun_stream, event_bytes
@@ -34,15 +34,15 @@ _EVENTS: dict[int | str, dict[str, Any]] = {
 _LOOK = 0.25
 
 
-@router.post("/collections/{c}/jobs", status_code=202, openapi_extra=WRITE)
-async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> StartedReply | EstimateReply:
+@router.post("/collections/{c}/jobs", status_code=202, response_model=StartedReply | EstimateReply, openapi_extra=WRITE)
+async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
     """Work on the whole collection; with `dry_run` what it would do, and nothing is done."""
     collection = service.collections.get(c, token)
     _check_request(service, collection, form)
     if form.dry_run:
         return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
     job = await in_thread(lambda: service.state.enqueue(form.kind, c, form.request, token=token.id))
-    return {"job": job.as_dict()}  # type: ignore[typeddict-item]
+    return {"job": job.as_dict()}
 
 
 def _check_request(service: Service, collection: Collection, form: JobForm) -> None:
@@ -73,7 +73,7 @@ def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[s
     return {"documents": len(collection.index) if collection.is_made else 0}
 
 
-@router.get("/jobs", openapi_extra=READ)
+@router.get("/jobs", response_model=PageOf[JobReply], openapi_extra=READ)
 def list_jobs(
     service: Server,
     token: Caller,
@@ -82,14 +82,14 @@ def list_jobs(
     state: Annotated[list[JobState] | None, Query()] = None,
     limit: Limit = 50,
     cursor: Cursor = None,
-) -> PageOf[JobReply]:
+) -> dict[str, Any]:
     """The jobs of all collections that the token may know of, or of one; the newest first."""
     position = cursor_position(cursor)
     if position is not None and not position.isdecimal():
         raise invalid("cursor", "this cursor is none that a list gave", "begin without one")
     names = None if token.collections is None else set(token.collections)
     if collection is not None:
-        names = {collection} if token.may("read", collection) else set()
+        names = {collection} if knows_of(token, collection) else set()
     before, found = None if position is None else int(position), list[Job]()
     while len(found) <= limit:
         jobs = service.state.jobs(collections=names, states=state, before=before, limit=limit + 1)
@@ -98,35 +98,35 @@ def list_jobs(
             break
         before = jobs[-1].number
     following = key_of(str(found[limit - 1].number)) if len(found) > limit else None
-    return {"items": [job.as_dict() for job in found[:limit]], "next": following}  # type: ignore[typeddict-item]
+    return {"items": [job.as_dict() for job in found[:limit]], "next": following}
 
 
 def _job(service: Service, id: str, token: Token) -> Job:
     """The job. Raises HTTPProblem 404 where there is none, or the token may not know of its collection."""
     job = service.state.job(id)
-    if job is None or not token.may("read", job.collection):
+    if job is None or not knows_of(token, job.collection):
         raise unknown("job")
     return job
 
 
-@router.get("/jobs/{id}", openapi_extra=READ)
-def get_job(id: JobId, service: Server, token: Caller) -> JobReply:
+@router.get("/jobs/{id}", response_model=JobReply, openapi_extra=READ)
+def get_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """A job as it is now."""
-    return _job(service, id, token).as_dict()  # type: ignore[return-value]
+    return _job(service, id, token).as_dict()
 
 
-@router.post("/jobs/{id}/cancel", openapi_extra=WRITE)
-def cancel_job(id: JobId, service: Server, token: Caller) -> JobReply:
+@router.post("/jobs/{id}/cancel", response_model=JobReply, openapi_extra=WRITE)
+def cancel_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """Cancel a job. Batches that are finished stay."""
     _job(service, id, token)
-    return (service.state.cancel(id) or _job(service, id, token)).as_dict()  # type: ignore[return-value]
+    return (service.state.cancel(id) or _job(service, id, token)).as_dict()
 
 
-@router.post("/jobs/{id}/retry", openapi_extra=WRITE)
-def retry_job(id: JobId, service: Server, token: Caller) -> JobReply:
+@router.post("/jobs/{id}/retry", response_model=JobReply, openapi_extra=WRITE)
+def retry_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """Queue a job once more that failed or was cancelled."""
     _job(service, id, token)
-    return (service.state.retry(id) or _job(service, id, token)).as_dict()  # type: ignore[return-value]
+    return (service.state.retry(id) or _job(service, id, token)).as_dict()
 
 
 @router.get("/jobs/{id}/events", openapi_extra=READ, responses=_EVENTS, response_class=Response)
@@ -157,8 +157,8 @@ async def watch_job(
     return await begun_stream(request, service, events())
 
 
-@router.get("/collections/{c}/evaluations/{id}", openapi_extra=READ)
-def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> EvaluationReply:
+@router.get("/collections/{c}/evaluations/{id}", response_model=EvaluationReply, openapi_extra=READ)
+def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
     """What an evaluation found: its rows, question by question, and the report of them. `id` is that of its job."""
     job = _job(service, id, token)
     if job.kind != "evaluate" or job.collection != c:

@@ -23,11 +23,10 @@ _EVENTS: dict[str, Any] = {"text/event-stream": {"schema": {"type": "string"}}}
 _STREAMED: dict[int | str, dict[str, Any]] = {200: {"description": "The whole, or its events", "content": _EVENTS}}
 
 
-@router.post("/context", openapi_extra=READ)
-async def context(c: Name, form: ContextForm, request: Request, service: Server, token: Caller) -> ContextReply:
+@router.post("/context", response_model=ContextReply, openapi_extra=READ)
+async def context(c: Name, form: ContextForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
     """The context that a strategy assembles for a question."""
-    reply: ContextReply = await until_disconnect(request, service.questions.context(question_of(c, form), token))
-    return reply
+    return await until_disconnect(request, service.questions.context(question_of(c, form), token))
 
 
 @router.post("/ask", openapi_extra=READ, response_model=AnswerReply, responses=_STREAMED)
