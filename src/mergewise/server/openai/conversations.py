@@ -77,13 +77,13 @@ def _text_of(content: Any, at: int) -> str:
 
 def refused(detail: str, parameter: str) -> HTTPProblem:
     """400, as clients of OpenAI expect it: `param` names the parameter."""
-    return HTTPProblem(400, "invalid-request", detail, errors=[{"pointer": f"/{parameter}", "detail": detail}])
+    return HTTPProblem(400, "invalid-request", detail, fields=[{"pointer": f"/{parameter}", "detail": detail}])
 
 
 def unknown_model(name: str, hint: str) -> HTTPProblem:
     """404, by OpenAI's own name for it."""
     detail = f"there is no model {name[:100]!r} for this"
-    return HTTPProblem(404, "model_not_found", detail, hint, errors=[{"pointer": "/model", "detail": detail}])
+    return HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
 
 
 def task_by_rules(task: str) -> str:
