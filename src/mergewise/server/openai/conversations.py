@@ -80,6 +80,12 @@ def refused(detail: str, parameter: str) -> HTTPProblem:
     return HTTPProblem(400, "invalid-request", detail, fields=[{"pointer": f"/{parameter}", "detail": detail}])
 
 
+def unknown_model(name: str, hint: str) -> HTTPProblem:
+    """404, by OpenAI's own name for it."""
+    detail = f"there is no model {name[:100]!r} for this"
+    return HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
+
+
 def task_by_rules(task: str) -> str:
     """What a program asked for itself, without a model: the title is the first line of the conversation, all else is empty."""
     if '"follow_ups"' in task:

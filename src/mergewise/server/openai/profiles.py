@@ -8,9 +8,8 @@ from typing import Any
 
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.openai.completions import CompletionStyle
-from mergewise.server.openai.conversations import Conversation
+from mergewise.server.openai.conversations import Conversation, unknown_model
 from mergewise.server.openai.forms import ChatExtras, ChatForm
-from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import QuestionRequest
 from mergewise.server.records import Token
 from mergewise.server.routing import Service
@@ -82,6 +81,4 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
     for profile in profiles(service, token):
         if profile.id == id:
             return profile
-    detail = f"there is no model {id[:100]!r}"
-    fields = [{"pointer": "/model", "detail": detail}]
-    raise HTTPProblem(404, "model_not_found", detail, "GET /v1/models lists them", fields=fields)
+    raise unknown_model(id, "GET /v1/models lists them")
