@@ -72,16 +72,16 @@ export function CompareView({ collection, info }) {
       <div class="beneath"><${WayChoice} info=${info} ways=${ways} onChange=${setWays} hasMode=${false} hasStrategy=${false} />
         ${picked.length < FEWEST ? html`<p class="where">Choose two to four strategies.</p>` : null}</div>
     </div>
-    ${comparison ? html`<${Columns} collection=${collection} comparison=${comparison} />` : html`<${Empty} title="Nothing was compared yet"><p>Each strategy merges in its own way. Here you see what each of them gives to a model, and what it alone has.</p></${Empty}>`}
+    ${comparison ? html`<${Columns} collection=${collection} comparison=${comparison} isAsked=${comparison.question === question.trim()} />` : html`<${Empty} title="Nothing was compared yet"><p>Each strategy merges in its own way. Here you see what each of them gives to a model, and what it alone has.</p></${Empty}>`}
     ${comparison?.error ? html`<${ErrorNote} error=${comparison.error} retry=${send} />` : null}
   `;
 }
 
-/** @param {{collection: string, comparison: Comparison}} props */
-function Columns({ collection, comparison }) {
+/** @param {{collection: string, comparison: Comparison, isAsked: boolean}} props */
+function Columns({ collection, comparison, isAsked }) {
   return html`
     <section class="comparison wide" aria-labelledby="compared">
-      <h2 class="asked" id="compared" dir="auto">${printable(comparison.question)}</h2>
+      <h2 class=${isAsked ? "sr" : "asked"} id="compared" dir="auto">${printable(comparison.question)}</h2>
       <ul class="legend" aria-label="Legend">
         <li><mark class="k only">only here</mark><span>no other strategy has this</span></li>
         <li><span class="plain-word">plain</span><span>another one has it too</span></li>

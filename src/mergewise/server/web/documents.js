@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "./vendor/preact.js";
 import { isAbort, request, upload, within } from "./api.js";
 import { ErrorNote, href, Icon, Waiting } from "./parts.js";
 import { Store, useStore } from "./store.js";
-import { counted, moment, number, printable, shorten, size } from "./text.js";
+import { counted, moment, number, printable, sentence, shorten, size } from "./text.js";
 
 const AT_ONCE = 2; // uploads side by side
 const SEARCH_PAUSE = 250; // ms without a key before a search begins
@@ -187,7 +187,7 @@ function SendingList({ list }) {
         ${list.map((one) => html`
           <li key=${one.id} class="row">
             <div class="what"><p class="name" dir="auto">${shorten(one.name, 120)}</p>
-              <p class="where">${one.state === "failed" ? html`<span class="reason">${shorten(one.error?.message, 300)} ${shorten(one.error?.hint, 200)}</span>` : one.state === "waiting" ? "waits" : `${size(one.sent)} of ${size(one.file.size)}`}</p>
+              <p class="where">${one.state === "failed" ? html`<span class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</span>` : one.state === "waiting" ? "waits" : `${size(one.sent)} of ${size(one.file.size)}`}</p>
               ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Sent of ${shorten(one.name, 60)}`} />` : null}
             </div>
             <div class="acts">
@@ -249,7 +249,7 @@ function Row({ collection, one, job, look }) {
       <div class="what">
         <p class="name" dir="auto">${one.status === "indexed" || one.characters ? html`<a class="quiet" href=${href(collection, `d/${one.key}`)}>${name}</a>` : name}</p>
         <p class="where" dir="auto">${facts.join(" · ")}</p>
-        ${one.error ? html`<p class="reason" dir="auto">${shorten(one.error.detail ?? one.error, 400)} ${shorten(one.error.hint, 300)}</p>` : null}
+        ${one.error ? html`<p class="reason" dir="auto">${sentence(one.error.detail ?? one.error)} ${sentence(one.error.hint)}</p>` : null}
         ${isAt && one.status === "indexing" ? html`<${Meter} done=${job.progress.done} total=${job.progress.total} label=${`Indexing ${name}`} />` : null}
         ${state.error ? html`<${ErrorNote} error=${state.error} />` : null}
       </div>

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "./vendor/preact.js";
 import { all, Problem, request, within } from "./api.js";
 import { Empty, ErrorNote, namesOf, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
-import { counted, duration, moment, number, printable, shorten } from "./text.js";
+import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
 const POLL = 1_500;
 const LARGEST = 1_900_000; // bytes of a question set: the server takes 2 MB of JSON
@@ -119,7 +119,7 @@ function Runs({ runs, shown, choose, reload }) {
         return html`<li key=${job.id} class="row">
           <div class="what"><p class="name">${moment(job.created)}${job.id === shown ? html` <span class="where">shown below</span>` : null}</p>
             <p class="where">${[job.progress?.total ? `${number(job.progress.done)} of ${number(job.progress.total)} ${shorten(job.progress.unit, 20)}` : "", took].filter(Boolean).join(" · ")}</p>
-            ${job.error ? html`<p class="reason" dir="auto">${shorten(job.error.detail ?? job.error, 400)} ${shorten(job.error.hint, 200)}</p>` : null}
+            ${job.error ? html`<p class="reason" dir="auto">${sentence(job.error.detail ?? job.error)} ${sentence(job.error.hint)}</p>` : null}
             ${ENDED.has(job.state) ? null : html`<div class="meter" role="progressbar" aria-label="Progress" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(100 * share)}><span style=${{ "--share": share }}></span></div>`}
           </div>
           <span class=${`state ${job.state}`}>${printable(job.state)}</span>

@@ -51,13 +51,13 @@ export function MergeView({ collection, info }) {
     </div>
     ${state.error ? html`<${ErrorNote} error=${state.error} retry=${send} />` : null}
     ${state.isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
-    ${shown?.context ? html`<${ContextPart} key=${shown.question + shown.context.strategy} collection=${collection} shown=${shown} />` : null}
+    ${shown?.context ? html`<${ContextPart} key=${shown.question + shown.context.strategy} collection=${collection} shown=${shown} isAsked=${shown.question === question.trim()} />` : null}
     ${!shown && !state.isBusy && !state.error ? html`<${Empty} title="Nothing was asked yet"><p>A context is what a model reads: passages that fit a budget, each with the reason why it is there.</p></${Empty}>` : null}
   `;
 }
 
-/** @param {{collection: string, shown: {question: string, context: Context, timings?: any}}} props */
-function ContextPart({ collection, shown }) {
+/** @param {{collection: string, shown: {question: string, context: Context, timings?: any}, isAsked: boolean}} props */
+function ContextPart({ collection, shown, isAsked }) {
   const { context } = shown;
   const trace = context.trace ?? [];
   const [step, setStep] = useState(trace.length);
@@ -71,7 +71,7 @@ function ContextPart({ collection, shown }) {
   const facts = [context.strategy, `${counted(context.passages.length, "passage")} of ${counted(documents, "document")}`, shown.timings?.assemble_ms != null ? duration(shown.timings.assemble_ms) : ""].filter(Boolean);
   return html`
     <section class="merged-context" aria-labelledby="context-of">
-      <h2 class="asked" id="context-of" dir="auto">${printable(shown.question)}</h2>
+      <h2 class=${isAsked ? "sr" : "asked"} id="context-of" dir="auto">${printable(shown.question)}</h2>
       <p class="facts">${facts.join(" · ")}</p>
       <${BudgetBar} context=${context} kinds=${kinds} isPale=${(/** @type {number} */ i) => begun[i] >= step} />
       ${trace.length ? html`<${Stepper} trace=${trace} step=${step} setStep=${setStep} />` : null}
@@ -162,7 +162,7 @@ function quoteOf(span, context) {
     for (const part of partsOf(passage)) {
       if (part.doc !== span.doc || part.end <= span.start || span.end <= part.start) continue;
       const points = [...passage.text.slice(part.from, part.to)];
-      return points.slice(Math.max(0, span.start - part.start), span.end - part.start).join("").replace(/^[#*=|\s]+|[*=|\s]+$/g, "");
+      return points.slice(Math.max(0, span.start - part.start), span.end - part.start).join("").replace(/^[#=|\s]+|[=|\s]+$|[*`]+/g, "");
     }
   }
   return "";

@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Problem, waiting } from "./api.js";
 import { blocks, inlines } from "./markdown.js";
 import { useStore } from "./store.js";
-import { counted, headingPath, keyOf, number, pieces, printable, shorten } from "./text.js";
+import { counted, headingPath, keyOf, number, pieces, printable, sentence, shorten } from "./text.js";
 
 /**
  * @typedef {import("./trace.js").Context} Context
@@ -68,9 +68,14 @@ export function Prose({ text, ranges = [], mark = () => null }) {
 
 const SOFT_FORMATS = /\.(md|markdown|mdx|qmd|rst|txt|adoc|html?|xhtml)$/i;
 
+/** A text whose author wrapped its lines, without these line ends; as long as it was. @param {string} text @param {string} name */
+export function unwrapped(text, name) {
+  return SOFT_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text;
+}
+
 /** A passage's own text, its emphasis and code as such where its format writes them so. @param {{passage: Passage, ranges: Range[]}} props */
 export function PassageText({ passage, ranges }) {
-  const text = useMemo(() => (SOFT_FORMATS.test(passage.document.id) ? passage.text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : passage.text), [passage]);
+  const text = useMemo(() => unwrapped(passage.text, passage.document.id), [passage]);
   const isMarkdown = /\.(md|markdown|mdx|qmd)$/i.test(passage.document.id);
   const plain = () => null;
   const inner = isMarkdown ? inlineNodes(text, inlines(text, 0, text.length), ranges, plain) : marked(text, 0, text.length, ranges);
@@ -183,8 +188,8 @@ export function ErrorNote({ error, retry }) {
   const title = problem.status === 403 ? "This token may not do that" : "That did not work";
   return html`
     <div class="note bad" role="alert">
-      <p><b>${title}.</b> <span dir="auto">${shorten(problem.message, 600)}</span></p>
-      ${problem.hint ? html`<p dir="auto">${shorten(problem.hint, 600)}</p>` : null}
+      <p><b>${title}.</b> <span dir="auto">${sentence(problem.message, 600)}</span></p>
+      ${problem.hint ? html`<p dir="auto">${sentence(problem.hint, 600)}</p>` : null}
       ${problem.errors.slice(0, 6).map((one) => html`<p><code>${shorten(one.pointer, 80)}</code> ${shorten(one.detail, 200)}</p>`)}
       ${problem.instance ? html`<p class="where">Request ${shorten(problem.instance, 80)}</p>` : null}
       ${retry ? html`<p><button type="button" onClick=${retry}>Try again</button></p>` : null}
@@ -228,7 +233,7 @@ export function QuestionField({ value, onInput, onSend, label, placeholder = "",
     <form class="asking" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); onSend(); }}>
       <div class="field">
         <label class="sr" for=${id}>${label}</label>
-        <div class="grows" data-value=${`${value}\n`}>
+        <div class="grows" data-value=${`${value} `}>
           <textarea id=${id} ref=${field} rows="1" dir="auto" maxlength="8000" placeholder=${placeholder} value=${value}
             onInput=${(/** @type {any} */ event) => onInput(event.target.value)}
             onKeyDown=${(/** @type {KeyboardEvent} */ event) => {

@@ -3,12 +3,14 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { request, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
-import { Empty, ErrorNote, href, placeHref, Waiting } from "./parts.js";
+import { Empty, ErrorNote, href, placeHref, unwrapped, Waiting } from "./parts.js";
 import { useLoaded } from "./store.js";
 import { counted, number, Offsets, printable, shorten, size } from "./text.js";
 
 const WINDOW = 40_000; // characters that are fetched at a time
 const BEFORE = 6_000; // of them before the place
+const MARKDOWN = /\.(md|markdown|mdx|qmd)$/i;
+const SIGILS = /^ {0,3}#{1,6} +|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`+|^[ \t]*\|[-| :]+\|[ \t]*$|\|/gm; // what writes headings, emphasis, code and tables
 
 /** @typedef {{start: number, end: number, text: string}} TextWindow in code points */
 
@@ -91,7 +93,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
         ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
         ${!windows && !error ? html`<${Waiting} />` : null}
         ${windows && windows.start > 0 ? html`<p class="more"><button type="button" onClick=${() => extend(true)}>Earlier text</button> <span class="where">${number(windows.start)} characters before</span></p>` : null}
-        ${windows ? html`<${TextOf} part=${windows} span=${span} others=${others} outline=${outline} pages=${document.pages ?? []} />` : null}
+        ${windows ? html`<${TextOf} part=${windows} span=${span} others=${others} name=${document.id} outline=${outline} pages=${document.pages ?? []} />` : null}
         ${windows && windows.end < length ? html`<p class="more"><button type="button" onClick=${() => extend(false)}>Later text</button> <span class="where">${number(length - windows.end)} characters after</span></p>` : null}
       </div>
     </div>
@@ -131,20 +133,23 @@ function Outline({ collection, itemKey, outline, at }) {
   `;
 }
 
-/** @param {{part: TextWindow, span: {start: number, end: number} | null, others: {start: number, end: number}[], outline: any[], pages: any[]}} props */
-function TextOf({ part, span, others, outline, pages }) {
+/** @param {{part: TextWindow, span: {start: number, end: number} | null, others: {start: number, end: number}[], name: string, outline: any[], pages: any[]}} props */
+function TextOf({ part, span, others, name, outline, pages }) {
   const offsets = useMemo(() => new Offsets(part.text), [part]);
   const nodes = useMemo(() => {
     const range = (/** @type {{start: number, end: number}} */ one, /** @type {string} */ value) => ({ start: offsets.unit(one.start - part.start), end: offsets.unit(one.end - part.start), value });
     const isNear = (/** @type {{start: number, end: number}} */ one) => one.start < part.end && part.start < one.end;
+    const top = Math.min(...outline.map((heading) => heading.level));
+    const isMarkdown = MARKDOWN.test(name);
     const ranges = [
-      ...outline.filter(isNear).map((heading) => range(heading, "heading")),
+      ...outline.filter(isNear).map((heading) => range(heading, `heading h${Math.min(4, heading.level - top + 1)}`)),
       ...others.filter(isNear).map((other) => range(other, "other")),
       ...(span && isNear(span) ? [range(span, "here")] : []),
-      // a mark of no width where a page begins cuts the text there
-      ...pages.filter((page) => part.start <= page.start && page.start < part.end).map((page) => ({ ...range({ start: page.start, end: page.start + 1 }, ""), value: `page ${page.number}` })),
+      // a page's number cuts the text where the page begins
+      ...pages.filter((page) => part.start <= page.start && page.start < part.end).map((page) => range({ start: page.start, end: page.start + 1 }, `page ${page.number}`)),
+      ...(isMarkdown ? [...part.text.matchAll(SIGILS)].map((found) => ({ start: found.index, end: found.index + found[0].length, value: "sigil" })) : []),
     ];
-    return cutText(part.text, ranges);
+    return cutText(unwrapped(part.text, name), ranges);
   }, [part, span?.start, span?.end, others, offsets]);
   return html`<div class="text" dir="auto">${nodes}</div>`;
 }
@@ -156,9 +161,10 @@ function cutText(text, ranges) {
     const words = printable(text.slice(start, end));
     const page = ranges.find((range) => range.start === start && range.value.startsWith("page "))?.value;
     const mark = page ? [html`<span class="page-mark">${page}</span>`] : [];
-    const heading = values.includes("heading");
+    const heading = values.find((value) => value.startsWith("heading"));
     /** @type {any} */
-    let body = heading ? html`<strong>${words}</strong>` : words;
+    let body = values.includes("sigil") ? html`<span class="sigil">${words}</span>` : words;
+    if (heading) body = html`<strong class=${heading}>${body}</strong>`;
     if (values.includes("here")) {
       body = html`<mark class="here" id=${isFirst ? "place" : undefined}>${body}</mark>`;
       isFirst = false;
