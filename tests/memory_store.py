@@ -107,10 +107,10 @@ class MemoryStore:
             self._tables[name] = _where(rows, lambda number: number not in gone)
         return len(gone)
 
-    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
-        given = storable_metadata(metadata, self._kinds)
-        self._kinds |= {key: type(value) for key, value in given.items()}
-        for doc_id in doc_ids:
+    def describe(self, metadata: Mapping[str, Metadata]) -> None:
+        for doc_id, values in metadata.items():
+            given = storable_metadata(values, self._kinds)
+            self._kinds |= {key: type(value) for key, value in given.items()}
             number, first_id, row = self._documents[doc_id]
             described = replace(row.document, metadata={**row.document.metadata, **given})
             self._documents[doc_id] = number, first_id, replace(row, document=described)
@@ -199,7 +199,14 @@ class MemoryStore:
         assert vectors is not None
         return np.sort(rows["id"].to_numpy()[np.isnan(vectors[:, 0])])
 
-    def documents(self) -> list[DocumentInfo]:
+    @property
+    def snapshot(self) -> str:
+        return f"{self._next_number} {sorted(self._documents)}"
+
+    def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        if prefix or after is not None or limit is not None:
+            wanted = [i for i in self.documents() if i.id.startswith(prefix) and (after is None or i.id > after)]
+            return sorted(wanted, key=lambda info: info.id)[:limit]
         leaves = self._tables.get(self._first)
         counts = Counter(leaves[NUMBER].to_pylist() if leaves is not None else ())
         return [
@@ -210,6 +217,9 @@ class MemoryStore:
     def document(self, doc_id: str) -> Document | None:
         standing = self._documents.get(doc_id)
         return None if standing is None else standing[2].document
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        return {doc_id: self._documents[doc_id][2].document for doc_id in doc_ids if doc_id in self._documents}
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {doc_id: self._documents[doc_id][2].digest for doc_id in doc_ids if doc_id in self._documents}

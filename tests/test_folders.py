@@ -432,7 +432,7 @@ def test_progress_moves_while_a_batch_is_embedded(docs: Path, tmp_path: Path, mo
     store = new_store("memory", tmp_path, VIEWS, EMBEDDER)
     seen: list[tuple[int, int]] = []
     tell = lambda done, total, name: seen.append((done, total))  # noqa: E731
-    pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER), tell)
+    pipeline.add(inputs_of([docs], tmp_path), store, VIEWS, Models(count_tokens, EMBEDDER), IndexingProgress(tell))
     characters = sum(info.characters for info in store.documents())
     assert seen[-1] == (characters, characters) and [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert len({done for done, _ in seen}) > 10

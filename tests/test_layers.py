@@ -23,6 +23,7 @@ LEVELS = [
     {"designs"},
     {"rounds", "history", "twins"},
     {"asking"},
+    {"opening"},
     {"engine"},
     {"evaluate", "scale"},
     {"server", "cli", "integrations"},

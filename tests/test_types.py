@@ -141,7 +141,7 @@ def test_every_public_function_says_what_it_raises() -> None:
     assert len(methods) >= 12 and "Raises" not in (mw.Index.documents.__doc__ or "")
     for function in [mw.open, *methods]:
         told = function.__doc__ or ""
-        assert "Raises" in told or "`ask" in told or "`context`" in told, function.__name__
+        assert "Raises" in told or "`ask" in told or "`context`" in told or "`prepare`" in told, function.__name__
     assert "raises UsageError once the index is closed" in (mw.Index.__doc__ or "")
 
 

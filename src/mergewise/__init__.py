@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from mergewise.types import Pictured
 
 if TYPE_CHECKING:
+    from mergewise.asking import PreparedAnswer as PreparedAnswer
     from mergewise.assemble.budget import pack as pack
     from mergewise.assemble.fragments import Candidate as Candidate
     from mergewise.assemble.fragments import Fragment as Fragment
@@ -35,9 +36,10 @@ if TYPE_CHECKING:
     from mergewise.designs.mrag.chunks import SemanticSettings as SemanticSettings
     from mergewise.designs.mrag.markers import MarkerSettings as MarkerSettings
     from mergewise.engine import Index as Index
-    from mergewise.engine import estimate as estimate
     from mergewise.engine import open as open
+    from mergewise.errors import Cancelled as Cancelled
     from mergewise.errors import CorruptIndex as CorruptIndex
+    from mergewise.errors import DeadlineExceeded as DeadlineExceeded
     from mergewise.errors import EmbedderMismatch as EmbedderMismatch
     from mergewise.errors import IndexBusy as IndexBusy
     from mergewise.errors import InputRefused as InputRefused
@@ -66,6 +68,7 @@ if TYPE_CHECKING:
     from mergewise.models.scripted import ScriptedChat as ScriptedChat
     from mergewise.models.scripted_causal import ScriptedCausal as ScriptedCausal
     from mergewise.models.tokens import count_tokens as count_tokens
+    from mergewise.opening import estimate as estimate
     from mergewise.protocols import CausalModel as CausalModel
     from mergewise.protocols import ChatModel as ChatModel
     from mergewise.protocols import Embedder as Embedder
@@ -76,6 +79,7 @@ if TYPE_CHECKING:
     from mergewise.protocols import RowReader as RowReader
     from mergewise.protocols import TokenCounter as TokenCounter
     from mergewise.protocols import UtilityPredictor as UtilityPredictor
+    from mergewise.ranges import Ceilings as Ceilings
     from mergewise.readers.apart import Limits as Limits
     from mergewise.retrieve.hybrid import SearchSettings as SearchSettings
     from mergewise.store.tables import Table as Table
@@ -94,8 +98,10 @@ if TYPE_CHECKING:
     from mergewise.types import DocumentRows as DocumentRows
     from mergewise.types import Duplicate as Duplicate
     from mergewise.types import Failure as Failure
+    from mergewise.types import File as File
     from mergewise.types import Heading as Heading
     from mergewise.types import LeafId as LeafId
+    from mergewise.types import Location as Location
     from mergewise.types import Message as Message
     from mergewise.types import Origin as Origin
     from mergewise.types import Page as Page
@@ -114,6 +120,7 @@ __version__ = "0.1.0"
 
 # The public names, by the module that has them. It is imported when one of them is first used.
 _HOMES = {
+    "mergewise.asking": "PreparedAnswer",
     "mergewise.assemble.budget": "pack",
     "mergewise.assemble.fragments": "Candidate Fragment",
     "mergewise.designs": "MODES STRATEGIES VIEWS Design Strategy",
@@ -121,10 +128,10 @@ _HOMES = {
     "mergewise.designs.macrag.slices": "SliceSettings",
     "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
     "mergewise.designs.mrag.markers": "MarkerSettings",
-    "mergewise.engine": "Index estimate open",
+    "mergewise.engine": "Index open",
     "mergewise.errors": (
-        "CorruptIndex EmbedderMismatch IndexBusy InputRefused MergewiseError MissingExtra ModelError NewerFormat "
-        "NotAnIndex OlderFormat ReadError StoreError UsageError"
+        "Cancelled CorruptIndex DeadlineExceeded EmbedderMismatch IndexBusy InputRefused MergewiseError MissingExtra "
+        "ModelError NewerFormat NotAnIndex OlderFormat ReadError StoreError UsageError"
     ),
     "mergewise.generate.mode": "CAUSAL CHAT NO_MODEL Mode Request",
     "mergewise.index.tree": "TreeSettings",
@@ -137,10 +144,12 @@ _HOMES = {
     "mergewise.models.scripted": "ChatServer ScriptedChat",
     "mergewise.models.scripted_causal": "ScriptedCausal",
     "mergewise.models.tokens": "count_tokens",
+    "mergewise.opening": "estimate",
     "mergewise.protocols": (
         "CausalModel ChatModel Embedder IndexReader NLLScorer PartEmbedder Reranker RowReader TokenCounter "
         "UtilityPredictor"
     ),
+    "mergewise.ranges": "Ceilings",
     "mergewise.readers.apart": "Limits",
     "mergewise.retrieve.hybrid": "SearchSettings",
     "mergewise.store.tables": "Table",
@@ -148,7 +157,7 @@ _HOMES = {
     "mergewise.twins": "AnswerStream AsyncAnswerStream",
     "mergewise.types": (
         "AddReport Answer Citation Context Document DocumentChange DocumentInfo DocumentRows Duplicate Failure "
-        "Heading LeafId Message Origin Page Passage Problem PromptTemplate Reply RowId Rows Span Step Usage "
+        "File Heading LeafId Location Message Origin Page Passage Problem PromptTemplate Reply RowId Rows Span Step Usage "
         "VectorCount"
     ),
 }

@@ -12,6 +12,7 @@ from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.quotable import evidence_in
 from mergewise.errors import MergewiseError, UsageError
+from mergewise.generate.citations import locations
 from mergewise.generate.mode import Request, Show
 from mergewise.history import Turn, standalone_question
 from mergewise.models.record import Models
@@ -19,8 +20,10 @@ from mergewise.protocols import StoreReader
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
+from mergewise.store.filters import Where
 from mergewise.text.languages import ENGLISH, neutral_lengths
-from mergewise.types import Answer, Cause, Context, Step, Usage
+from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream
+from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage
 
 log = logging.getLogger("mergewise")
 
@@ -40,7 +43,7 @@ class Search:
 
     strategy: str
     budget: Budget
-    where: str | None
+    where: Where | None
     parameters: Mapping[str, object] | None
     rounds: int
     then: str | None
@@ -71,28 +74,70 @@ class IndexState:
         return HybridReader(self.store, self.models.embedder, VIEWS, where, self.settings, self.models.reranker)
 
 
+@dataclass(frozen=True, slots=True)
+class PreparedAnswer:
+    """A question whose context is found, and whose answer is still to be written. Made by `Index.prepare`.
+
+    It keeps the documents of the context's passages, and nothing of the index: `answer` says the same however much the index has
+    changed since, and however long ago that was.
+    """
+
+    question: str
+    mode: str
+    request: Request
+    preferred: str = ""
+
+    @property
+    def context(self) -> Context:
+        return self.request.context
+
+    def answer(self, show: Show | None = None, *, deadline: float | None = None) -> Answer:
+        """The answer, as `Index.ask` gives it. `show` gets its pieces as they arrive.
+
+        Raises ModelError where the model fails for good or answers nothing.
+        """
+        began = perf_counter()
+        request = self.request if show is None else replace(self.request, show=show)
+        answer = replace(modes.answer(self.mode, request), question=self.question)
+        cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
+        log.info("answered by %s: %d citations, %d calls, %.0f ms", self.mode, cited, calls, took)
+        return answer.instead_of_mode(self.preferred)
+
+    def locations(self) -> dict[Span, Location]:
+        """Where the spans of the context's passages stand in their documents, as `Index.locations` says it."""
+        return locations(self.context, self.request.document)
+
+    def detached(self, store: StoreReader) -> PreparedAnswer:
+        """The same with the documents of its passages read from the store, and without the store."""
+        evidence = self.context.evidence or ()
+        spans = [
+            *(span for passage in self.context.passages for span in passage.spans),
+            *(one.span for one in evidence),
+        ]
+        texts = store.texts(list(dict.fromkeys(span.doc_id for span in spans)))
+        return replace(self, request=replace(self.request, document=texts.get))
+
+    aanswer = as_async(answer)
+    answer_stream = as_stream(answer, AnswerStream)
+    aanswer_stream = as_stream(answer, AsyncAnswerStream)
+
+
 def context(question: str, search: Search, state: IndexState) -> Context:
     """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
     state = state.for_question()
     asked, spent = _searched_question(question, search, state.models)
-    return _with_follow_up(_assemble_context(asked, search, state, state.reader(search.where)), question, spent)
+    context = _assemble_context(asked, search, state, state.reader(search.where))
+    return _with_question(context, question, spent, state)
 
 
-def answer(
-    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
-) -> Answer:
-    """The answer in a mode of `MODES`."""
-    began = perf_counter()
-    request = prepare_request(question, search, state, mode, max_tokens, show)
-    answer = replace(modes.answer(mode, request), question=question)
-    cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
-    log.info("answered by %s: %d citations, %d calls, %.0f ms", mode, cited, calls, took)
-    return answer
+def prepare(
+    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, preferred: str = ""
+) -> PreparedAnswer:
+    """The question with its context, to be answered in a mode of `MODES`; the strategy may have `preferred` another one."""
+    return PreparedAnswer(question, mode, prepare_request(question, search, state, mode, max_tokens), preferred)
 
 
-def prepare_request(
-    question: str, search: Search, state: IndexState, mode: str, max_tokens: int, show: Show | None = None
-) -> Request:
+def prepare_request(question: str, search: Search, state: IndexState, mode: str, max_tokens: int) -> Request:
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     state = state.for_question()
@@ -104,7 +149,7 @@ def prepare_request(
             context = replace(context, evidence=evidence_in(context, reader))
     else:
         context = Context(asked, search.strategy, _most_tokens(asked, search.budget, state, ()), "", 0, ())
-    return Request(_with_follow_up(context, question, spent), state.store.document, state.models, max_tokens, show)
+    return Request(_with_question(context, question, spent, state), state.store.document, state.models, max_tokens)
 
 
 def answer_together(requests: Sequence[Request | Exception], mode: str) -> list[Answer | Exception]:
@@ -144,8 +189,9 @@ def _searched_question(question: str, search: Search, models: Models) -> tuple[s
     return asked, spent
 
 
-def _with_follow_up(context: Context, question: str, spent: Usage) -> Context:
-    """The context with what became of a follow-up question, and what this cost."""
+def _with_question(context: Context, question: str, spent: Usage, state: IndexState) -> Context:
+    """The context with the state that it comes from, what became of a follow-up question, and what this cost."""
+    context = replace(context, snapshot=state.store.snapshot)
     steps = () if context.question == question else (Step("follow-up", f"searched for: {context.question}"),)
     if not steps and not spent.calls:
         return context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -24,34 +24,47 @@ from mergewise.models import (
     load_scorer,
     release,
 )
-from mergewise.models.cache import CachedChat, streaming
+from mergewise.models.cache import streaming
 from mergewise.models.embedders import QuestionVectors, check_embedder, demand_named, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
+from mergewise.opening import (
+    DEFAULT_VIEWS,
+    WRITTEN,
+    check_embeddable,
+    index_directory,
+    new_manifest,
+    own_prompts,
+    settings_of_new_view,
+    spec_of,
+    wanted_views,
+    with_cache,
+)
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
-from mergewise.ranges import Range, as_list, choice, number, short_repr, text, text_or_none
+from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.store.lance import ClosedStore, LanceStore
-from mergewise.store.manifest import Manifest, ViewState, demand_plain, read_manifest
-from mergewise.store.views import Estimate, Progress, views_of
+from mergewise.store.filters import Where
+from mergewise.store.lance import LOCK_SECONDS, ClosedStore, LanceStore
+from mergewise.store.manifest import Manifest, demand_plain, read_manifest
+from mergewise.store.views import Progress
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
-    SHIPPED,
     AddReport,
     Answer,
     Context,
     Document,
     DocumentInfo,
     Duplicate,
+    Location,
     Message,
     Metadata,
     Problem,
-    Prompts,
+    Span,
     VectorCount,
 )
 
 if TYPE_CHECKING:
-    from mergewise.asking import Budget, IndexState
+    from mergewise.asking import Budget, IndexState, PreparedAnswer
     from mergewise.generate.mode import Show
     from mergewise.history import Turn
     from mergewise.inputs import Source
@@ -61,9 +74,6 @@ if TYPE_CHECKING:
 # What adds and what asks is imported where it is used: either half takes longer to import than to open an index.
 
 log = logging.getLogger("mergewise")
-
-DEFAULT_VIEWS = ("leaf",)
-_WRITTEN = ".summaries"  # in the index's directory: what a chat model wrote for a view
 
 AT_ONCE = 8  # questions of `ask_many`
 
@@ -84,6 +94,8 @@ def open(
     tokens: TokenCounter = count_tokens,
     search_settings: SearchSettings = SearchSettings(),
     create: bool = True,
+    lock_wait: float = LOCK_SECONDS,
+    ceilings: Ceilings | None = None,
 ) -> Index:
     """The index in the directory `path`, created if absent.
 
@@ -102,21 +114,25 @@ def open(
     `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
     the view gets it now, in batches, with `progress`; after a kill the next call goes on.
 
+    `lock_wait` are the seconds for which a change waits for another process that writes. `ceilings` bound the parameters of
+    strategies, where others ask.
+
     Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
     not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
-    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for an hour.
+    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
     """
-    wanted = _wanted_views(views, settings or {})
-    directory = _directory(path)
+    wanted = wanted_views(views, settings or {})
+    directory = index_directory(path)
     given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
-    own_prompts = _own_prompts(prompts)
-    store = LanceStore(directory, VIEWS)
+    own_texts = own_prompts(prompts)
+    patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
+    store = LanceStore(directory, VIEWS, patience)
     known = read_manifest(directory)
-    _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
+    check_embeddable(wanted, known.embedder if known is not None else spec_of(given))
     if known is None:
         if not create:
             raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted, own_prompts), VIEWS)
+        store = LanceStore.create(directory, new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS, patience)
     manifest = store.manifest
     check_embedder(directory, manifest.embedder, manifest.dimension, given)
     if isinstance(given, str):
@@ -126,12 +142,12 @@ def open(
     models = Models(
         count_tokens=tokens,
         embedder=None if isinstance(given, str) else given,
-        chat=_with_cache(own_chat, cache),
+        chat=with_cache(own_chat, cache),
         reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
         scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
         causal=causal_of(own_chat) if own_causal is None else own_causal,
         stored_tokens=tokens is count_tokens,
-        prompts=own_prompts,
+        prompts=own_texts,
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
@@ -141,110 +157,10 @@ def open(
     return index
 
 
-def estimate(
-    path: str | os.PathLike[str],
-    *sources: Source | Iterable[Source],
-    views: Sequence[str] = DEFAULT_VIEWS,
-    settings: Mapping[str, Any] | None = None,
-    chat: str | ChatModel = CHAT,
-    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
-    limits: Limits | None = None,
-    include: Iterable[str] = (),
-    exclude: Iterable[str] = (),
-) -> Estimate:
-    """What a chat model would be paid for if the index at `path`, which need not exist, got these views and these sources.
-
-    Nothing is written and no model is called. Calls whose answers the index keeps already are counted apart. `include` and
-    `exclude` are those of `Index.add`. Raises UsageError as `open` does, and where a view has its rows written and no chat model
-    is named.
-    """
-    from mergewise.index.forecast import forecast
-    from mergewise.inputs import inputs_of
-    from mergewise.readers import FolderSearch
-    from mergewise.readers.apart import reader_within
-    from mergewise.readers.patterns import FileChoice
-    from mergewise.store.lance_reader import LanceReader
-
-    wanted = _wanted_views(views, settings or {})
-    directory = _directory(path)
-    first = next(iter(VIEWS))
-    manifest = read_manifest(directory) or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
-    standing = {name: state.settings for name, state in manifest.views.items()}
-    chosen = {name: standing.get(name) or VIEWS[name].dump() if own is None else own for name, own in wanted.items()}
-    reader = LanceReader(directory, manifest, VIEWS)
-    ids = [info.id for info in reader.documents()]
-    lacking = {name: reader.numbered_in(state.missing) for name, state in manifest.views.items()}
-    missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
-    model = load_chat(chat) if isinstance(chat, str) else chat
-    kept = directory / _WRITTEN
-    models = Models(
-        count_tokens, chat=_with_cache(model, kept if kept.exists() else None), prompts=_own_prompts(prompts)
-    )
-    with reader_within(limits) as read:
-        search = FolderSearch(FileChoice.of(include, exclude), (directory,))
-        inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, search, read)
-        return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
-
-
-def _directory(path: str | os.PathLike[str]) -> Path:
-    if "://" in os.fspath(path):
-        raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
-    return Path(text("the directory is", os.fspath(path)))
-
-
-def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
-    """The views that are asked for, with the settings that are asked for, if any, as a manifest keeps them."""
-    wanted = views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings])
-    for view in wanted:
-        if not isinstance(settings.get(view.name, view.settings()), view.settings):
-            raise UsageError(
-                f"the settings of the view {view.name!r} are {view.settings.__name__}", "see docs/guide.md"
-            )
-    return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
-
-
-def _spec_of(given: str | Embedder | None) -> str:
-    """The spec of a new index's embedder."""
-    return EMBEDDER if given is None else given if isinstance(given, str) else given.spec
-
-
-def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
-    """Some views cannot be made without vectors."""
-    lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
-    if lacking:
-        raise UsageError(
-            f"the view {lacking[0]!r} needs an embedder, and this index has none",
-            "index into another directory with one",
-        )
-
-
-def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
-    if given is None:
-        return SHIPPED
-    from mergewise.designs import PROMPTS
-    from mergewise.prompting.own import load_prompts
-
-    return load_prompts(given, PROMPTS)
-
-
-def _settings_of_new_view(name: str, asked: dict[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
-    return VIEWS[name].with_prompt(VIEWS[name].dump() if asked is None else asked, prompts)
-
-
-def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], prompts: Prompts) -> Manifest:
-    spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
-    views = {name: ViewState(_settings_of_new_view(name, asked, prompts)) for name, asked in wanted.items()}
-    return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
-
-
 def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
     """The report with what was met in folders."""
     left_out = tuple(search.left_out.most_common())
     return replace(report, left_out=left_out, excluded=search.excluded, outward=tuple(search.outward))
-
-
-def _with_cache(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
-    return chat if chat is None or directory is None else CachedChat(chat, directory)
 
 
 @dataclass
@@ -290,6 +206,15 @@ class Index:
             release(model)
         log.info("closed %s", directory)
 
+    def with_chat(self, chat: str | ChatModel) -> Index:
+        """This index, asked with another chat model. What is open is shared, and belongs to this one, which is closed in the end.
+
+        Raises what `open` raises for the chat model.
+        """
+        own = load_chat(chat) if isinstance(chat, str) else streaming(chat)
+        causal = causal_of(own) or self._models.causal
+        return replace(self, _models=replace(self._models, chat=own, causal=causal), _loaded=())
+
     def __len__(self) -> int:
         return len(self.store.reader().numbers())
 
@@ -297,6 +222,11 @@ class Index:
     def manifest(self) -> Manifest:
         """The state of the index: its embedder, its views, its tables."""
         return self.store.manifest
+
+    @property
+    def snapshot(self) -> str:
+        """The state of the index that stands, as a short hash: two are equal where the index has not changed between them."""
+        return self.manifest.snapshot
 
     @property
     def embedder(self) -> Embedder | None:
@@ -348,9 +278,16 @@ class Index:
 
     # -- documents
 
-    def documents(self) -> list[DocumentInfo]:
-        """All documents, without their texts, in the order in which they were added."""
-        return self.store.reader().documents()
+    def documents(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        """All documents, without their texts, in the order in which they were added; or a page of them, sorted by id.
+
+        A page holds at most `limit` documents, whose ids begin with `prefix` and come after `after`, which may be gone meanwhile.
+        Pages one after the other hold each document that stands all the while once.
+        """
+        text("the prefix is", prefix)
+        text_or_none("the id is", after)
+        at_most = None if limit is None else whole("the limit is", limit, DOCUMENTS)
+        return self.store.reader().documents(prefix, after, at_most)
 
     def document(self, doc_id: str) -> Document:
         """One document with its text, outline and pages. Raises UsageError where there is none of this id."""
@@ -368,6 +305,7 @@ class Index:
         progress: Progress | None = None,
         limits: Limits | None = None,
         embed: When = "now",
+        cancel: Callable[[], bool] | None = None,
     ) -> AddReport:
         """Index files, folders and `Document`s. Unchanged content is skipped, changed content replaces the old.
 
@@ -388,12 +326,16 @@ class Index:
         With `limits`, files whose formats others parse (PDF, DOCX and the like) are read in a process apart, so that one that
         crashes its parser, or takes more time or memory, fails alone.
 
-        Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for an hour, StoreError
-        where it changed the views meanwhile, ModelError where the embedder or a model that writes summaries fails, and what
-        `embedder` raises.
+        `cancel` is asked before each document and after every few texts that are embedded. Once it says True, `Cancelled` is
+        raised: what was written stays, and the same call does the rest.
+
+        Raises UsageError for patterns and metadata that cannot be, IndexBusy where another process writes for longer than the
+        `lock_wait` of `open`, StoreError where it changed the views meanwhile, ModelError where the embedder or a model that
+        writes summaries fails, and what `embedder` raises.
         """
         from mergewise.index import pipeline
         from mergewise.index.plan import lost_files
+        from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
         from mergewise.readers.apart import reader_within
 
@@ -403,7 +345,8 @@ class Index:
             inputs = inputs_of(
                 sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
             )
-            report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), progress, when)
+            work = IndexingProgress(progress, cancel)
+            report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when)
         gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
         return replace(_with_search(report, search), gone=gone)
 
@@ -417,14 +360,14 @@ class Index:
         progress: Progress | None = None,
         limits: Limits | None = None,
         embed: When = "now",
+        cancel: Callable[[], bool] | None = None,
     ) -> AddReport:
         """Make the index hold what these folders hold now: `add`, and documents whose files are gone from there leave.
 
         Documents from elsewhere, and those that you made yourself, stay. A file that is found under another path keeps its
         rows. A file that cannot be read now stays as it was indexed, and is named in the report. What leaves, leaves in one
-        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. `include`,
-        `exclude`, `metadata`, `limits` and `embed` are those of `add`. A document whose file the patterns leave out leaves the
-        index too.
+        step with the last batch that comes; after a kill, the same call does the rest. `dry_run` only reports. All else is as in
+        `add`. A document whose file the patterns leave out leaves the index too.
 
         Raises UsageError where a folder does not exist, or holds no file at all while the index has documents from it, and
         what `add` raises.
@@ -442,7 +385,7 @@ class Index:
             inputs = inputs_of(
                 paths, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
             )
-            work = IndexingProgress(progress)
+            work = IndexingProgress(progress, cancel)
             planned = plan_sync(paths, inputs, self.store.reader(), self._root, work.look_at, search.choice)
             report = (
                 planned.report()
@@ -451,17 +394,25 @@ class Index:
             )
         return _with_search(report, search)
 
-    def embed(self, *, progress: Progress | None = None, seconds: float | None = None) -> VectorCount:
+    def embed(
+        self,
+        *,
+        progress: Progress | None = None,
+        seconds: float | None = None,
+        cancel: Callable[[], bool] | None = None,
+    ) -> VectorCount:
         """Go on with the vectors that `add` left for later, or was killed before. How far they are then.
 
         After so many `seconds` no further change is begun, but one is always made: so a server may go on bit by bit.
-        Raises what `add` raises.
+        `cancel` is that of `add`. Raises what `add` raises.
         """
         from mergewise.index import pipeline
+        from mergewise.index.work import IndexingProgress
 
         longest = inf if seconds is None else number("the seconds are", seconds, float, Range(0, inf))
         if not self.store.finish_vectors() or any(map(self.store.missing, self.store.reader().views)):
-            pipeline.go_on(self.store, VIEWS, self._builders(), progress, longest)
+            work = IndexingProgress(progress, cancel)
+            pipeline.go_on(self.store, VIEWS, self._builders(), work, longest)
         return self.vectors()
 
     def vectors(self) -> VectorCount:
@@ -490,7 +441,7 @@ class Index:
         except ValueError as error:
             raise UsageError(str(error), hint) from None
 
-    def remove(self, doc_ids: Iterable[str] | None = None, *, where: str | None = None) -> int:
+    def remove(self, doc_ids: Iterable[str] | None = None, *, where: Where | None = None) -> int:
         """Remove documents with all their rows, in one step; how many there were.
 
         They are those of these ids, those that meet the condition `where`, written as for questions, or, where both are given,
@@ -503,7 +454,18 @@ class Index:
         named = None if ids is None else list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids))
         return self.store.remove(self._meeting(where, named))
 
-    def find(self, *wanted: str, where: str | None = None) -> dict[str, list[str]]:
+    def describe(self, doc_ids: Iterable[str], metadata: Metadata) -> int:
+        """Give documents these metadata beside those that they have; how many there are of these ids. Nothing is embedded.
+
+        Raises UsageError for metadata that cannot be, and IndexBusy as `add` does.
+        """
+        described = self._storable(metadata)
+        standing = list(self.store.reader().digests(as_list("the ids are", doc_ids, "give a list of ids")))
+        if described and standing:
+            self.store.describe(dict.fromkeys(standing, described))
+        return len(standing)
+
+    def find(self, *wanted: str, where: Where | None = None) -> dict[str, list[str]]:
         """For each of what is wanted, the ids of the documents that it means; none where it means nothing.
 
         An id, a folder or file from which documents were read, the beginning of ids up to a slash, or a pattern of ids such
@@ -517,7 +479,7 @@ class Index:
         found = {one: matching(text("what is looked for is", one), sources) for one in wanted}
         return found if where is None else {one: self._meeting(where, ids) for one, ids in found.items()}
 
-    def _meeting(self, where: str | None, ids: Sequence[str] | None = None) -> list[str]:
+    def _meeting(self, where: Where | None, ids: Sequence[str] | None = None) -> list[str]:
         """The ids that meet the condition: of these, or of all."""
         if where is None:
             return list(ids or ())
@@ -555,7 +517,7 @@ class Index:
                     f"{self.store.directory} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
-                self.store.begin_view(name, _settings_of_new_view(name, asked, self._models.prompts))
+                self.store.begin_view(name, settings_of_new_view(name, asked, self._models.prompts))
             if self.manifest.views[name].missing:
                 from mergewise.index import pipeline
 
@@ -564,7 +526,7 @@ class Index:
     def _builders(self, embed: When = "now") -> Models:
         """What views are built with: what the chat model writes is kept in the index."""
         demand_plain(self.store.directory)
-        chat = _with_cache(self.chat, self.store.directory / _WRITTEN)
+        chat = with_cache(self.chat, self.store.directory / WRITTEN)
         return Models(count_tokens, self.embedder if embed == "now" else None, chat, prompts=self._models.prompts)
 
     # -- questions
@@ -575,11 +537,12 @@ class Index:
         *,
         strategy: str = STRATEGY,
         budget: Budget = BUDGET,
-        where: str | None = None,
+        where: Where | None = None,
         parameters: Mapping[str, object] | None = None,
         rounds: int = 1,
         then: str | None = None,
         history: Sequence[Turn] = (),
+        deadline: float | None = None,
     ) -> Context:
         """The context that `strategy` assembles for the question, of at most `budget` tokens.
 
@@ -616,7 +579,7 @@ class Index:
         *,
         strategy: str = STRATEGY,
         budget: Budget = BUDGET,
-        where: str | None = None,
+        where: Where | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         rounds: int = 1,
@@ -624,6 +587,7 @@ class Index:
         max_tokens: int = MAX_TOKENS,
         show: Show | None = None,
         history: Sequence[Turn] = (),
+        deadline: float | None = None,
     ) -> Answer:
         """The answer, with citations.
 
@@ -640,8 +604,42 @@ class Index:
 
         search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
         chosen, preferred = self._modes(mode, strategy)
-        answer = asking.answer(question, search, self.state(), chosen, max_tokens, show)
-        return answer.instead_of_mode(preferred)
+        return asking.prepare(question, search, self.state(), chosen, max_tokens, preferred).answer(show)
+
+    def prepare(
+        self,
+        question: str,
+        *,
+        strategy: str = STRATEGY,
+        budget: Budget = BUDGET,
+        where: Where | None = None,
+        parameters: Mapping[str, object] | None = None,
+        mode: str | None = None,
+        rounds: int = 1,
+        then: str | None = None,
+        max_tokens: int = MAX_TOKENS,
+        history: Sequence[Turn] = (),
+        deadline: float | None = None,
+    ) -> PreparedAnswer:
+        """The first half of `ask`: the context is found, and `answer` of what this returns writes the answer, now or later.
+
+        So the sources can be shown before a model writes. Raises what `context` raises, and UsageError as `ask` does.
+        """
+        from mergewise import asking
+
+        search, state = asking.Search(strategy, budget, where, parameters, rounds, then, history), self.state()
+        chosen, preferred = self._modes(mode, strategy)
+        return asking.prepare(question, search, state, chosen, max_tokens, preferred).detached(state.store)
+
+    def locations(self, context: Context) -> dict[Span, Location]:
+        """Where the spans of a context's passages stand in their documents: pages, lines and addresses, for JSON.
+
+        Raises CorruptIndex where the documents cannot be read.
+        """
+        from mergewise.generate.citations import locations
+
+        ids = list(dict.fromkeys(span.doc_id for passage in context.passages for span in passage.spans))
+        return locations(context, self.store.reader().texts(ids).get)
 
     def ask_many(
         self,
@@ -650,7 +648,7 @@ class Index:
         concurrency: int = AT_ONCE,
         strategy: str = STRATEGY,
         budget: Budget = BUDGET,
-        where: str | None = None,
+        where: Where | None = None,
         parameters: Mapping[str, object] | None = None,
         mode: str | None = None,
         rounds: int = 1,
@@ -672,12 +670,16 @@ class Index:
             prepare = partial(asking.prepare_request, search=search, state=state, mode=chosen, max_tokens=max_tokens)
             answers = asking.answer_together(each(prepare, asked, concurrency), chosen)
         else:
-            answer = partial(asking.answer, search=search, state=state, mode=chosen, max_tokens=max_tokens)
+
+            def answer(question: str) -> Answer:
+                return asking.prepare(question, search, state, chosen, max_tokens).answer()
+
             answers = each(answer, asked, concurrency)
         return [one if isinstance(one, Exception) else one.instead_of_mode(preferred) for one in answers]
 
     acontext = as_async(context)
     aask = as_async(ask)
+    aprepare = as_async(prepare)
     aask_many = as_async(ask_many)
     ask_stream = as_stream(ask, AnswerStream)
     aask_stream = as_stream(ask, AsyncAnswerStream)
@@ -713,7 +715,7 @@ class Index:
     def check(self, *, repair: bool = False) -> list[Problem]:
         """Every broken invariant of the index. With `repair`, what can be mended is: the problems that remain are returned.
 
-        Raises IndexBusy where it is to repair while another process writes for an hour, UsageError where rows are to be made
+        Raises IndexBusy where it is to repair while another process writes for too long, UsageError where rows are to be made
         again that a chat model wrote, and it is not named, or by other prompts; and what `embedder` raises.
         """
         from mergewise.index import pipeline

@@ -4,6 +4,8 @@ MergewiseError
 ├── UsageError            the caller asked for something that cannot be (exit 2)
 ├── ReadError             one file could not be read; its reason goes into the summary of `add`
 ├── MissingExtra          an optional dependency is not installed, or broken
+├── Cancelled             the caller called the work off; what was finished stays
+├── DeadlineExceeded      a question took longer than it may
 ├── ModelError            a model failed or answered nonsense
 │   └── InputRefused      an endpoint refuses what it was sent, which may be too long
 └── StoreError            the index on disk
@@ -66,6 +68,14 @@ def _is_absence(error: Exception) -> bool:
     return isinstance(error, ModuleNotFoundError) and (
         error.__traceback__ is None or error.__traceback__.tb_next is None
     )
+
+
+class Cancelled(MergewiseError):
+    pass
+
+
+class DeadlineExceeded(MergewiseError):
+    retryable = True
 
 
 class ModelError(MergewiseError):

@@ -16,27 +16,31 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.ranges import short_repr
+from mergewise.ranges import short_repr, text_or_none
 from mergewise.readers import UNTRIED, FileReader, FolderSearch, ReadFile, digest_of, file_bytes, find_files, read_file
 from mergewise.readers.builder import whole_number
 from mergewise.readers.frameworks import document_of
-from mergewise.types import Document, FileMetadata, Metadata, Origin
+from mergewise.types import Document, File, FileMetadata, Metadata, Origin
 
-Source: TypeAlias = str | os.PathLike[str] | Document
+Source: TypeAlias = str | os.PathLike[str] | Document | File
 
+NAMED = "named "
+"""How the digest begins of a file that was read under another name than its own: no file of a folder is taken for it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Something to index: a file, or a document that the caller made. `given` is what an older mergewise called a file.
+    """Something to index: a file by its path, a file under another name, or a document that the caller made.
+
+    `name` is the source of a file by its path, and else the document's id. `given` is what an older mergewise called a file.
 
     `metadata` are given to it beside its own, whose values they replace. Of its pages without text, `ocr_pages` may be
     recognised: a file is not the same that had more than might be recognised before, where that were fewer.
     """
 
     name: str
-    source: Path | Document
+    source: Path | Document | File
     given: tuple[str, ...] = ()
     reader: FileReader = field(default=read_file, compare=False, repr=False)
     metadata: Metadata = field(default_factory=dict, compare=False, repr=False)
@@ -44,7 +48,14 @@ class Input:
 
     @property
     def is_file(self) -> bool:
+        """Whether it is a file by its path: one of a folder, or that may come to lie in one."""
         return isinstance(self.source, Path)
+
+    @property
+    def _path(self) -> Path:
+        """Where the bytes of a file are."""
+        assert not isinstance(self.source, Document)
+        return Path(self.source.path if isinstance(self.source, File) else self.source)
 
     @property
     def size(self) -> int:
@@ -52,7 +63,7 @@ class Input:
         if isinstance(self.source, Document):
             return len(self.source.text) if isinstance(self.source.text, str) else 0
         try:
-            return self.source.stat().st_size
+            return self._path.stat().st_size
         except OSError:
             return 0
 
@@ -63,9 +74,17 @@ class Input:
         if isinstance(self.source, Document):
             return "" if _what_is_wrong(self.source) else _document_digest(self.source)
         try:
-            return digest_of(file_bytes(self.source))
+            return self._named(digest_of(file_bytes(self._path)))
         except ReadError:
             return ""
+
+    def _named(self, digest: str) -> str:
+        """The digest of a file's bytes with what else decides how it is read."""
+        if not isinstance(self.source, File):
+            return digest
+        content, untried, tried = digest.partition(UNTRIED)
+        whole = repr((content, _label(self.source), self.source.title)).encode("utf-8", "surrogatepass")
+        return f"{NAMED}{digest_of(whole)}{untried}{tried}"
 
     def is_same(self, standing: str, digest: str) -> bool:
         """Whether its content, which has this `digest`, is the one that the index has, which has the digest `standing`."""
@@ -73,8 +92,8 @@ class Input:
         return digest == content and (not untried or self.ocr_pages <= whole_number(tried, 0))
 
     def origin(self) -> Origin | None:
-        """The place and the age of a file; None for a document that the caller made."""
-        if isinstance(self.source, Document):
+        """The place and the age of a file by its path; None for all else."""
+        if not isinstance(self.source, Path):
             return None
         try:
             status = self.source.stat()
@@ -85,7 +104,7 @@ class Input:
     def read(self, doc_id: str | None = None) -> ReadFile:
         """The document, and the digest of what it was read from: a file may have changed since `digest`.
 
-        Its id is `doc_id`; without one, that of the caller's document, or the name.
+        Its id is `doc_id`; without one, that of the caller's document, or the name. Raises ReadError.
         """
         textless: tuple[int, ...] = ()
         if isinstance(self.source, Document):
@@ -94,7 +113,12 @@ class Input:
             digest = _document_digest(self.source)
             document = self.source if doc_id is None else replace(self.source, id=doc_id)
         else:
-            document, digest, textless = self.reader(self.source, id=self.name if doc_id is None else doc_id)
+            named = self.source if isinstance(self.source, File) else None
+            label = None if named is None else _label(named)
+            document, digest, textless = self.reader(self._path, id=self.name if doc_id is None else doc_id, name=label)
+            digest = self._named(digest)
+            if named is not None and named.title is not None:
+                document = replace(document, title=named.title)
         if not document.text.strip():
             raise ReadError("empty")
         if _SURROGATE.search(document.id + document.title + document.text):
@@ -160,7 +184,10 @@ def inputs_of(
     inputs: dict[str, Input] = {}
     paths: list[Path] = []
     for source in _flat(sources):
-        if isinstance(source, Document):
+        if isinstance(source, File):
+            given = named_input(source, metadata)
+            inputs.setdefault(given.name, replace(given, reader=reader, ocr_pages=ocr_pages))
+        elif isinstance(source, Document):
             name = source.id if isinstance(source.id, str) else short_repr(source.id)
             inputs.setdefault(name, Input(name, source, metadata=metadata))
         else:
@@ -170,6 +197,25 @@ def inputs_of(
                 given = replace(given, reader=reader, metadata=metadata, ocr_pages=ocr_pages)
                 inputs.setdefault(given.name, given)
     return list(inputs.values())
+
+
+def named_input(file: File, metadata: Metadata = MappingProxyType({})) -> Input:
+    """A file under another name. Raises UsageError where one of its fields cannot be."""
+    for field_name in ("id", "name", "title"):
+        text_or_none(f"the {field_name} of a file is", getattr(file, field_name))
+    if not isinstance(file.path, str | os.PathLike):
+        raise UsageError(f"the path of a file is {short_repr(file.path)}", "give a text or a pathlib.Path")
+    own = {} if file.metadata is None else file.metadata
+    if not isinstance(own, Mapping):
+        raise UsageError(f"the metadata of a file are {short_repr(own)}, not a dictionary", "give a dictionary")
+    doc_id = _label(file) if file.id is None else file.id
+    if not doc_id:
+        raise UsageError("a file has no name and no id", "mergewise.File(path, name=...)")
+    return Input(doc_id, file, metadata={**own, **metadata})
+
+
+def _label(file: File) -> str:
+    return Path(file.path).name if file.name is None else file.name
 
 
 def file_input(file: Path, found_in: Path, root: Path | None = None) -> Input:
@@ -218,7 +264,7 @@ def _read_from(wanted: str, sources: Mapping[str, Path | None]) -> list[str]:
 
 def _flat(sources: Iterable[Any]) -> Iterator[Source]:
     for source in sources:
-        if isinstance(source, str | os.PathLike | Document):
+        if isinstance(source, str | os.PathLike | Document | File):
             yield source
         elif (document := document_of(source)) is not None:
             yield document

@@ -47,8 +47,20 @@ BUDGET = Range(1, 10_000_000)
 ROUNDS = Range(1, 100)
 AT_ONCE = Range(1, 1024)
 OUTPUT = Range(1, 10_000_000)
+DOCUMENTS = Range(0, 1_000_000_000)
 RETRYING = Range(0, 100)
 SECONDS = Range(0, 86_400, above=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """The largest values that questions may give for parameters of strategies; what is larger is a UsageError that names them.
+
+    `k` holds for rows of a search (`k`, `k1`, `k2`, `onward`), `candidates` for texts that are weighed (`among`, `beam`, `n`).
+    """
+
+    k: int = 500
+    candidates: int = 2000
 
 
 def check_fields(record: Any) -> None:

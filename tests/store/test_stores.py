@@ -301,7 +301,7 @@ def test_inflected_questions_find_french_leaves(store: Store) -> None:
 def test_documents_get_metadata_and_keep_their_rows(store: Store) -> None:
     store.write(rows_of([CATS, DOGS, PAGED], EMBEDDER))
     before = store.reader().document_rows(["cats", "p'aged"])
-    store.describe(["cats", "p'aged"], {"year": 2024, "team": "it's"})
+    store.describe({doc_id: {"year": 2024, "team": "it's"} for doc_id in ("cats", "p'aged")})
     reader = store.reader()
     assert [info.metadata for info in sorted(reader.documents(), key=lambda info: info.id)] == [
         {"year": 2024, "team": "it's"},

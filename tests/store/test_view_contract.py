@@ -321,7 +321,8 @@ def test_a_writer_that_was_killed_leaves_nothing(case: Case, tmp_path: Path) -> 
 
 
 def test_damage_is_found_and_mended(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mergewise.engine.load_embedder", lambda spec: EMBEDDER)
+    for room in ("engine", "opening"):
+        monkeypatch.setattr(f"mergewise.{room}.load_embedder", lambda spec: EMBEDDER)
     index = mergewise.open(tmp_path, embedder="hash", settings={"leaf": SMALL, case.view.name: case.settings})
     index.add(DOCUMENTS)
     table = case.table

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluation, manage, questions, show, training
+from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, show, training
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -47,6 +47,7 @@ app.command("check", cls=NamingCommand)(manage.check)
 app.command("prompts", cls=NamingCommand)(manage.prompts)
 app.command("eval", cls=NamingCommand)(evaluation.evaluate)
 app.add_typer(training.app)
+app.command("mcp", cls=NamingCommand)(mcp.mcp)
 app.command("demo", cls=NamingCommand)(demo.demo)
 
 

@@ -129,7 +129,7 @@ def index(
     """Index files and folders. Unchanged files are skipped, changed ones replaced; run it again after a kill."""
     import mergewise
     from mergewise.designs.specs import view_settings
-    from mergewise.engine import estimate
+    from mergewise.opening import estimate
     from mergewise.readers.apart import Limits
 
     embedder = embedder or permitted_embedder(index_dir)

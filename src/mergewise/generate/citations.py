@@ -24,7 +24,7 @@ from mergewise.text.support.judge import Judge
 from mergewise.text.support.names import quotations_in
 from mergewise.text.support.sources import Extract, ReadSource
 from mergewise.text.terms import content_terms
-from mergewise.types import Citation, Heading, Span
+from mergewise.types import Citation, Context, Heading, Location, Span
 
 # support from which a sentence is cited alone
 _CLEAR = 0.25
@@ -188,6 +188,12 @@ class Locator:
         title = short_name(document.title) if document else ""
         return Citation(number, text, span, title, self._headings(span), self._page(span), self._line(span))
 
+    def location(self, span: Span) -> Location:
+        document = self._document(span.doc_id)
+        url = None if document is None else document.metadata.get("url")
+        known = url if isinstance(url, str) and url.startswith(("http://", "https://")) else None
+        return Location(self._page(span), self._line(span), known)
+
     def _headings(self, span: Span) -> tuple[str, ...]:
         """The headings above the span itself: those of its passage may differ, since it may be merged from several sections."""
         document, path = self._document(span.doc_id), headings_at(self.outline(span.doc_id), span.start)
@@ -203,6 +209,13 @@ class Locator:
         document = self._document(span.doc_id)
         lined = document is not None and not document.pages and has_lines(document.id)
         return line_at(document.text, span.start) if document is not None and lined else None
+
+
+def locations(context: Context, document: DocumentLookup) -> dict[Span, Location]:
+    """Where the spans of the passages stand. What a document does not say, or one that is not at hand, is None."""
+    locator = Locator(document)
+    spans = dict.fromkeys(span for passage in context.passages for span in passage.spans)
+    return {span: locator.location(span) for span in spans}
 
 
 def _visible(text: str, span: Span) -> tuple[str, Span]:

@@ -23,8 +23,9 @@ Needed = TypeVar("Needed")
 class Request:
     """What a mode may use to answer `context.question`.
 
-    `max_tokens` is what a model may write in one call. With `show` the answer arrives in pieces on the way. `backgrounds`, by
-    their questions, are what the causal model wrote before: they are read from there, and new ones are put there.
+    `document` gives the documents of its passages, by their ids. `max_tokens` is what a model may write in one call. With `show`
+    the answer arrives in pieces on the way. `backgrounds`, by their questions, are what the causal model wrote before: they are
+    read from there, and new ones are put there.
     """
 
     context: Context

@@ -81,12 +81,12 @@ def add(
     store: Store,
     registry: Registry,
     models: Models,
-    progress: Progress | None = None,
+    work: IndexingProgress | None = None,
     embed: When = "now",
 ) -> AddReport:
     """Add what is new or changed. What cannot be read is named in the report with its reason, and the others go on."""
     began = perf_counter()
-    work = IndexingProgress(progress)
+    work = work or IndexingProgress()
     planned = plan(inputs, store.reader(), work.look_at)
     report = replace(carry_out(planned, store, registry, models, work, embed), changes=())
     log.info("added: %s, %.1f s", report, perf_counter() - began)
@@ -110,8 +110,8 @@ def carry_out(
         writer.add(task)
     for moves in batches(planned.moves, MOVES_AT_ONCE):
         writer.move(moves)
-    for doc_ids in batches(planned.updates, DESCRIBED_AT_ONCE):
-        store.describe(doc_ids, planned.metadata)
+    for some in batches(planned.updates.items(), DESCRIBED_AT_ONCE):
+        store.describe(dict(some))
     writer.flush(remove=planned.gone, origins=planned.found)
     if texts_first and writer.written:
         store.optimize()
@@ -291,9 +291,11 @@ def _build_missing(
                 return
 
 
-def go_on(store: Store, registry: Registry, models: Models, progress: Progress | None, seconds: float = inf) -> None:
+def go_on(
+    store: Store, registry: Registry, models: Models, work: IndexingProgress | None = None, seconds: float = inf
+) -> None:
     """`catch_up` by itself."""
-    work = IndexingProgress(progress)
+    work = work or IndexingProgress()
     lacking = {doc_id for name in store.reader().views for doc_id in store.missing(name)}
     work.begin([_waiting_characters(store), _characters_of(store, lacking)] if work.is_watched else [])
     catch_up(store, registry, models, work, seconds)

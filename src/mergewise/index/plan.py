@@ -10,10 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 from mergewise.errors import ReadError, UsageError
-from mergewise.inputs import Input, real_path, source_name
+from mergewise.inputs import NAMED, Input, real_path, source_name
 from mergewise.protocols import StoreReader
 from mergewise.readers import UNTRIED
 from mergewise.readers.patterns import ALL_FILES, FileChoice
+from mergewise.store.documents import storable_metadata
 from mergewise.types import AddReport, DocumentChange, Failure, Known, Metadata, Origin
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Move:
 class IndexingPlan:
     """`found` are origins of documents that stand, and whose files an older mergewise did not write down.
 
-    `updates` are unchanged documents that get `metadata` which they have not.
+    `updates` are unchanged documents with metadata which they have not and now get.
     """
 
     tasks: tuple[IndexingTask, ...] = ()
@@ -52,8 +53,7 @@ class IndexingPlan:
     found: Mapping[str, Origin] = field(default_factory=dict)
     moves: tuple[Move, ...] = ()
     gone: tuple[str, ...] = ()
-    updates: tuple[str, ...] = ()
-    metadata: Metadata = field(default_factory=dict)
+    updates: Mapping[str, Metadata] = field(default_factory=dict)
 
     def report(self) -> AddReport:
         """What would come of it, if everything can be read."""
@@ -88,16 +88,23 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
     tasks: list[IndexingTask] = []
     failed: list[Failure] = []
     found: dict[str, Origin] = {}
-    updates: list[str] = []
-    # of one run all inputs have the same
-    metadata = inputs[0].metadata if inputs else {}
-    stored = {info.id: info.metadata for info in reader.documents()} if metadata else {}
+    updates: dict[str, Metadata] = {}
+    described = any(given.metadata for given in inputs)
+    stored = {info.id: info.metadata for info in reader.documents()} if described else {}
+    kinds = reader.metadata_kinds() if described else {}
     unchanged = 0
     for batch in batches(inputs, ASKED_AT_ONCE):
         standing = _Standing(batch, reader)
         for given in batch:
             if tell is not None:
                 tell(given.name)
+            try:
+                metadata = storable_metadata(given.metadata, kinds)
+            except ValueError as error:
+                failed.append(Failure(given.name, str(error)))
+                continue
+            given = replace(given, metadata=metadata)
+            kinds |= {key: type(value) for key, value in metadata.items()}
             digest, known = given.digest(), standing.of(given)
             if known is None or not given.is_same(known.digest, digest):
                 tasks.append(IndexingTask(given, standing.id_for(given, known), digest, known is not None))
@@ -105,7 +112,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
             if metadata.items() <= stored.get(known.id, {}).items():
                 unchanged += 1
             else:
-                updates.append(known.id)
+                updates[known.id] = metadata
             if given.is_file and known.origin is None:
                 try:
                     origin = given.origin()
@@ -113,7 +120,7 @@ def plan(inputs: Sequence[Input], reader: StoreReader, tell: Callable[[str], Non
                     failed.append(Failure(given.name, error.message))
                 else:
                     found |= {} if origin is None else {known.id: origin}
-    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=tuple(updates), metadata=metadata)
+    return IndexingPlan(tuple(tasks), unchanged, tuple(failed), found, updates=updates)
 
 
 class _Standing:
@@ -132,7 +139,7 @@ class _Standing:
         if given.name in self._by_source:
             return self._by_source[given.name]
         named = (self._by_id.get(name) for name in (given.name, *given.given))
-        return next((known for known in named if known is not None and known.origin is None), None)
+        return next((known for known in named if known is not None and _may_be_of_file(known)), None)
 
     def id_for(self, given: Input, known: Known | None) -> str:
         """The id that the document has; that of a new one is its name, unless another file has taken it."""
@@ -142,6 +149,10 @@ class _Standing:
         if given.is_file and taken is not None and isinstance(given.source, Path):
             return real_path(given.source).as_posix()
         return given.name
+
+
+def _may_be_of_file(known: Known) -> bool:
+    return known.origin is None and not known.digest.startswith(NAMED)
 
 
 def plan_sync(

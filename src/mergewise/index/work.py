@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from mergewise.errors import Cancelled
 from mergewise.protocols import Embedder, FloatArray, PartEmbedder, languages_known
 from mergewise.store.views import Progress
 
@@ -23,10 +24,14 @@ TEXT_SHARE = 0.07
 
 
 class IndexingProgress:
-    """Characters done and in all. Of a file that was not read yet, its bytes stand for its characters."""
+    """Characters done and in all. Of a file that was not read yet, its bytes stand for its characters.
 
-    def __init__(self, progress: Progress | None = None) -> None:
+    Whenever there is something to tell, `cancel` is asked whether the work is called off; `Cancelled` is then raised.
+    """
+
+    def __init__(self, progress: Progress | None = None, cancel: Callable[[], bool] | None = None) -> None:
         self._progress = progress
+        self._cancel = cancel
         self._name = ""
         self._total = 0
         # characters of batches that are through
@@ -65,7 +70,7 @@ class IndexingProgress:
 
     def watch(self, embedder: Embedder | None, characters: int, calls: int) -> Embedder | None:
         """The embedder, which tells how far it is with a batch of texts that it gets in so many calls."""
-        if embedder is None or self._progress is None:
+        if embedder is None or (self._progress is None and self._cancel is None):
             return embedder
         kind = _WatchedPartEmbedder if isinstance(embedder, PartEmbedder) else _WatchedEmbedder
         return kind(embedder, self.shares_of(characters, calls))
@@ -87,10 +92,13 @@ class IndexingProgress:
         self._tell()
 
     def finish(self) -> None:
-        self._written, self._batch = self._total, 0.0
+        """All is done: there is nothing to call off any more."""
+        self._written, self._batch, self._cancel = self._total, 0.0, None
         self._tell()
 
     def _tell(self) -> None:
+        if self._cancel is not None and self._cancel():
+            raise Cancelled("the work was called off", "the same call does the rest")
         if self._progress is not None:
             self._progress(min(self._total, int(self._written + self._batch)), self._total, self._name)
 

@@ -137,9 +137,21 @@ class IndexReader(Protocol):
 class StoreReader(TableReader, Protocol):
     """One state of a stored index. `where` is an SQL condition on `id`, `title` and the metadata of documents."""
 
-    def documents(self) -> list[DocumentInfo]: ...
+    @property
+    def snapshot(self) -> str:
+        """A short hash of this state."""
+        ...
+
+    def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
+        """All documents in the order in which they were added. With an argument, those whose ids begin with `prefix` and are
+        greater than `after`, at most `limit` of them, sorted by id."""
+        ...
 
     def document(self, doc_id: str) -> Document | None: ...
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        """Those of the documents that are in the index, whole, in one call."""
+        ...
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         """The content digests of those of the documents that are in the index."""
@@ -248,8 +260,8 @@ class Store(Protocol):
         """Remove documents with all their rows, and say how many there were."""
         ...
 
-    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
-        """Give these documents these metadata beside those that they have; nothing else of them changes.
+    def describe(self, metadata: Mapping[str, Metadata]) -> None:
+        """Give documents, by their ids, metadata beside those that they have; nothing else of them changes.
 
         Raises StoreError for metadata that cannot be stored.
         """

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -65,7 +65,7 @@ class ReadFile(NamedTuple):
 class FileReader(Protocol):
     """A function that reads one file: `read_file`, or one that does it in another process."""
 
-    def __call__(self, path: Path, *, id: str | None = None) -> ReadFile: ...
+    def __call__(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile: ...
 
 
 UNTRIED = " untried beyond "
@@ -117,13 +117,16 @@ def read(path: Path, *, id: str | None = None) -> Document:
     return read_file(path, id=id).document
 
 
-def read_file(path: Path, *, id: str | None = None, recognition: Recognition | None = None) -> ReadFile:
+def read_file(
+    path: Path, *, id: str | None = None, name: str | None = None, recognition: Recognition | None = None
+) -> ReadFile:
     """What `read` reads, with a digest: the file may change meanwhile, and its bytes are asked for once.
 
-    Pages without text are recognised as far as `recognition` allows. The digest of a file with pages that nobody tried to
-    recognise ends with `UNTRIED` and how many might have been tried.
+    With a `name`, it is read as a file of this name. Pages without text are recognised as far as `recognition` allows. The
+    digest of a file with pages that nobody tried to recognise ends with `UNTRIED` and how many might have been tried.
     """
-    reader = SUFFIXES.get(path.suffix.lower(), read_plain)
+    named = path if name is None else PurePosixPath(name)
+    reader = SUFFIXES.get(named.suffix.lower(), read_plain)
     if reader is read_pdf and recognition is not None:
         reader = partial(read_pdf, recognition=recognition)
     try:
@@ -143,7 +146,7 @@ def read_file(path: Path, *, id: str | None = None, recognition: Recognition | N
     document = Document(
         id=path.as_posix() if id is None else id,
         text=parsed.text,
-        title=short_name(parsed.title) or (path.name if path.suffix.lower() in LANGUAGES else path.stem),
+        title=short_name(parsed.title) or (named.name if named.suffix.lower() in LANGUAGES else named.stem),
         metadata=parsed.metadata,
         outline=parsed.outline,
         pages=parsed.pages,

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from threading import Event, Lock, Timer
 from time import monotonic
 from typing import IO, Annotated, Any
@@ -76,14 +76,17 @@ def reader_within(limits: Limits | None) -> Iterator[FileReader]:
         demand_recognition()
     apart = ReaderApart(limits)
     try:
-        yield lambda path, *, id=None: (apart.read if _is_read_apart(path) else read_file)(path, id=id)
+        yield lambda path, *, id=None, name=None: (apart.read if _is_read_apart(path, name) else read_file)(
+            path, id=id, name=name
+        )
     finally:
         apart.close()
 
 
-def _is_read_apart(path: Path) -> bool:
+def _is_read_apart(path: Path, name: str | None) -> bool:
+    suffix = path.suffix if name is None else PurePosixPath(name).suffix
     try:
-        return path.suffix.lower() in APART or path.stat().st_size > LARGE
+        return suffix.lower() in APART or path.stat().st_size > LARGE
     except (OSError, ValueError):
         # its reader says why
         return False
@@ -100,7 +103,7 @@ class ReaderApart:
         # seconds that went to files which ran into the limits
         self._lost = 0.0
 
-    def read(self, path: Path, *, id: str | None = None) -> ReadFile:
+    def read(self, path: Path, *, id: str | None = None, name: str | None = None) -> ReadFile:
         """The document, as `mergewise.readers.read_file` gives it. Raises ReadError, also where the process ends or is late."""
         with self._lock:
             process = self._process = self._process or self._start()
@@ -116,7 +119,7 @@ class ReaderApart:
             began = monotonic()
             timer.start()
             try:
-                answer = _ask(process, [str(path), id, seconds])
+                answer = _ask(process, [str(path), id, seconds, name])
             finally:
                 timer.cancel()
                 if late.is_set():
@@ -239,11 +242,12 @@ def serve(function: str, limits: Limits, requests: IO[bytes], answers: IO[bytes]
     answers.write(_READY)
     answers.flush()
     for line in requests:
-        path, doc_id, seconds = json.loads(line)
+        path, doc_id, seconds, name = json.loads(line)
         threads = THREADS if limits.ocr_pages else 1
         _limit(limits.memory_mb, seconds * threads)
-        recognising = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
-        answer = _answer(partial(reader, **recognising), Path(path), doc_id, limits)
+        options = {"recognition": Recognition(limits.ocr_pages, seconds)} if limits.ocr_pages else {}
+        options |= {} if name is None else {"name": name}
+        answer = _answer(partial(reader, **options), Path(path), doc_id, limits)
         text = json.dumps(answer, default=_field_values, ensure_ascii=False)
         answers.write(text.encode("utf-8", "surrogatepass") + b"\n")
         answers.flush()

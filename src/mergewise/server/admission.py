@@ -1,22 +1,256 @@
-"""Who may assemble a context now, and who waits: one slot a worker, and a queue that is as long as it can be served in time."""
+"""Who may work now, and who waits: slots for assembling contexts, and places for those who wait for models.
+
+Assembling takes a processor, so a worker has one slot; more threads would only slow each other down. The queue for it is as
+long as it can be served in time: by the mean time that a slot was held lately. Whoever waits for a chat model within a slot gives
+the slot up meanwhile (`PausingChat`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, TypeVar
+
+from mergewise.concurrency import CancellableWork
+from mergewise.protocols import ChatModel
+from mergewise.server.configuration import ServeLimits
+from mergewise.server.metrics import Metrics
+from mergewise.server.problems import HTTPProblem
+from mergewise.types import Message, Reply
+
+Result = TypeVar("Result")
+
+# Seconds that a slot is taken to be held before the first one was, and how much the latest counts for the mean.
+_FIRST_MEAN, _LATEST = 0.06, 0.1
 
 
 class Admission:
-    """The slots of a worker. Belongs to one event loop."""
+    """The slots and places of a worker. Belongs to the event loop that it is made in."""
 
-    def __init__(self, slots: int = 1, streams: int = 64) -> None: ...
+    def __init__(self, limits: ServeLimits, metrics: Metrics, slots: int = 1) -> None:
+        self._limits, self._metrics = limits, metrics
+        self.loop = asyncio.get_running_loop()
+        self._free = slots
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._streams = 0
+        self._mean = _FIRST_MEAN
+        threads = slots + limits.streams + limits.queue_most
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="mergewise-question")
 
-    @asynccontextmanager
-    async def slot(self) -> AsyncIterator[float]:
-        """A slot to assemble in; gives the seconds that it was waited for. Raises HTTPProblem 429 where the queue is full."""
-        yield 0.0
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
-    @asynccontextmanager
-    async def stream(self) -> AsyncIterator[None]:
+    @property
+    def longest_queue(self) -> int:
+        limits = self._limits
+        return int(min(max(limits.queue_seconds / self._mean, limits.queue_least), limits.queue_most))
+
+    @property
+    def busy(self) -> tuple[int, int]:
+        """Questions that wait for a slot, and that wait for a model."""
+        return len(self._queue), self._streams
+
+    def enter(self) -> Slot:
+        """A slot, or a place in the queue for one. Raises HTTPProblem 429 where the queue is full."""
+        if self._free <= 0 and len(self._queue) >= self.longest_queue:
+            self._metrics.rejected.labels("queue").inc()
+            wait = max(0.05, len(self._queue) * self._mean)
+            raise HTTPProblem(429, "busy", "more is asked than can be answered", "ask again later", retry_after=wait)
+        return Slot(self)
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
         """One of the places in which models are waited for. Raises HTTPProblem 429 where all are taken."""
-        yield
+        self.take_place()
+        try:
+            yield
+        finally:
+            self.leave_place()
+
+    async def wait(self, function: Callable[[], Result]) -> Result:
+        """The function's result, computed outside of the slots: by those who have a place. Called off with the caller."""
+        return await self.awaited(function, lambda: None)
+
+    async def awaited(self, function: Callable[[], Result], then: Callable[[], None]) -> Result:
+        """The function's result, computed in a thread of ours; `then` is called once the thread is done with it.
+
+        When the caller is cancelled, the work is called off, which takes until its next call of a store or a model.
+        """
+        work = CancellableWork()
+        thread = self.loop.run_in_executor(self._pool, copy_context().run, work.do, function)
+        thread.add_done_callback(lambda _: then())
+        try:
+            return await asyncio.shield(thread)
+        except asyncio.CancelledError:
+            work.cancel()
+            # nobody asks for what it raises then
+            thread.add_done_callback(lambda done: done.cancelled() or done.exception())
+            raise
+
+    def take_place(self) -> None:
+        if self._streams >= self._limits.streams:
+            self._metrics.rejected.labels("streams").inc()
+            raise HTTPProblem(429, "busy", "too many answers wait for a model", "ask again later", retry_after=1.0)
+        self._streams += 1
+
+    def leave_place(self) -> None:
+        self._streams -= 1
+
+    def turn(self, first: bool) -> asyncio.Future[None]:
+        """Done once there is a slot: at the end of the queue, or `first` in it."""
+        turn = self.loop.create_future()
+        if self._free > 0:
+            self._free -= 1
+            turn.set_result(None)
+        else:
+            (self._queue.appendleft if first else self._queue.append)(turn)
+        return turn
+
+    def drop(self, turn: asyncio.Future[None]) -> None:
+        """Nobody waits for this turn any more; if it came meanwhile, the next one has it."""
+        if turn.done():
+            self.give()
+        else:
+            self._queue.remove(turn)
+
+    def give(self) -> None:
+        """Give a slot to the first who waits."""
+        if self._queue:
+            self._queue.popleft().set_result(None)
+        else:
+            self._free += 1
+
+    def observe_queue(self, seconds: float) -> None:
+        self._metrics.queue.observe(seconds)
+
+    def observe(self, seconds: float) -> None:
+        """How long a slot was held."""
+        self._mean += _LATEST * (seconds - self._mean)
+
+
+class Slot:
+    """A slot in the hands of one question, which may give it up for a while."""
+
+    current: ContextVar[Slot | None] = ContextVar("mergewise-slot", default=None)
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        # what is waited for, until the slot is taken
+        self._turn: asyncio.Future[None] | None = admission.turn(first=False)
+        self._since: float | None = None
+        self._held = 0.0
+        self._has_left = False
+
+    def start(self, function: Callable[[float], Result]) -> asyncio.Task[Result]:
+        """The function's result, computed once the slot is there; it is given the seconds until then.
+
+        When the task is cancelled, the work is called off; the slot is free once its thread has ended.
+        """
+        task = self._admission.loop.create_task(self._run(function))
+        # also where the task was cancelled before it began
+        task.add_done_callback(lambda _: self._forgo())
+        return task
+
+    async def _run(self, function: Callable[[float], Result]) -> Result:
+        began = perf_counter()
+        await self._take()
+        waited = perf_counter() - began
+        self._admission.observe_queue(waited)
+
+        def work() -> Result:
+            # the thread has a context of its own
+            Slot.current.set(self)
+            return function(waited)
+
+        return await self._admission.awaited(work, self._leave)
+
+    async def _take(self) -> None:
+        assert self._turn is not None
+        await asyncio.shield(self._turn)
+        self._turn, self._since = None, perf_counter()
+        if self._has_left:
+            self._release()
+
+    def _forgo(self) -> None:
+        """Nobody waits any more for the slot."""
+        if self._turn is not None:
+            self._admission.drop(self._turn)
+            self._turn = None
+
+    def _release(self) -> None:
+        if self._since is not None:
+            self._held += perf_counter() - self._since
+            self._since = None
+            self._admission.give()
+
+    def _leave(self) -> None:
+        """For good. What was held in all counts for the mean."""
+        self._has_left = True
+        self._release()
+        self._admission.observe(self._held)
+
+    @asynccontextmanager
+    async def paused(self) -> AsyncIterator[None]:
+        """Gives the slot up meanwhile, for one of the places of those who wait for models. From any event loop."""
+        await self._in_its_loop(self._pause)
+        try:
+            yield
+        finally:
+            await self._in_its_loop(self._resume)
+
+    async def _pause(self) -> None:
+        self._admission.take_place()
+        self._release()
+
+    async def _resume(self) -> None:
+        self._admission.leave_place()
+        if not self._has_left:
+            self._turn = self._admission.turn(first=True)
+            try:
+                await self._take()
+            finally:
+                self._forgo()
+
+    async def _in_its_loop(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(step(), self._admission.loop))
+
+
+@dataclass(frozen=True)
+class PausingChat:
+    """A `ChatModel` whose callers give up their slot while they wait for it."""
+
+    chat: ChatModel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.chat, name)
+
+    @property
+    def spec(self) -> str:
+        return self.chat.spec
+
+    @property
+    def identity(self) -> str:
+        return self.chat.identity
+
+    @property
+    def window(self) -> int:
+        return self.chat.window
+
+    async def complete(
+        self, messages: Sequence[Message], *, max_tokens: int = 1024, schema: Mapping[str, object] | None = None
+    ) -> Reply:
+        slot = Slot.current.get()
+        if slot is None:
+            return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
+        async with slot.paused():
+            return await self.chat.complete(messages, max_tokens=max_tokens, schema=schema)
+
+    def stream(self, messages: Sequence[Message], *, max_tokens: int = 1024) -> AsyncIterator[str | Reply]:
+        """Answers are streamed outside of slots."""
+        return self.chat.stream(messages, max_tokens=max_tokens)

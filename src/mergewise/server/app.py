@@ -2,17 +2,129 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 
+from fastapi import FastAPI, Request, Response
+from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp
 
+import mergewise as mw
+from mergewise.concurrency import in_thread
+from mergewise.server import native, problems
+from mergewise.server.admission import Admission
+from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.guard import BoundedHeadProtocol, Guard
+from mergewise.server.mcp.http import McpEndpoint
+from mergewise.server.metrics import Metrics
+from mergewise.server.openai import routes as openai
+from mergewise.server.questions import Questions
+from mergewise.server.routing import Service
 from mergewise.server.state import State
+from mergewise.server.web import PageFile, page_files
+
+log = logging.getLogger("mergewise.server")
+
+STREAMS_SECONDS = 8.0
+"""How long streams may go on once the server is told to end."""
 
 
 def create_app(config: ServerConfig, state: State) -> ASGIApp:
     """The application of one worker. Its lifespan opens what it needs, and closes it."""
+    collections = Collections(config, state)
+    metrics = Metrics(state, lambda: {one.name: one.changed_at for one in collections.all() if one.is_made})
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        admission = Admission(config.limits, metrics)
+        questions = Questions(collections, admission, config.limits, metrics)
+        ending = asyncio.Event()
+        service = app.state.service = Service(config, state, collections, questions, admission, metrics, ending)
+        mcp = McpEndpoint(service)
+        app.router.routes.extend(mcp.routes)
+        async with AsyncExitStack() as stack:
+            # a mounted application has no lifespan of its own
+            await stack.enter_async_context(mcp.running())
+            stack.callback(admission.close)
+            stack.callback(collections.close)
+            for task in (_warm(collections), _end_streams(state, ending)):
+                stack.push_async_callback(_stop, asyncio.create_task(task))
+            yield
+
+    app = FastAPI(
+        title="mergewise",
+        version=mw.__version__,
+        lifespan=lifespan,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    problems.install(app)
+    for router in native.ROUTERS:
+        app.include_router(router)
+    for prefix, router in openai.ROUTERS:
+        app.include_router(router, prefix=prefix)
+    _serve_page(app, page_files())
+    inner: ASGIApp = app
+    if config.allowed_origins:
+        inner = CORSMiddleware(
+            app,
+            allow_origins=config.allowed_origins,
+            allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID"],
+            expose_headers=["X-Request-Id", "Retry-After"],
+        )
+    return Guard(inner, config, state, metrics, page_files())
 
 
 def uvicorn_options(config: ServerConfig) -> dict[str, Any]:
     """The options of `uvicorn.Config` that the limits of heads, connections and proxies need."""
+    limits = config.limits
+    return {
+        "http": type("HeadWithinLimits", (BoundedHeadProtocol,), {"head_seconds": limits.head_seconds}),
+        "h11_max_incomplete_event_size": limits.header_bytes,
+        "ws": "none",
+        "lifespan": "on",
+        "server_header": False,
+        "access_log": False,
+        "proxy_headers": bool(config.trusted_proxies),
+        "forwarded_allow_ips": list(config.trusted_proxies),
+        "timeout_graceful_shutdown": int(STREAMS_SECONDS) + 1,
+    }
+
+
+async def _warm(collections: Collections) -> None:
+    """Open the indexes and load the embedder, so that the first question does not wait for them."""
+    for collection in collections.all():
+        with suppress(mw.MergewiseError):
+            if collection.is_made:
+                await in_thread(partial(collection.index.context, "what is here?"))
+
+
+async def _end_streams(state: State, ending: asyncio.Event) -> None:
+    """Streams end some time after the server is told to."""
+    while not state.draining.is_set():
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(STREAMS_SECONDS)
+    ending.set()
+
+
+async def _stop(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _serve_page(app: FastAPI, files: Mapping[str, PageFile]) -> None:
+    for path, file in files.items():
+        app.add_api_route(path, partial(_page_file, file), methods=["GET", "HEAD"], include_in_schema=False)
+
+
+async def _page_file(file: PageFile, request: Request) -> Response:
+    unchanged = request.headers.get("if-none-match") == file.etag
+    return Response(b"" if unchanged else file.body, 304 if unchanged else 200, dict(file.headers))

@@ -2,58 +2,235 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import binascii
+import threading
+import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mergewise.server.configuration import ServerConfig
+import mergewise as mw
+from mergewise.models import load_chat
+from mergewise.server.admission import PausingChat
+from mergewise.server.configuration import ModelConfig, ServerConfig
+from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import CollectionRecord, Token
 from mergewise.server.state import State
 
 if TYPE_CHECKING:
     from mergewise.engine import Index
+    from mergewise.protocols import ChatModel
+
+NO_CHAT = "extractive"
+"""The name that asks for no chat model."""
+_MANIFEST = "manifest.json"
 
 
 def key_of(doc_id: str) -> str:
     """The id of a document as it stands in paths: base64url without padding."""
+    return urlsafe_b64encode(doc_id.encode("utf-8", "surrogatepass")).decode().rstrip("=")
 
 
 def id_of(key: str) -> str:
     """The id behind a key. Raises HTTPProblem 404 for what is none."""
+    try:
+        doc_id = urlsafe_b64decode(key.encode("ascii") + b"=" * (-len(key) % 4)).decode("utf-8")
+    except (UnicodeError, binascii.Error):
+        raise unknown("document") from None
+    if key_of(doc_id) != key:
+        raise unknown("document")
+    return doc_id
 
 
-@dataclass
+def knows_of(token: Token, collection: str) -> bool:
+    """Whether the token may know that there is such a collection; what it may do there, its scopes say."""
+    return token.collections is None or collection in token.collections
+
+
 class Collection:
     """A collection and its index, which is opened when it is first needed and then stays open."""
 
-    record: CollectionRecord
+    def __init__(self, record: CollectionRecord, config: ServerConfig, chats: Chats) -> None:
+        self.record = record
+        self._config, self._chats = config, chats
+        self._lock = threading.Lock()
+        self._index: Index | None = None
+        self._asked_by: dict[str, Index] = {}
+        self._counted: tuple[str, dict[str, Any]] = ("", {})
 
     @property
     def name(self) -> str:
         return self.record.name
 
     @property
+    def is_made(self) -> bool:
+        """Whether the writer has made the index; a collection without one is empty."""
+        return (Path(self.record.path) / _MANIFEST).exists()
+
+    @property
     def index(self) -> Index:
-        """The index, open for questions. Raises what `mergewise.open` raises."""
+        """The index, open for questions. Raises HTTPProblem 409 where it is not made yet, and what `mergewise.open` raises."""
+        with self._lock:
+            if self._index is None:
+                if not self.is_made:
+                    raise HTTPProblem(409, "empty", f"{self.name} has no documents yet", "add some")
+                limits = self._config.limits
+                ceilings = mw.Ceilings(k=limits.k, candidates=limits.candidates)
+                self._index = mw.open(self.record.path, create=False, ceilings=ceilings)
+            return self._index
 
     def asked_by(self, chat: str | None) -> Index:
-        """The index with the chat model that the configuration calls so. Raises HTTPProblem 422 for an unknown name."""
+        """The index with the chat model that the configuration calls so; None stands for the default.
+
+        Raises HTTPProblem 422 for an unknown name.
+        """
+        name = chat or self.record.defaults.get("chat") or self._config.default_chat or NO_CHAT
+        if name == NO_CHAT:
+            return self.index
+        model, index = self._chats.named(name), self.index
+        with self._lock:
+            return self._asked_by.setdefault(name, index.with_chat(model))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._index is not None:
+                self._index.close()
+            self._index, self._asked_by = None, {}
+
+    @property
+    def blobs(self) -> Path:
+        return Path(self.record.blobs)
 
     def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> str:
-        """Where people see the document, or this span of it: its own `url` in the metadata, else the page of this server."""
+        """Where people see the document, or this span of it, on the page of this server."""
+        place = "" if start is None else f"?s={start}-{end}"
+        return f"{(self._config.public_url or '').rstrip('/')}/#/c/{self.name}/d/{key_of(doc_id)}{place}"
+
+    def strategies(self) -> list[str]:
+        """The strategies that clients may name: those of the configuration, and whose views the index has."""
+        allowed = self._config.collections[self.name].strategies if self.name in self._config.collections else ()
+        views = set(self.index.manifest.views) if self.is_made else set(self.record.views)
+        return [
+            name
+            for name, strategy in mw.STRATEGIES.items()
+            if views.issuperset(strategy.views) and (not allowed or name in allowed)
+        ]
+
+    def demand_strategy(self, spec: str, field: str) -> None:
+        """Raises HTTPProblem 422 for a strategy that the configuration does not allow."""
+        allowed = self._config.collections[self.name].strategies if self.name in self._config.collections else ()
+        if allowed and spec.partition("(")[0].strip() not in allowed:
+            raise invalid(f"/{field}", f"{self.name} may not be asked by {spec!r}", f"one of: {', '.join(allowed)}")
+
+    def info(self) -> dict[str, Any]:
+        """What clients are told of the collection. The counts are kept for each state of the index."""
+        record, made = self.record, self.is_made
+        told: dict[str, Any] = {
+            "name": record.name,
+            "title": record.title,
+            "strategies": self.strategies(),
+            "defaults": dict(record.defaults),
+            "configured": record.configured,
+        }
+        if not made:
+            empty = {"documents": 0, "leaves": 0, "characters": 0, "snapshot": None}
+            return {**told, **empty, "embedder": record.embedder, "views": list(record.views)}
+        return {**told, **self._counts(), "snapshot": self.index.snapshot}
+
+    def _counts(self) -> dict[str, Any]:
+        snapshot = self.index.snapshot
+        if self._counted[0] != snapshot:
+            documents = self.index.documents()
+            counts = {
+                "documents": len(documents),
+                "leaves": sum(document.leaves for document in documents),
+                "characters": sum(document.characters for document in documents),
+                "embedder": self.index.manifest.embedder,
+                "views": list(self.index.manifest.views),
+            }
+            self._counted = snapshot, counts
+        return self._counted[1]
+
+    @property
+    def changed_at(self) -> float:
+        """When the index was changed last, in seconds since 1970; now, where there is none."""
+        try:
+            return (Path(self.record.path) / _MANIFEST).stat().st_mtime
+        except OSError:
+            return time.time()
+
+    def ids_within(self, condition: Mapping[str, Any]) -> frozenset[str]:
+        """The documents that meet a token's condition."""
+        return frozenset(self.index.find("*", where=dict(condition))["*"]) if self.is_made else frozenset()
+
+
+class Chats:
+    """The chat models of the configuration, each made once."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._lock = threading.Lock()
+        self._models: dict[str, PausingChat] = {}
+
+    def named(self, name: str) -> ChatModel:
+        """The chat model, whose callers give up their slot meanwhile. Raises HTTPProblem 422 for an unknown name."""
+        if name not in self._config.chats:
+            names = [*self._config.chats, NO_CHAT]
+            raise invalid("/chat", f"there is no chat model {name!r}", f"one of: {', '.join(names)}")
+        with self._lock:
+            if name not in self._models:
+                self._models[name] = PausingChat(_loaded(self._config.chats[name]))
+            return self._models[name]
+
+
+def _loaded(model: ModelConfig) -> ChatModel:
+    chat = model.chat()
+    if not isinstance(chat, str):
+        return chat
+    loaded = load_chat(chat, model.window)
+    if loaded is None:
+        raise mw.UsageError(f"{chat!r} is no chat model", "take it out of [chats] in the configuration")
+    return loaded
 
 
 class Collections:
     """The collections that this worker serves. Those that another process makes or drops are noticed at once."""
 
-    def __init__(self, config: ServerConfig, state: State) -> None: ...
+    def __init__(self, config: ServerConfig, state: State) -> None:
+        self._config, self._state = config, state
+        self._chats = Chats(config)
+        self._lock = threading.Lock()
+        self._known: dict[str, Collection] = {}
 
     def visible(self, token: Token) -> list[Collection]:
-        """Those that the token may read, by name."""
+        """Those that the token may know of, by name."""
+        records = [record for record in self._state.collections() if knows_of(token, record.name)]
+        return [self._of(record) for record in records]
 
     def get(self, name: str, token: Token) -> Collection:
         """The collection. Raises HTTPProblem 404 where there is none, or the token may not know of it."""
+        record = self._state.collection(name) if knows_of(token, name) else None
+        if record is None:
+            raise unknown("collection")
+        return self._of(record)
 
-    def close(self) -> None: ...
+    def all(self) -> list[Collection]:
+        return [self._of(record) for record in self._state.collections()]
 
-    def info(self, collection: Collection) -> dict[str, Any]:
-        """{name, title, documents, leaves, characters, embedder, views, strategies, defaults, snapshot}."""
+    def close(self) -> None:
+        with self._lock:
+            known, self._known = list(self._known.values()), {}
+        for collection in known:
+            collection.close()
+
+    def _of(self, record: CollectionRecord) -> Collection:
+        with self._lock:
+            known = self._known.get(record.name)
+            if known is not None and (known.record.path, known.record.created) == (record.path, record.created):
+                known.record = record
+                return known
+            fresh = self._known[record.name] = Collection(record, self._config, self._chats)
+        if known is not None:
+            known.close()
+        return fresh

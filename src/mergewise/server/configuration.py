@@ -20,14 +20,21 @@ A key that nobody knows is an error that names it. Relative paths count from the
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import tomllib
+from collections.abc import Collection, Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
+from mergewise.errors import UsageError
+from mergewise.files import regular_bytes
+from mergewise.masking import remember_key
 from mergewise.protocols import ChatModel
-from mergewise.ranges import Range
+from mergewise.ranges import Range, short_repr, value_of
 
 NAME = "serve.toml"
 PORT = 8077
@@ -81,11 +88,23 @@ class ModelConfig:
 
     def key(self) -> str | None:
         """The key, which is masked from now on; None where none is named. Raises UsageError where it is not there."""
-        raise NotImplementedError
+        if self.key_env is None and self.key_file is None:
+            return None
+        key = os.environ.get(self.key_env or "", "") or _first_line(self.key_file)
+        if not key:
+            place = f"the environment has no {self.key_env}" if self.key_file is None else f"{self.key_file} is empty"
+            raise UsageError(f"{place}, which holds the key of {self.spec}", "set it where the server is started")
+        remember_key(key)
+        return key
 
     def chat(self) -> str | ChatModel:
-        """The chat model, as `mergewise.open` takes it. Raises UsageError, and MissingExtra."""
-        raise NotImplementedError
+        """The chat model, as `mergewise.open` takes it. Raises UsageError, MissingExtra and ModelError."""
+        import mergewise
+
+        kind, _, model = self.spec.partition(":")
+        if kind != "openai":
+            return self.spec
+        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +182,20 @@ class ServerConfig:
     @property
     def url(self) -> str:
         """Where people reach the server: `public_url`, else the host and the port."""
-        raise NotImplementedError
+        if self.public_url is not None:
+            return self.public_url.rstrip("/")
+        # what listens everywhere is reached from here by the loopback
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}.get(self.host, self.host)
+        return f"{'http' if self.tls_certificate is None else 'https'}://{host}:{self.port}"
 
     @property
     def hosts(self) -> frozenset[str]:
         """The values of the header Host that are answered, in small letters, without ports."""
-        raise NotImplementedError
+        own = {self.host} - {"0.0.0.0", "::"} | (
+            {urlsplit(self.public_url).hostname or ""} if self.public_url else set()
+        )
+        local = LOOPBACK | {"[::1]"} if self.host in LOOPBACK | {"0.0.0.0", "::"} else set()
+        return frozenset(name.lower() for name in {*own, *local, *self.allowed_hosts} if name)
 
     @property
     def default_chat(self) -> str | None:
@@ -186,4 +213,154 @@ def load_config(
     `file` is read instead of `data/serve.toml`, and must be there then. `flags` are fields of `ServerConfig` that win over all;
     None stands for one that was not given. Raises UsageError, which names the key.
     """
-    raise NotImplementedError
+    environment = os.environ if environment is None else environment
+    path = file or data / NAME
+    tables = _read(path) if file is not None or path.exists() else {}
+    unknown = tables.keys() - _TABLES.keys() - {"server", "limits"}
+    if unknown:
+        raise UsageError(
+            f"{path} sets {', '.join(sorted(unknown))}, which nobody knows", f"tables are {', '.join(_KNOWN_TABLES)}"
+        )
+    server = _flat(_table(path, tables, "server"))
+    named = {name: _from_environment(name, environment) for name in _SERVER if _variable(name) in environment}
+    wanted = {name: value for name, value in (flags or {}).items() if value is not None}
+    options: dict[str, Any] = {"workers": min(_cores(), 4)}
+    for where, values in ((f"{path}: server.", server), (_ENVIRONMENT, named), ("", wanted)):
+        options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
+    for name, kind in _TABLES.items():
+        entries = _table(path, tables, name)
+        options[name] = {
+            key: _entry(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()
+        } | options.get(name, {})
+    limits = _table(path, tables, "limits")
+    options["limits"] = ServeLimits(**_fields(ServeLimits, f"{path}: limits.", limits, path.parent))
+    return _checked(ServerConfig(data=data, **options))
+
+
+_TABLES: Mapping[str, type] = {
+    "chats": ModelConfig,
+    "embedders": ModelConfig,
+    "rerankers": ModelConfig,
+    "collections": CollectionConfig,
+    "profiles": ProfileConfig,
+}
+_KNOWN_TABLES = ("server", *_TABLES, "limits")
+_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "watch", "needs_token", *_TABLES)]
+
+
+def _checked(config: ServerConfig) -> ServerConfig:
+    """Raises UsageError for what contradicts itself."""
+    is_open = not config.needs_token
+    if is_open and (config.host not in LOOPBACK or config.allowed_hosts or config.public_url):
+        raise UsageError(
+            "--no-auth goes with a loopback address alone, without allowed_hosts and public_url",
+            "anybody who reaches the server could read and remove everything: leave it out, and hand out tokens",
+        )
+    if (config.tls_certificate is None) != (config.tls_key is None):
+        raise UsageError("tls needs a certificate and a key", 'tls = { certificate = "cert.pem", key = "key.pem" }')
+    for name, collection in config.collections.items():
+        if not COLLECTION_NAME.fullmatch(name):
+            raise UsageError(f"a collection cannot be called {name!r}", "small letters, digits and -, at most 63")
+        _demand_named(f"collections.{name}.chat", collection.chat, config.chats)
+    for name, profile in config.profiles.items():
+        _demand_named(f"profiles.{name}.chat", profile.chat, config.chats)
+    return config
+
+
+def _demand_named(where: str, name: str | None, among: Mapping[str, object]) -> None:
+    if name is not None and name not in among:
+        raise UsageError(f"{where} is {name!r}, which the configuration does not have", f"one of: {', '.join(among)}")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(regular_bytes(path, _LONGEST, follow=True).decode("utf-8"))
+    except RecursionError:
+        raise UsageError(f"{path} cannot be read: it is nested too deeply", "it is a TOML file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} cannot be read: {reason}", "it is a TOML file") from None
+
+
+def _table(path: Path, tables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    table = tables.get(name, {})
+    if not isinstance(table, dict):
+        raise UsageError(f"{path}: {name} is {short_repr(table)}", f"write a table [{name}]")
+    return table
+
+
+def _flat(server: Mapping[str, Any]) -> dict[str, Any]:
+    """`tls = {certificate, key}` as the fields of `ServerConfig` that it stands for."""
+    tls = server.get("tls", {})
+    others = {name: value for name, value in server.items() if name != "tls"}
+    return others | ({f"tls_{name}": value for name, value in tls.items()} if isinstance(tls, dict) else {"tls": tls})
+
+
+def _variable(name: str) -> str:
+    return f"{_ENVIRONMENT}{name.upper()}"
+
+
+def _from_environment(name: str, environment: Mapping[str, str]) -> object:
+    """Where several values are meant, commas part them."""
+    value = environment[_variable(name)]
+    hint = get_type_hints(ServerConfig)[name]
+    return [part.strip() for part in value.split(",") if part.strip()] if get_origin(hint) is tuple else value
+
+
+def _entry(kind: type, where: str, given: object, base: Path) -> Any:
+    if not isinstance(given, dict):
+        raise UsageError(f"{where} is {short_repr(given)}", f"write a table [{where.rpartition(': ')[2]}]")
+    values = _fields(kind, f"{where}.", given, base)
+    missing = [f.name for f in fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    for name in missing:
+        if name not in values:
+            raise UsageError(f"{where} lacks {name}", f"write {name} = ... there")
+    return kind(**values)
+
+
+def _fields(
+    kind: type, where: str, given: Mapping[str, Any], base: Path, among: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The values as the fields of the dataclass demand them. `where` is what stands before a name in an error."""
+    hints = get_type_hints(kind, include_extras=True)
+    known = among or hints.keys()
+    unknown = given.keys() - set(known)
+    if unknown:
+        raise UsageError(f"{where}{sorted(unknown)[0]} is set, which nobody knows", f"one of: {', '.join(known)}")
+    # variables of the environment are written in capitals
+    spelled = {name: name.upper() if where == _ENVIRONMENT else name for name in given}
+    return {name: _value(f"{where}{spelled[name]} is", value, hints[name], base) for name, value in given.items()}
+
+
+def _value(what: str, given: object, hint: Any, base: Path) -> Any:
+    """The value as the hint demands it. Paths count from `base`."""
+    if isinstance(hint, UnionType):
+        kinds = [kind for kind in get_args(hint) if kind is not type(None)]
+        if len(kinds) > 1:
+            # a budget: a number, or a word
+            return given if isinstance(given, int) and not isinstance(given, bool) else value_of(what, given, str)
+        return _value(what, given, kinds[0], base)
+    if hint is Path:
+        return base / value_of(what, str(given) if isinstance(given, Path) else given, str)
+    if get_origin(hint) is tuple:
+        if not isinstance(given, list | tuple):
+            raise UsageError(f"{what} {short_repr(given)}", "write a list")
+        return tuple(_value(what, one, get_args(hint)[0], base) for one in given)
+    if get_origin(hint) is not Annotated and hint not in (bool, int, float, str):
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{what} {short_repr(given)}", "write a table")
+        return dict(given)
+    return value_of(what, given, hint)
+
+
+def _first_line(path: Path | None) -> str:
+    try:
+        return (
+            "" if path is None else regular_bytes(path, 10_000, follow=True).decode("utf-8").partition("\n")[0].strip()
+        )
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "it holds a key, on one line") from None
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

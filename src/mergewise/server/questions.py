@@ -12,26 +12,50 @@ A question is a `QuestionRequest` and a token. `Questions.events` gives what hap
 `HTTPProblem` where the server itself refuses.
 
 Only the assembly of a context takes a slot. While a model writes, a question waits in a thread of its own, outside of them.
+Contexts are kept for as long as the index stands as it is, and questions that are the same are assembled once.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import mergewise as mw
+from mergewise.concurrency import in_thread
 from mergewise.server.admission import Admission
-from mergewise.server.collections import Collections
+from mergewise.server.answers import Describer, span_form
+from mergewise.server.collections import Collection, Collections
+from mergewise.server.configuration import ServeLimits
+from mergewise.server.metrics import Metrics
+from mergewise.server.problems import HTTPProblem, invalid, problem_json, problem_of
 from mergewise.server.records import Token
-from mergewise.types import Message
+from mergewise.server.sharing import Shared, SharedWork
+from mergewise.text.unshared import other_spans
+from mergewise.types import Answer, Context, Message
+
+if TYPE_CHECKING:
+    from mergewise.asking import PreparedAnswer
+    from mergewise.engine import Index
 
 Include: TypeAlias = Literal["trace", "evidence", "streams", "surroundings"]
 EventName: TypeAlias = Literal["started", "context", "delta", "citations", "done"]
 
+# Defaults of a collection that stand in for what a question does not say.
+DEFAULTS = frozenset({"strategy", "parameters", "then", "budget", "rounds", "mode", "chat", "max_tokens"})
+BUDGET = 1200
+MAX_TOKENS = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class QuestionRequest:
-    """What is asked of a collection, and how. None stands for the collection's default, else that of the library.
+    """What is asked of a collection, and how. None stands for the collection's default, else that of the server.
 
     `filter` is a condition in the form of OpenAI. `chat` is a name of the configuration; "extractive" is none.
     """
@@ -42,13 +66,31 @@ class QuestionRequest:
     parameters: Mapping[str, Any] | None = None
     then: str | None = None
     budget: int | Literal["auto"] | None = None
-    rounds: int = 1
+    rounds: int | None = None
     filter: Mapping[str, Any] | None = None
     history: tuple[Message, ...] = ()
     mode: str | None = None
     chat: str | None = None
     max_tokens: int | None = None
     include: frozenset[Include] = frozenset()
+
+    def with_defaults(self, defaults: Mapping[str, Any]) -> QuestionRequest:
+        """The same with the collection's defaults where nothing is said."""
+        lacking = {name: value for name, value in defaults.items() if name in DEFAULTS and getattr(self, name) is None}
+        return replace(self, **lacking)
+
+    def search(self, forced: Mapping[str, Any] | None) -> dict[str, Any]:
+        """The arguments of `Index.context`."""
+        conditions = [dict(condition) for condition in (forced, self.filter) if condition]
+        return {
+            **({} if self.strategy is None else {"strategy": self.strategy}),
+            "parameters": None if self.parameters is None else dict(self.parameters),
+            "then": self.then,
+            "budget": BUDGET if self.budget is None else self.budget,
+            "rounds": self.rounds or 1,
+            "where": conditions or None,
+            "history": self.history,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +101,293 @@ class QuestionEvent:
     data: Mapping[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """A context that was assembled, as it is sent.
+
+    `prepared` goes on to the answer; `answer` is there already where no model writes it. Times are in seconds.
+    """
+
+    context: Context
+    form: Mapping[str, Any]
+    prepared: PreparedAnswer | None = None
+    answer: Mapping[str, Any] | None = None
+    queued: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        context = self.context
+        texts = len(context.text) + sum(len(passage.text) for passage in context.passages)
+        return 4 * texts + 2000 * (len(context.passages) + len(context.trace) + len(context.evidence or ()))
+
+
+@dataclass(slots=True)
+class _Clock:
+    """The times of one question, for its answer."""
+
+    began: float = field(default_factory=perf_counter)
+    queued: float = 0.0
+    assembled: float = 0.0
+    first_token: float | None = None
+
+    def passed(self) -> float:
+        return perf_counter() - self.began
+
+    def note(self, assembly: Assembly) -> None:
+        """The context is there. Who found it waiting waited for no slot."""
+        self.assembled = self.passed()
+        self.queued = min(assembly.queued, self.assembled)
+        self.assembled -= self.queued
+
+    def timings(self) -> dict[str, float | None]:
+        seconds = {
+            "queue_ms": self.queued,
+            "assemble_ms": self.assembled,
+            "first_token_ms": self.first_token,
+            "total_ms": self.passed(),
+        }
+        return {name: None if value is None else round(1000 * value, 1) for name, value in seconds.items()}
+
+
 class Questions:
-    """The questions of one worker."""
+    """The questions of one worker. Belongs to the event loop that it is made in."""
 
-    def __init__(self, collections: Collections, admission: Admission) -> None: ...
+    def __init__(self, collections: Collections, admission: Admission, limits: ServeLimits, metrics: Metrics) -> None:
+        self._collections, self._admission, self._limits, self._metrics = collections, admission, limits, metrics
+        self._loop = asyncio.get_running_loop()
+        self._assemblies = SharedWork[Assembly](
+            limits.cached_contexts, limits.cached_bytes, lambda assembly: assembly.size
+        )
 
-    def events(self, question: QuestionRequest, token: Token) -> AsyncGenerator[QuestionEvent, None]:
+    async def events(
+        self, question: QuestionRequest, token: Token, *, streamed: bool = True
+    ) -> AsyncGenerator[QuestionEvent, None]:
         """The events of a question. The first one comes once it is admitted; what refuses it is raised before.
 
-        Closing the generator, or cancelling its task, calls the work off.
+        Unless `streamed`, the answer comes in one piece. Closing the generator calls the work off.
         """
+        clock = _Clock()
+        collection, index, question = await self._asked(question, token)
+        with self._place(index, question):
+            id = "ans_" + secrets.token_hex(12)
+            shared = self._join(collection, index, question, token, answers=True)
+            async with shared as assembling:
+                yield QuestionEvent("started", {"id": id, "snapshot": index.snapshot})
+                assembly = await assembling
+            clock.note(assembly)
+            yield QuestionEvent("context", assembly.form)
+            done = assembly.answer
+            if done is None:
+                async for piece in self._written(collection, assembly, question, clock, streamed):
+                    if isinstance(piece, str):
+                        yield QuestionEvent("delta", {"text": piece})
+                    else:
+                        done = piece
+            elif done["answer"]:
+                yield QuestionEvent("delta", {"text": done["answer"]})
+            assert done is not None
+            yield QuestionEvent("citations", {"citations": done["citations"]})
+            yield QuestionEvent("done", {"id": id, **done, "timings": clock.timings(), "cached": shared.was_done})
+
+    def _place(self, index: Index, question: QuestionRequest) -> AbstractContextManager[None]:
+        """A place among those who wait for a model, where one may write the answer. Raises HTTPProblem 429 where none is free."""
+        mode = None if question.mode is None else mw.MODES.get(question.mode)
+        needs_model = index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
+        return self._admission.place() if needs_model else nullcontext()
 
     async def answer(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
         """The whole Answer, with its context."""
+        told: dict[str, Mapping[str, Any]] = {}
+        events = self.events(question, token, streamed=False)
+        try:
+            async for event in events:
+                told[event.name] = event.data
+        finally:
+            await events.aclose()
+        return {**told["done"], "context": told["context"]}
 
     async def context(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
-        """{id, context, snapshot, timings, cached}."""
+        """{id, question, searched_for, context, snapshot, timings, cached}."""
+        clock = _Clock()
+        assembly, cached = await self._assembled(question, token)
+        clock.note(assembly)
+        timings = clock.timings()
+        del timings["first_token_ms"]
+        return {
+            "id": "ctx_" + secrets.token_hex(12),
+            "question": question.text,
+            "searched_for": assembly.context.question,
+            "context": assembly.form,
+            "snapshot": assembly.context.snapshot,
+            "timings": timings,
+            "cached": cached,
+        }
 
     async def contexts(self, questions: Sequence[QuestionRequest], token: Token) -> list[dict[str, Any]]:
-        """Contexts of several strategies, each with the spans that it alone has (`only`) and its `ms`."""
+        """{index, context, only, ms} for each: the spans that no other of the contexts has are `only`.
+
+        Where one of them fails, it has {index, problem} instead, and the others go on.
+        """
+        # at once, they would fill the queue
+        runs = [await self._run(question, token) for question in questions]
+        assemblies = [run for run in runs if isinstance(run, Assembly)]
+        others = iter(other_spans([assembly.context for assembly in assemblies]))
+        told: list[dict[str, Any]] = []
+        for number, run in enumerate(runs):
+            if isinstance(run, HTTPProblem):
+                told.append({"index": number, "problem": problem_json(run, "")})
+                continue
+            own = next(others)
+            spans = dict.fromkeys(span for passage in run.context.passages for span in passage.spans)
+            only = [span_form(piece) for span in spans for piece, alone in own.pieces(span) if alone]
+            told.append({"index": number, "context": run.form, "only": only, "ms": round(1000 * run.seconds, 1)})
+        return told
+
+    async def _run(self, question: QuestionRequest, token: Token) -> Assembly | HTTPProblem:
+        try:
+            return (await self._assembled(question, token))[0]
+        except mw.MergewiseError as error:
+            problem = problem_of(error)
+            if problem.status == 429:
+                raise
+            return problem
+
+    async def _assembled(self, question: QuestionRequest, token: Token) -> tuple[Assembly, bool]:
+        """The context of a question, and whether it was there already."""
+        collection, index, question = await self._asked(question, token)
+        shared = self._join(collection, index, question, token, answers=False)
+        async with shared as assembling:
+            return await assembling, shared.was_done
+
+    async def _asked(self, question: QuestionRequest, token: Token) -> tuple[Collection, Index, QuestionRequest]:
+        """The collection, its index with the chat model, and the question with the collection's defaults."""
+        if not question.text.strip():
+            raise invalid("/question", "the question is empty", "ask something")
+        collection = self._collections.get(question.collection, token)
+        question = question.with_defaults(collection.record.defaults)
+        for name in ("strategy", "then"):
+            if spec := getattr(question, name):
+                collection.demand_strategy(spec, name)
+        # the first question opens the index
+        index = await in_thread(partial(collection.asked_by, question.chat))
+        return collection, index, question
+
+    def _join(
+        self, collection: Collection, index: Index, question: QuestionRequest, token: Token, *, answers: bool
+    ) -> Shared[Assembly]:
+        """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
+        record, asked = collection.record, asdict(question) | {"include": sorted(question.include)}
+        same = [record.name, record.created, index.snapshot, asked, token.filter, answers]
+        work = partial(self._assemble, collection, index, question, token, answers)
+        shared = self._assemblies.join(
+            json.dumps(same, sort_keys=True, default=str), lambda: self._admission.enter().start(work)
+        )
+        if shared.was_done:
+            self._metrics.cache_hits.inc()
+        return shared
+
+    def _assemble(
+        self,
+        collection: Collection,
+        index: Index,
+        question: QuestionRequest,
+        token: Token,
+        answers: bool,
+        queued: float,
+    ) -> Assembly:
+        """The assembly, in a thread that has a slot. Where no model writes the answer, it is made here too."""
+        began = perf_counter()
+        search, seconds = question.search(token.filter), self._limits.context_seconds
+        if answers:
+            tokens = question.max_tokens or MAX_TOKENS
+            seconds = seconds if index.chat is None else self._limits.first_token_seconds
+            prepared = index.prepare(question.text, **search, mode=question.mode, max_tokens=tokens, deadline=seconds)
+            context, locations = prepared.context, prepared.locations()
+        else:
+            prepared, context = None, index.context(question.text, **search, deadline=seconds)
+            locations = index.locations(context)
+        describer, answer = Describer(collection, locations), None
+        if prepared is not None and mw.MODES[prepared.mode].needs is mw.NO_MODEL:
+            answer = describer.answer(prepared.answer(deadline=seconds), question.include)
+        took = perf_counter() - began
+        self._metrics.assembly.labels((question.strategy or "default").partition("(")[0]).observe(took)
+        return Assembly(context, describer.context(context, question.include), prepared, answer, queued, took)
+
+    async def _written(
+        self, collection: Collection, assembly: Assembly, question: QuestionRequest, clock: _Clock, streamed: bool
+    ) -> AsyncGenerator[str | Mapping[str, Any], None]:
+        """The pieces of the answer as the model writes them, and the answer as it is sent."""
+        pieces: asyncio.Queue[str] = asyncio.Queue()
+
+        def show(piece: str) -> None:
+            self._loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        work = partial(self._write, collection, assembly, question, show, streamed)
+        task = asyncio.ensure_future(self._admission.wait(work))
+        # an empty piece is the end
+        task.add_done_callback(lambda _: pieces.put_nowait(""))
+        try:
+            while True:
+                piece = await self._next_piece(pieces, clock)
+                if not piece:
+                    break
+                yield piece
+            yield task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _next_piece(self, pieces: asyncio.Queue[str], clock: _Clock) -> str:
+        """All that has come, as one piece. Raises TimeoutError where nothing comes in time."""
+        limits = self._limits
+        most = limits.first_token_seconds if clock.first_token is None else limits.answer_seconds
+        async with asyncio.timeout(max(0.0, most - clock.passed())):
+            piece = await pieces.get()
+        if clock.first_token is None:
+            clock.first_token = clock.passed()
+            self._metrics.first_token.observe(clock.first_token)
+        while piece and not pieces.empty():
+            more = pieces.get_nowait()
+            if not more:
+                pieces.put_nowait(more)
+                break
+            piece += more
+        return piece
+
+    def _write(
+        self,
+        collection: Collection,
+        assembly: Assembly,
+        question: QuestionRequest,
+        show: Callable[[str], object],
+        streamed: bool,
+    ) -> dict[str, Any]:
+        """The answer, in a thread of its own. What was shown is its text, also where the text would be another in the end."""
+        prepared = assembly.prepared
+        assert prepared is not None
+        shown: list[str] = []
+
+        def add(piece: str) -> None:
+            if piece:
+                shown.append(piece)
+                show(piece)
+
+        answer = prepared.answer(add if streamed else None, deadline=self._limits.answer_seconds)
+        answer = _as_shown(answer, "".join(shown), add)
+        usage = answer.usage
+        self._metrics.tokens.labels("input").inc(usage.input_tokens)
+        self._metrics.tokens.labels("output").inc(usage.output_tokens)
+        return Describer(collection, prepared.locations()).answer(answer, question.include)
+
+
+def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
+    """The answer with the text that was shown; what is lacking is shown now.
+
+    A mode may take another text in the end than the one that the model wrote: nobody can call back what was read.
+    """
+    if answer.text.startswith(shown):
+        show(answer.text[len(shown) :])
+        return answer
+    return replace(answer, text=shown)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from math import inf
 from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
 
+from mergewise.server.admission import Admission
 from mergewise.server.collections import Collections
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.metrics import Metrics
 from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import Questions
 from mergewise.server.records import Scope, Token
@@ -25,6 +29,12 @@ class Service:
     state: State
     collections: Collections
     questions: Questions
+    admission: Admission
+    metrics: Metrics
+    # set when streams are to end, since the server does
+    ending: asyncio.Event
+    # when the server was found ready last, by the monotonic clock
+    was_ready: float = -inf
 
 
 def service_of(request: Request) -> Service:
@@ -74,5 +84,7 @@ def check_scope(request: Request, scope: Scope) -> None:
     token, name = token_of(request), request.path_params.get("c")
     if name is not None:
         service_of(request).collections.get(name, token)
-    if not token.may(scope):
+    # what concerns all collections is for those who may have all of them
+    is_partial = scope == "admin" and name is None and (token.collections is not None or token.filter is not None)
+    if not token.may(scope) or is_partial:
         raise HTTPProblem(403, "forbidden", f"this needs a token with the scope {scope}", "ask an admin for one")

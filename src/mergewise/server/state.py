@@ -7,13 +7,27 @@ safe from any thread and any process.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import json
+import os
+import re
+import shutil
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from hmac import compare_digest
 from pathlib import Path
-from threading import Event
+from secrets import token_hex, token_urlsafe
+from threading import Event, Lock
 from typing import Any
 
-from mergewise.errors import MergewiseError
+from mergewise.errors import StoreError, UsageError
+from mergewise.ranges import choice
 from mergewise.server.records import (
+    ENDED,
+    KINDS,
+    SCOPES,
     CollectionRecord,
     DocumentState,
     DocumentStatus,
@@ -26,10 +40,41 @@ from mergewise.server.records import (
     Token,
     Upload,
 )
+from mergewise.server.rows import (
+    KEY_SECONDS,
+    UNDER_WAY,
+    add_event,
+    cancel_all,
+    columns,
+    conditions,
+    death_error,
+    digest,
+    end_job,
+    forget_document,
+    give_state,
+    groups_to_run,
+    insert,
+    is_ripe,
+    job_of,
+    job_row,
+    known_request,
+    marks,
+    queue_again,
+    queue_document,
+    record_of,
+    settle,
+    store_errors,
+    take_back,
+    token_of,
+    token_unless_expired,
+)
+from mergewise.server.rows import Conflict as Conflict
+from mergewise.server.schema import connect, demand_local_disk, migrate
 
-
-class Conflict(MergewiseError):
-    """What is asked contradicts what stands: a collection of that name, another request under the same key, a job that ended."""
+_TOKEN = re.compile(r"mw_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+KEPT_SECONDS = 7 * 86_400.0
+"""How long the events of a job that has ended are kept, and what it would need to be tried again."""
+_FREE_BYTES = 16_000_000
 
 
 class State:
@@ -39,14 +84,69 @@ class State:
         self.path = path
         # set in a process that is to end: /readyz answers 503, and nothing new is begun
         self.draining = Event()
+        self._beat = path.with_name("writer.beat")
+        # reading never waits for a change that another process commits
+        self._reading, self._changing = Lock(), Lock()
+        with store_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            demand_local_disk(path.parent)
+            # nobody else may read tokens and questions of jobs
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self._changes = connect(path)
+            try:
+                migrate(self._changes, path)
+                self._reads = connect(path)
+            except BaseException:
+                self._changes.close()
+                raise
+            self._file = path.stat()
+
+    def __enter__(self) -> State:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     def close(self) -> None:
-        """Close this thread's connection."""
-        raise NotImplementedError
+        """Let go of the file."""
+        with self._reading, self._changing:
+            self._reads.close()
+            self._changes.close()
 
     def check_writable(self) -> None:
         """Raises StoreError where nothing could be written now (a full disk, a directory that is gone)."""
-        raise NotImplementedError
+        with self._change(), store_errors(self.path):
+            if not os.path.samestat(self._file, self.path.stat()):
+                raise StoreError("the server's state has been replaced", "start the server again")
+            if shutil.disk_usage(self.path.parent).free < _FREE_BYTES:
+                raise StoreError("the disk of the server's state is full", "make room")
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        """One transaction, whole or not at all."""
+        with self._changing, store_errors(self.path):
+            self._changes.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._changes
+                self._changes.execute("COMMIT")
+            except BaseException:
+                # where the disk is full, SQLite has done that already
+                if self._changes.in_transaction:
+                    self._changes.execute("ROLLBACK")
+                raise
+
+    def _rows(self, query: str, values: Sequence[object] = ()) -> list[sqlite3.Row]:
+        with self._reading, store_errors(self.path):
+            return self._reads.execute(query, values).fetchall()
+
+    def snapshot_into(self, path: Path) -> None:
+        """Copy the state as it is now into the file `path`, which is whole then."""
+        with self._reading, store_errors(self.path):
+            copy = sqlite3.connect(path)
+            try:
+                self._reads.backup(copy)
+            finally:
+                copy.close()
 
     # -- tokens and sessions
 
@@ -61,51 +161,97 @@ class State:
         rate: float | None = None,
     ) -> tuple[Token, str]:
         """A new token, and its secret form `mw_ID_SECRET`, which nobody can learn again."""
-        raise NotImplementedError
+        own = frozenset(choice("a scope is", scope, SCOPES) for scope in scopes)
+        if not own:
+            raise UsageError("the token has no scope", f"one of: {', '.join(SCOPES)}")
+        among = None if collections is None else frozenset(collections)
+        token = Token(token_hex(6), own, among, title, filter, expires, rate, time.time())  # type: ignore[arg-type]
+        secret = token_urlsafe(32)
+        with self._change() as rows:
+            insert(rows, "tokens", {**columns(token), "secret_sha256": digest(secret)})
+        return token, f"mw_{token.id}_{secret}"
 
     def tokens(self) -> list[Token]:
-        raise NotImplementedError
+        return [token_of(row) for row in self._rows("SELECT * FROM tokens ORDER BY created, id")]
 
     def remove_token(self, id: str) -> bool:
         """Whether there was one. Its sessions end with it."""
-        raise NotImplementedError
+        with self._change() as rows:
+            return rows.execute("DELETE FROM tokens WHERE id = ?", [id]).rowcount > 0
 
     def authenticate(self, presented: str) -> Token | None:
         """The token of `mw_ID_SECRET`, compared in constant time; None where there is none, or it has expired."""
-        raise NotImplementedError
+        match = _TOKEN.fullmatch(presented)
+        if match is None:
+            return None
+        rows = self._rows("SELECT * FROM tokens WHERE id = ?", [match[1]])
+        is_right = compare_digest(rows[0]["secret_sha256"] if rows else "", digest(match[2]))
+        return token_unless_expired(rows[0]) if rows and is_right else None
 
     def open_session(self, token: Token, seconds: float) -> str:
         """An opaque value for a cookie; it ends after so many seconds, with the token, or by `close_session`."""
-        raise NotImplementedError
+        cookie, now = token_urlsafe(32), time.time()
+        with self._change() as rows:
+            rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
+            rows.execute("INSERT INTO sessions VALUES (?, ?, ?)", [digest(cookie), token.id, now + seconds])
+        return cookie
 
     def session_token(self, cookie: str) -> Token | None:
         """The token of a session that stands."""
-        raise NotImplementedError
+        # the sha256 of 32 random bytes is looked up: how long that takes tells nothing of them
+        rows = self._rows(
+            "SELECT tokens.* FROM sessions JOIN tokens ON tokens.id = token "
+            "WHERE cookie_sha256 = ? AND sessions.expires > ?",
+            [digest(cookie), time.time()],
+        )
+        return token_unless_expired(rows[0]) if rows else None
 
     def close_session(self, cookie: str) -> None:
-        raise NotImplementedError
+        with self._change() as rows:
+            rows.execute("DELETE FROM sessions WHERE cookie_sha256 = ?", [digest(cookie)])
 
     # -- collections
 
     def collections(self) -> list[CollectionRecord]:
         """By name."""
-        raise NotImplementedError
+        return [record_of(CollectionRecord, row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
 
     def collection(self, name: str) -> CollectionRecord | None:
-        raise NotImplementedError
+        rows = self._rows("SELECT * FROM collections WHERE name = ?", [name])
+        return record_of(CollectionRecord, rows[0]) if rows else None
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
         """Raises Conflict where there is one of this name. A configured one takes the place of its older record.
 
         Its index is made by the writer, soon: until then there is no manifest at `path`, and the collection is empty.
         """
-        raise NotImplementedError
+        with self._change() as rows:
+            standing = rows.execute("SELECT * FROM collections WHERE name = ?", [collection.name]).fetchone()
+            if standing is not None and not collection.configured:
+                raise Conflict(f"there is a collection {collection.name!r}", "choose another name")
+            created = time.time() if standing is None else standing["created"]
+            collection = replace(collection, created=created)
+            insert(rows, "collections", columns(collection), "REPLACE")
+        return collection
 
     def update_collection(
         self, name: str, *, title: str | None = None, defaults: Mapping[str, Any] | None = None
     ) -> CollectionRecord | None:
         """The record with another title or other defaults; None where there is none."""
-        raise NotImplementedError
+        with self._change() as rows:
+            rows.execute(
+                "UPDATE collections SET title = coalesce(?, title), defaults = coalesce(?, defaults) WHERE name = ?",
+                [title, None if defaults is None else json.dumps(dict(defaults)), name],
+            )
+        return self.collection(name)
+
+    def forget_collection(self, name: str) -> None:
+        """No record of it, nor of its documents, is left; its jobs are."""
+        with self._change() as rows:
+            for table in ("collections", "documents"):
+                rows.execute(
+                    f"DELETE FROM {table} WHERE {'name' if table == 'collections' else 'collection'} = ?", [name]
+                )
 
     # -- jobs, for those who ask
 
@@ -119,15 +265,38 @@ class State:
         token: str | None = None,
         idempotency: tuple[str, str] | None = None,
     ) -> Job:
-        """A new job, on the disk when this returns. Documents of `uploads` are queued, unless a newer version is known.
+        """A new job, on the disk when this returns. The documents of `uploads` are queued.
 
         `idempotency` is the client's key and a fingerprint of its request: within 24 hours the same token and key give the same
         job, and Conflict with another fingerprint. What is to be removed leaves the uploads that still wait for it.
         """
-        raise NotImplementedError
+        choice("the kind of a job is", kind, KINDS)
+        asked = dict(request or {})
+        now = time.time()
+        with self._change() as rows:
+            if idempotency is not None:
+                known = known_request(rows, token or "", *idempotency, now)
+                if known is not None:
+                    return job_of(known)
+            # what waits is taken back at once, so that it may go before what came earlier; a filter must see that first
+            is_urgent = kind == "drop" or (kind == "remove" and "filter" not in asked)
+            job = Job(f"job_{token_hex(8)}", kind, collection, "queued", now, asked, token=token)
+            insert(rows, "jobs", {**columns(job), "urgent": is_urgent})
+            if kind == "drop":
+                cancel_all(rows, collection, but=job.id)
+            elif is_urgent:
+                take_back(rows, collection, asked)
+            for position, upload in enumerate(uploads):
+                insert(rows, "uploads", {"job": job.id, "position": position, **columns(upload)})
+                queue_document(rows, job, upload)
+            if idempotency is not None:
+                rows.execute("INSERT INTO idempotency VALUES (?, ?, ?, ?, ?)", [token or "", *idempotency, job.id, now])
+            add_event(rows, job.id)
+            return job_of(job_row(rows, job.id))
 
     def job(self, id: str) -> Job | None:
-        raise NotImplementedError
+        rows = self._rows("SELECT * FROM jobs WHERE id = ?", [id])
+        return job_of(rows[0]) if rows else None
 
     def jobs(
         self,
@@ -138,27 +307,59 @@ class State:
         limit: int = 50,
     ) -> list[Job]:
         """The newest first; those before the number `before`, to page on."""
-        raise NotImplementedError
+        where, values = conditions(
+            ("collection", collections), ("state", states), more=[("number < ?", before)] if before is not None else []
+        )
+        return [
+            job_of(row)
+            for row in self._rows(f"SELECT * FROM jobs{where} ORDER BY number DESC LIMIT ?", [*values, limit])
+        ]
 
     def job_counts(self) -> dict[JobState, int]:
         """How many jobs are in each state."""
-        raise NotImplementedError
+        return {row[0]: row[1] for row in self._rows("SELECT state, count(*) FROM jobs GROUP BY state")}
 
     def events(self, id: str, after: int = 0) -> list[JobEvent]:
         """What happened to a job behind the event of this number. A stream asks again until one shows a state of `ENDED`."""
-        raise NotImplementedError
+        rows = self._rows("SELECT * FROM events WHERE job = ? AND number > ? ORDER BY number", [id, after])
+        return [JobEvent(row["number"], json.loads(row["data"]), row["time"]) for row in rows]
 
     def cancel(self, id: str) -> Job | None:
         """Cancelled at once where it waits, `cancelling` where it runs, unchanged where it has ended; None: no such job."""
-        raise NotImplementedError
+        with self._change() as rows:
+            row = job_row(rows, id)
+            if row is None:
+                return None
+            if row["state"] == "queued":
+                end_job(rows, id, "cancelled")
+            elif row["state"] in UNDER_WAY:
+                give_state(rows, id, "cancelling")
+            return job_of(job_row(rows, id))
 
     def retry(self, id: str) -> Job | None:
-        """Queued once more, with what it was asked for. Raises Conflict where it neither failed nor was cancelled."""
-        raise NotImplementedError
+        """Queued once more, for what it has not done. Raises Conflict where it neither failed nor was cancelled."""
+        with self._change() as rows:
+            row = job_row(rows, id)
+            if row is None:
+                return None
+            waiting = rows.execute("SELECT * FROM uploads WHERE job = ? ORDER BY position", [id]).fetchall()
+            if row["state"] not in ENDED or (row["state"] == "done" and not waiting):
+                raise Conflict(f"the job is {row['state']}", "a job that failed or was cancelled can be tried again")
+            if row["kind"] in ("add", "replace") and not waiting:
+                raise Conflict("what the job would index is no longer kept", "upload it again")
+            rows.execute(
+                "UPDATE jobs SET report = NULL, error = NULL, finished = NULL, kills = 0, killed_at = NULL WHERE id = ?",
+                [id],
+            )
+            give_state(rows, id, "queued")
+            for upload in waiting:
+                queue_document(rows, job_of(row), record_of(Upload, upload))
+            return job_of(job_row(rows, id))
 
     def uploads(self, id: str) -> list[Upload]:
-        """The documents of an `add` or `replace` job, in order."""
-        raise NotImplementedError
+        """The documents of an `add` or `replace` job that are not indexed yet, in order."""
+        rows = self._rows("SELECT * FROM uploads WHERE job = ? ORDER BY position", [id])
+        return [record_of(Upload, row) for row in rows]
 
     # -- documents
 
@@ -173,32 +374,75 @@ class State:
         limit: int | None = None,
     ) -> list[DocumentState]:
         """By id. What the index has and the server did not receive (folders, an index that stood before) has no state here."""
-        raise NotImplementedError
+        where, values = conditions(
+            ("collection", [collection]),
+            ("id", ids),
+            ("status", statuses),
+            more=[("id > ?", after)] * (after is not None)
+            + [("substr(id, 1, ?) = ?", len(prefix), prefix)] * bool(prefix),
+        )
+        query = f"SELECT * FROM documents{where} ORDER BY id LIMIT ?"
+        return [record_of(DocumentState, row) for row in self._rows(query, [*values, -1 if limit is None else limit])]
 
     # -- the writer's side
 
     def beat(self, pid: int | None) -> None:
         """The writer is alive; None: it has ended."""
-        raise NotImplementedError
+        if pid is None:
+            self._beat.unlink(missing_ok=True)
+        else:
+            self._beat.write_text(str(pid), encoding="ascii")
 
     def writer_is_alive(self, within: float = 15.0) -> bool:
         """Whether the writer said so in the last seconds."""
-        raise NotImplementedError
+        try:
+            return time.time() - self._beat.stat().st_mtime <= within
+        except OSError:
+            return False
 
     def claim(self, coalesce: float = 0.5) -> list[Job]:
         """The jobs that are to be run next, together, now `running`; none where nothing waits.
 
         Removing goes first. Uploads of one collection are taken together, once the newest is so many seconds old.
         """
-        raise NotImplementedError
+        if not self._rows("SELECT 1 FROM jobs WHERE state = 'queued' LIMIT 1"):
+            return []
+        now = time.time()
+        with self._change() as rows:
+            queue = rows.execute("SELECT * FROM jobs WHERE state = 'queued' ORDER BY urgent DESC, number").fetchall()
+            taken = next((group for group in groups_to_run(rows, queue) if is_ripe(group, now - coalesce, now)), [])
+            for row in taken:
+                rows.execute(
+                    "UPDATE jobs SET attempt = attempt + 1, started = coalesce(started, ?), progress = ? WHERE id = ?",
+                    [now, json.dumps(asdict(JobProgress())), row["id"]],
+                )
+                rows.execute(
+                    "UPDATE documents SET status = 'indexing' WHERE job = ? AND status = 'queued'", [row["id"]]
+                )
+                give_state(rows, row["id"], "running")
+            return [job_of(job_row(rows, row["id"])) for row in taken]
 
     def set_state(self, id: str, state: JobState) -> JobState:
         """Give a job that has not ended a state, except that one that is to be cancelled stays `cancelling`. The state then."""
-        raise NotImplementedError
+        with self._change() as rows:
+            standing: JobState = job_row(rows, id)["state"]
+            if standing in ENDED or standing in (state, "cancelling"):
+                return standing
+            give_state(rows, id, state)
+            return state
 
     def set_progress(self, id: str, progress: JobProgress) -> JobState:
         """Tell how far a job is. The state that it has, which may be `cancelling`."""
-        raise NotImplementedError
+        with self._change() as rows:
+            rows.execute("UPDATE jobs SET progress = ? WHERE id = ?", [json.dumps(asdict(progress)), id])
+            add_event(rows, id, is_progress=True)
+            state: JobState = job_row(rows, id)["state"]
+            return state
+
+    def put_aside(self, id: str) -> None:
+        """Queue a job again that the writer begins anew, or leaves to the next writer."""
+        with self._change() as rows:
+            queue_again(rows, job_row(rows, id))
 
     def finish(
         self,
@@ -208,14 +452,53 @@ class State:
         report: Mapping[str, Any] | None = None,
         error: Mapping[str, Any] | None = None,
         documents: Mapping[str, Mapping[str, Any] | None] | None = None,
+        removed: Iterable[str] = (),
     ) -> None:
-        """End a job. `documents` are those of its uploads that are settled: None for indexed, an error for failed."""
-        raise NotImplementedError
+        """End a job. `documents` are those that are settled: None for indexed, an error for failed; `removed` are gone."""
+        now = time.time()
+        with self._change() as rows:
+            row = job_row(rows, id)
+            for doc_id, problem in (documents or {}).items():
+                settle(rows, row, doc_id, problem, now)
+            for doc_id in removed:
+                forget_document(rows, row["collection"], doc_id)
+            end_job(rows, id, state, report, error)
 
     def put_back(self, kills: int) -> list[Job]:
         """After a death of the writer: its jobs are queued again, and those that it died at so often have failed."""
-        raise NotImplementedError
+        with self._change() as rows:
+            under_way = rows.execute(
+                f"SELECT * FROM jobs WHERE state IN ({marks(UNDER_WAY)}) ORDER BY number", UNDER_WAY
+            ).fetchall()
+            for row in under_way:
+                document = json.loads(row["progress"])["document"]
+                deaths = row["kills"] + 1 if row["killed_at"] == json.dumps(document) else 1
+                rows.execute(
+                    "UPDATE jobs SET kills = ?, killed_at = ? WHERE id = ?", [deaths, json.dumps(document), row["id"]]
+                )
+                if row["state"] == "cancelling":
+                    end_job(rows, row["id"], "cancelled")
+                elif deaths >= kills:
+                    end_job(rows, row["id"], "failed", error=death_error(deaths, document))
+                else:
+                    queue_again(rows, row)
+            return [job_of(job_row(rows, row["id"])) for row in under_way]
 
     def blobs_needed(self, collection: str) -> set[str]:
         """The blobs that documents, and uploads that could still be indexed, need."""
-        raise NotImplementedError
+        rows = self._rows(
+            "SELECT blob FROM documents WHERE collection = ?1 AND blob IS NOT NULL UNION "
+            "SELECT blob FROM uploads JOIN jobs ON jobs.id = job WHERE jobs.collection = ?1",
+            [collection],
+        )
+        return {row[0] for row in rows}
+
+    def prune(self) -> None:
+        """Forget what is too old: keys of requests, sessions, and what belongs to jobs that have ended long ago."""
+        now = time.time()
+        ended = f"SELECT id FROM jobs WHERE state IN ({marks(ENDED)}) AND finished < ?"
+        with self._change() as rows:
+            rows.execute("DELETE FROM idempotency WHERE created < ?", [now - KEY_SECONDS])
+            rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
+            for table in ("events", "uploads"):
+                rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])

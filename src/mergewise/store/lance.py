@@ -34,6 +34,7 @@ from mergewise.types import AddReport, DocumentRows, Metadata, Origin, Problem
 
 log = logging.getLogger("mergewise")
 
+# for which a change waits for another process that writes
 LOCK_SECONDS = 3600.0
 # old versions are looked for where an index has grown by so much since the last time
 GROWN, GROWN_BY = 1.25, 1_000_000
@@ -68,9 +69,10 @@ def _making_room(method: Method) -> Method:
 class LanceStore:
     """The `Store` protocol over a directory. Cheap to open: tables are opened when they are needed."""
 
-    def __init__(self, directory: Path, registry: Registry) -> None:
+    def __init__(self, directory: Path, registry: Registry, lock_wait: float = LOCK_SECONDS) -> None:
         self.directory = directory
         self.registry = registry
+        self.lock_wait = lock_wait
         self._reader: LanceReader | None = None
         self._held: HeldFolder | None = None
         self._lock = FileLock(directory / ".lock")
@@ -79,13 +81,15 @@ class LanceStore:
         self._attempt = 1
 
     @classmethod
-    def create(cls, directory: Path, manifest: Manifest, registry: Registry) -> LanceStore:
+    def create(
+        cls, directory: Path, manifest: Manifest, registry: Registry, lock_wait: float = LOCK_SECONDS
+    ) -> LanceStore:
         """Make the directory an index, unless another process just did."""
         try:
             directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{directory} cannot be created: {error.strerror}", "choose another --index") from None
-        store = cls(directory, registry)
+        store = cls(directory, registry, lock_wait)
         with store._hold_lock():
             if read_manifest(directory) is None:
                 write_manifest(directory, manifest)
@@ -156,9 +160,9 @@ class LanceStore:
         return len(standing)
 
     @_making_room
-    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
+    def describe(self, metadata: Mapping[str, Metadata]) -> None:
         with self._writing() as change:
-            change.describe(doc_ids, metadata)
+            change.describe(metadata)
             change.commit()
 
     @_making_room
@@ -332,7 +336,7 @@ class LanceStore:
         except Timeout:
             log.warning("another process is writing to %s; waiting for it", self.directory)
             try:
-                self._lock.acquire(timeout=LOCK_SECONDS)
+                self._lock.acquire(timeout=self.lock_wait)
             except Timeout:
                 raise IndexBusy(f"another process is writing to {self.directory}", "try again later") from None
         try:

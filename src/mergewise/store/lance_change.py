@@ -162,27 +162,34 @@ class Change:
 
     def place(self, origins: Mapping[str, Origin]) -> None:
         """Write down where documents that stand were read from."""
-        if not origins:
-            return
-        documents = self._documents()
-        condition = f"id in ({sql_strings(origins)})"
-        rows = _scan(documents, None, condition).to_pylist()
-        documents.delete(condition)
-        placed = [{**row, **d.origin_columns(origins[row["id"]])} for row in rows]
-        documents.add(pa.Table.from_pylist(placed, documents.schema))
+        self._set_columns({doc_id: d.origin_columns(origin) for doc_id, origin in origins.items()})
 
-    def describe(self, doc_ids: Sequence[str], metadata: Metadata) -> None:
-        """Give documents that stand these metadata beside their own. Raises StoreError where they cannot be stored."""
+    def describe(self, metadata: Mapping[str, Metadata]) -> None:
+        """Give documents that stand metadata beside their own. Raises StoreError where they cannot be stored."""
         documents = self._documents()
         kinds = d.metadata_kinds(documents.schema)
-        try:
-            values = d.storable_metadata(metadata, kinds)
-        except ValueError as error:
-            raise StoreError(str(error), "give other metadata") from None
-        added = [d.metadata_field(name, type(value)) for name, value in values.items() if name not in kinds]
+        known = set(kinds)
+        values: dict[str, Metadata] = {}
+        for doc_id, given in metadata.items():
+            try:
+                values[doc_id] = d.storable_metadata(given, kinds)
+            except ValueError as error:
+                raise StoreError(str(error), "give other metadata") from None
+            kinds |= {name: type(value) for name, value in values[doc_id].items()}
+        added = [d.metadata_field(name, kind) for name, kind in kinds.items() if name not in known]
         if added:
             documents.add_columns(added)
-        documents.update(where=f"id in ({sql_strings(doc_ids)})", values=values)
+        self._set_columns(values)
+
+    def _set_columns(self, values: Mapping[str, Mapping[str, object]]) -> None:
+        """Give documents that stand, by their ids, these values of columns."""
+        if not values:
+            return
+        documents = self._documents()
+        condition = f"id in ({sql_strings(values)})"
+        rows = _scan(documents, None, condition).to_pylist()
+        documents.delete(condition)
+        documents.add(pa.Table.from_pylist([{**row, **values[row["id"]]} for row in rows], documents.schema))
 
     def storable(self, rows: Sequence[DocumentRows]) -> tuple[list[DocumentRows], list[Failure]]:
         """The rows that can be stored; the table of documents gets the columns that their metadata needs."""

@@ -8,10 +8,12 @@ not held there is read from the table.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -46,7 +48,7 @@ NPROBES, REFINE = 20, 2
 # rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
 TIED = 28
 ALL = 2**31 - 1
-CONTENTS_AT_ONCE = 1000
+CONTENTS_AT_ONCE = DOCUMENTS_AT_ONCE = 1000
 # documents read last, and their characters at most
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
 # all documents are looked at for a condition: a million take a few of them
@@ -75,20 +77,34 @@ class LanceReader:
 
     # -- documents
 
-    def documents(self) -> list[DocumentInfo]:
+    @property
+    def snapshot(self) -> str:
+        return self.once("snapshot", lambda: self.manifest.snapshot)
+
+    def documents(self, prefix: str = "", after: str | None = None, limit: int | None = None) -> list[DocumentInfo]:
         columns = [name for name in self._document_columns() if name not in d.UNLISTED]
-        return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
+        if not prefix and after is None and limit is None:
+            return [d.info_from(row) for row in self._scan_documents(columns, by_number=True)]
+        ids = self.once("sorted ids", lambda: sorted(row["id"] for row in self.standing_all()))
+        first = bisect_left(ids, prefix) if after is None else max(bisect_left(ids, prefix), bisect_right(ids, after))
+        page = list(islice(takewhile(lambda doc_id: doc_id.startswith(prefix), islice(ids, first, None)), limit))
+        few = len(page) <= DOCUMENTS_AT_ONCE
+        rows = self._document_records(page, columns) if few else self._scan_documents(columns)
+        known = {row["id"]: row for row in rows}
+        return [d.info_from(known[doc_id]) for doc_id in page]
 
     def document(self, doc_id: str) -> Document | None:
-        if (known := self._documents.get(doc_id)) is not None:
-            return known
-        rows = self._document_records([doc_id])
-        document = d.document_from(rows[0]) if rows else None
-        if document is not None and len(document.text) <= LONGEST_KEPT:
-            self._documents[doc_id] = document
-            for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
-                self._documents.pop(oldest, None)
-        return document
+        return self.texts([doc_id]).get(doc_id)
+
+    def texts(self, doc_ids: Sequence[str]) -> dict[str, Document]:
+        known = {doc_id: known for doc_id in doc_ids if (known := self._documents.get(doc_id)) is not None}
+        for row in self._document_records([doc_id for doc_id in doc_ids if doc_id not in known]):
+            document = known[row["id"]] = d.document_from(row)
+            if len(document.text) <= LONGEST_KEPT:
+                self._documents[document.id] = document
+        for oldest in list(self._documents)[:-KEPT_DOCUMENTS]:
+            self._documents.pop(oldest, None)
+        return known
 
     def digests(self, doc_ids: Sequence[str]) -> dict[str, str]:
         return {row["id"]: row["_digest"] for row in self._document_records(doc_ids, ["id", "_digest"])}

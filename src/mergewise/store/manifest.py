@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from hashlib import blake2b
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -73,6 +74,11 @@ class Manifest:
     def whole(self) -> tuple[str, ...]:
         """The views that every document has."""
         return tuple(name for name, view in self.views.items() if not view.missing)
+
+    @property
+    def snapshot(self) -> str:
+        """A short hash of the state that this is. Files of rows have names that were drawn, so that no other index has it."""
+        return blake2b(json.dumps(asdict(self), sort_keys=True).encode(), digest_size=8).hexdigest()
 
     @property
     def offered(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from mergewise.types.answers import Citation as Citation
 from mergewise.types.answers import Context as Context
 from mergewise.types.answers import Evidence as Evidence
 from mergewise.types.answers import Hit as Hit
+from mergewise.types.answers import Location as Location
 from mergewise.types.answers import Passage as Passage
 from mergewise.types.answers import Pictured as Pictured
 from mergewise.types.answers import Reading as Reading
@@ -15,6 +16,7 @@ from mergewise.types.chat import Reply as Reply
 from mergewise.types.chat import Usage as Usage
 from mergewise.types.documents import Definition as Definition
 from mergewise.types.documents import Document as Document
+from mergewise.types.documents import File as File
 from mergewise.types.documents import FileMetadata as FileMetadata
 from mergewise.types.documents import Heading as Heading
 from mergewise.types.documents import Lead as Lead

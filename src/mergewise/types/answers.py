@@ -109,7 +109,8 @@ class Context(Pictured):
 
     `usage` is what the assembly itself cost, where a model took part in it. `evidence` are the sentences that weave took, those
     that are needed most likely first; None where another strategy made the context. `reading` is set by a strategy whose
-    passages are to be read otherwise than as one text.
+    passages are to be read otherwise than as one text. `snapshot` is the state of the index that it was assembled from, as
+    `Index.snapshot` says it; empty where it came from no index.
     """
 
     question: str
@@ -122,6 +123,7 @@ class Context(Pictured):
     usage: Usage = field(default_factory=Usage)
     evidence: tuple[Evidence, ...] | None = field(default=None, repr=False, compare=False)
     reading: Reading | None = field(default=None, repr=False, compare=False)
+    snapshot: str = field(default="", repr=False, compare=False)
 
     def merged_from(self, parts: Sequence[Context]) -> Context:
         """This context, to be read as the first of the contexts that it was merged from and that has a `reading`."""
@@ -134,6 +136,15 @@ class Context(Pictured):
     def __repr__(self) -> str:
         size = f"{len(self.passages)} passages, {self.tokens} of {self.budget} tokens"
         return f"Context({short_line(self.question)}, {self.strategy}, {size})"
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a span stands for a reader: page and line as in `Citation`, and the address that its document's metadata name."""
+
+    page: int | None = None
+    line: int | None = None
+    url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

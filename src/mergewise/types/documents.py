@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
@@ -87,6 +88,21 @@ class Document:
 
     def __repr__(self) -> str:
         return f"Document({self.id!r}, title={short_line(self.title)}, {len(self.text):,} characters)"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file to be read under another name than its own, such as an upload: the bytes at `path`, in the format of `name`.
+
+    `name` defaults to the last part of the path, `id` to the name, and `title` to what the file or its name says. The `metadata`
+    stand in place of those of the file under the same keys. The document belongs to no folder, and remembers no path.
+    """
+
+    path: str | os.PathLike[str]
+    id: str | None = field(default=None, kw_only=True)
+    name: str | None = field(default=None, kw_only=True)
+    title: str | None = field(default=None, kw_only=True)
+    metadata: Metadata | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,11 +112,11 @@ def test_the_dry_run_is_what_is_then_spent(tmp_path: Path) -> None:
         Document("b", "The sea is wide. " * 200, "R"),
         Document("c", "Dogs bark.", "D"),
     ]
-    cost = mergewise.engine.estimate(tmp_path / "i", documents, settings=settings, chat=chat)
+    cost = mergewise.estimate(tmp_path / "i", documents, settings=settings, chat=chat)
     assert not chat.asked and cost.kept == 0
     index = mergewise.open(tmp_path / "i", embedder=HashEmbedder(), settings=settings, chat=chat)
     index.add(documents)
     assert len(chat.asked) == cost.usage.calls > 8
-    again = mergewise.engine.estimate(tmp_path / "i", Document("d", TEXT, "T"), settings=settings, chat=chat)
+    again = mergewise.estimate(tmp_path / "i", Document("d", TEXT, "T"), settings=settings, chat=chat)
     assert again.usage.calls == 0 and again.kept > 4
-    assert mergewise.engine.estimate(tmp_path / "none", documents).usage.calls == 0
+    assert mergewise.estimate(tmp_path / "none", documents).usage.calls == 0

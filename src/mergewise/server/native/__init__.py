@@ -1,1 +1,16 @@
-"""The native API below `/api/v1`."""
+"""The native API below `/api/v1`, with health and metrics beside it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from mergewise.server.native import admin, collections, documents, health, jobs, questions
+
+ROUTERS: tuple[APIRouter, ...] = (
+    questions.router,
+    documents.router,
+    collections.router,
+    jobs.router,
+    admin.router,
+    health.router,
+)

@@ -1,0 +1,53 @@
+"""`mcp`: an index for programs that speak the Model Context Protocol, by standard input and output."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from mergewise import defaults
+from mergewise.cli import options
+from mergewise.cli.asking import QuestionOptions
+from mergewise.errors import MissingExtra
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedIndexOptions:
+    """The index that is served, and the models that answer."""
+
+    index_dir: options.IndexOption = options.DEFAULT_INDEX
+    embedder: options.NamedEmbedderOption = None
+    chat: options.ChatOption = defaults.CHAT
+    window: options.WindowOption = None
+    cache: options.CacheOption = None
+    prompts: options.PromptsOption = None
+    timeout: options.TimeoutOption = None
+    retries: options.RetriesOption = None
+    reranker: options.RerankerOption = defaults.RERANKER
+    tokenizer: options.TokenizerOption = None
+
+
+@options.with_options
+def mcp(
+    strategy: options.StrategyOption = defaults.STRATEGY,
+    allow_writes: Annotated[
+        bool, typer.Option("--allow-writes", help="Let the program add texts and remove documents.")
+    ] = False,
+    *,
+    common: ServedIndexOptions,
+) -> None:
+    """Serve an index to a program, such as Claude Desktop, VS Code or Cursor, which starts this command itself."""
+    try:
+        from mergewise.server.mcp.stdio import serve_index
+    except ImportError as error:
+        raise MissingExtra("mcp", "serve", error) from error
+
+    opened = QuestionOptions(**{name: getattr(common, name) for name in common.__slots__}).open_index()
+    log = logging.getLogger("mcp")
+    log.addHandler(logging.getLogger("mergewise").handlers[-1])
+    log.propagate = False
+    with opened as index:
+        serve_index(index, common.index_dir, strategy, writes=allow_writes)

@@ -1,0 +1,354 @@
+"""What every request meets first: pure ASGI around the whole application, with its files and mounted applications.
+
+In this order: the Host must be one of ours (421), an Origin one of ours (403), a token must stand (401), the declared length
+must be bearable (413), and the token must not ask too often (429). All of this is decided by the head alone, before a byte of
+the body is read. The path is `scope["path"]`, the one that is routed by: a URL that is put together from headers may say another.
+
+The body is then bounded too: in bytes where it comes in chunks, and in time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from http.cookies import CookieError, SimpleCookie
+from time import monotonic, perf_counter
+from typing import Any
+from urllib.parse import urlsplit
+
+import h11
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from mergewise.server.configuration import ServerConfig
+from mergewise.server.metrics import Metrics
+from mergewise.server.problems import HTTPProblem, log_failure, problem_of, problem_response
+from mergewise.server.records import SCOPES, Token
+from mergewise.server.state import State
+
+access = logging.getLogger("mergewise.server.access")
+
+COOKIE = "mergewise_session"
+SESSION_PATH = "/api/v1/session"
+HEALTH_PATHS = frozenset({"/livez", "/readyz", "/api/v1/livez", "/api/v1/readyz"})
+CONTENT_SECURITY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
+)
+_HEADERS = {
+    "content-security-policy": CONTENT_SECURITY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+}
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+# where files are sent: everywhere else a body is JSON, and smaller
+_UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files")
+# tokens whose rate is remembered: more at once only forget who was quiet longest
+_BUCKETS = 10_000
+NOBODY = Token("nobody", frozenset())
+EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
+
+
+class Guard:
+    """The application behind its checks. `page` are the paths of files that need no token."""
+
+    def __init__(
+        self, app: ASGIApp, config: ServerConfig, state: State, metrics: Metrics, page: Collection[str]
+    ) -> None:
+        self._app, self._config, self._state, self._metrics = app, config, state, metrics
+        self._page = frozenset(page)
+        self._hosts = config.hosts
+        self._origins = frozenset(config.allowed_origins) | (
+            {_origin(config.public_url)} if config.public_url else set()
+        )
+        self._buckets = _Buckets(config.workers)
+        secure = config.tls_certificate is not None or (config.public_url or "").startswith("https:")
+        self._headers = {**_HEADERS, **({"strict-transport-security": "max-age=31536000"} if secure else {})}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._handle(scope, receive, send)
+        else:
+            # nothing here speaks WebSocket
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = perf_counter()
+        scope["mergewise.request_id"] = request_id = "req_" + secrets.token_hex(12)
+        scope["mergewise.token"] = NOBODY
+        headers = _Headers(scope["headers"])
+        answer = _BoundedAnswer(send, self._answer_headers(scope, request_id))
+        try:
+            self._check(scope, headers)
+            body = _BoundedBody(receive, self._longest_body(scope, headers), self._config, answer)
+            await self._app(scope, body.receive, answer.send)
+        except HTTPProblem as problem:
+            await answer.refuse(problem, scope, receive)
+        except Exception as error:
+            # a body that was refused while it was read may have made the application fail
+            if answer.refusal is None:
+                log_failure(error, problem_of(error), request_id)
+            await answer.refuse(answer.refusal or problem_of(error), scope, receive)
+        else:
+            if answer.refusal is not None:
+                await answer.refuse(answer.refusal, scope, receive)
+        finally:
+            self._record(scope, answer, perf_counter() - began)
+
+    def _check(self, scope: Scope, headers: _Headers) -> None:
+        """Raises HTTPProblem for what is refused by its head."""
+        host = headers.only("host") or ""
+        if host_name(host) not in self._hosts:
+            raise HTTPProblem(
+                421, "wrong-host", "this server does not answer under that host", "name it in allowed_hosts"
+            )
+        origin = headers.only("origin")
+        if origin is not None and origin not in self._origins and urlsplit(origin).netloc != host:
+            raise HTTPProblem(
+                403, "foreign-origin", "requests of other sites are not answered", "name it in allowed_origins"
+            )
+        path, method = scope["path"], scope["method"]
+        if self._is_open(path, method, origin, headers):
+            self._check_length(scope, headers)
+            return
+        if self._state.draining.is_set():
+            raise HTTPProblem(503, "draining", "the server is ending", "try again", retry_after=1.0)
+        scope["mergewise.token"] = token = self._token(headers, method, origin)
+        self._check_length(scope, headers)
+        rate = token.rate or self._config.limits.rate
+        if (wait := self._buckets.wait(token.id, rate)) > 0:
+            self._metrics.rejected.labels("rate").inc()
+            raise HTTPProblem(429, "rate", "this token asks too often", "ask more slowly", retry_after=wait)
+
+    def _is_open(self, path: str, method: str, origin: str | None, headers: _Headers) -> bool:
+        """Whether the request needs no token: health, the page's files, a session, and what browsers ask before."""
+        if method in ("GET", "HEAD") and (path in HEALTH_PATHS or path in self._page):
+            return True
+        asks_before = method == "OPTIONS" and "access-control-request-method" in headers
+        return (method == "POST" and path == SESSION_PATH) or (asks_before and origin in self._origins)
+
+    def _token(self, headers: _Headers, method: str, origin: str | None) -> Token:
+        if not self._config.needs_token:
+            return EVERYBODY
+        authorization = headers.only("authorization")
+        if authorization is not None:
+            kind, _, secret = authorization.partition(" ")
+            token = self._state.authenticate(secret.strip()) if kind.lower() == "bearer" else None
+        elif cookie := session_cookie(headers):
+            token = self._state.session_token(cookie)
+            if token is not None and method not in _SAFE and (headers.only("x-mergewise") != "1" or origin is None):
+                hint = "send the header X-Mergewise: 1 and the Origin"
+                raise HTTPProblem(403, "foreign-request", "a write by cookie must come from the page", hint)
+        else:
+            token = None
+        if token is None:
+            hint = "send a token: Authorization: Bearer mw_..."
+            challenge = {"WWW-Authenticate": 'Bearer realm="mergewise"'}
+            raise HTTPProblem(401, "unauthorized", "this needs a token that stands", hint, headers=challenge)
+        return token
+
+    def _longest_body(self, scope: Scope, headers: _Headers) -> int:
+        limits = self._config.limits
+        uploads = _UPLOADS.fullmatch(scope["path"]) and not (headers.only("content-type") or "").startswith(
+            "application/json"
+        )
+        return limits.body_bytes if uploads else limits.json_bytes
+
+    def _check_length(self, scope: Scope, headers: _Headers) -> None:
+        declared = headers.only("content-length")
+        longest = self._longest_body(scope, headers)
+        if declared is not None and (not declared.isdecimal() or int(declared[:20]) > longest):
+            raise too_large(longest)
+
+    def _answer_headers(self, scope: Scope, request_id: str) -> Mapping[str, str]:
+        kept = "no-cache" if scope["path"] in self._page else "no-store"
+        return {**self._headers, "cache-control": kept, "x-request-id": request_id}
+
+    def _record(self, scope: Scope, answer: _BoundedAnswer, seconds: float) -> None:
+        """Count the request, and log it: never its question, text or key."""
+        path = getattr(scope.get("route"), "path", None)
+        route = path or ("page" if scope["path"] in self._page else "none")
+        self._metrics.requests.labels(route, answer.status).inc()
+        told = {
+            "request": scope["mergewise.request_id"],
+            "token": scope["mergewise.token"].id,
+            "method": scope["method"],
+            "route": route,
+            "status": answer.status,
+            "ms": round(1000 * seconds, 1),
+        }
+        access.info("%s", json.dumps(told))
+
+
+class _Headers(Mapping[str, list[str]]):
+    """The headers of a request by name, in small letters."""
+
+    def __init__(self, raw: Any) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, value in raw:
+            self._values.setdefault(name.decode("latin-1"), []).append(value.decode("latin-1"))
+
+    def __getitem__(self, name: str) -> list[str]:
+        return self._values[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def only(self, name: str) -> str | None:
+        """The value, None without one. A header that is there twice has a value that fits nothing."""
+        values = self._values.get(name)
+        return None if values is None else values[0].strip() if len(values) == 1 else "twice"
+
+
+def host_name(host: str) -> str:
+    """The name in a Host header, in small letters, without the port: what cannot be read is empty."""
+    match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?", host)
+    return match[1].lower().strip("[]").rstrip(".") if match else ""
+
+
+def session_cookie(headers: Mapping[str, list[str]]) -> str | None:
+    """The page's cookie."""
+    try:
+        cookies = SimpleCookie("; ".join(headers.get("cookie", [])))
+    except CookieError:
+        return None
+    return cookies[COOKIE].value if COOKIE in cookies else None
+
+
+def too_large(longest: int) -> HTTPProblem:
+    return HTTPProblem(413, "too-large", f"a body of this request has at most {longest:,} bytes", "send less at once")
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+class _Buckets:
+    """How often each token asked lately. The workers share the rate evenly, since none knows of the others."""
+
+    def __init__(self, workers: int) -> None:
+        self._workers = max(1, workers)
+        self._full: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait(self, token: str, rate: float) -> float:
+        """Seconds until the token may ask again; none where it may now, which counts then. A second's worth may come at once."""
+        rate, now = rate / self._workers, monotonic()
+        most = max(1.0, rate)
+        left, then = self._full.pop(token, (most, now))
+        left = min(most, left + rate * (now - then))
+        wait = 0.0 if left >= 1 else (1 - left) / rate
+        self._full[token] = (left - (wait == 0), now)
+        if len(self._full) > _BUCKETS:
+            self._full.popitem(last=False)
+        return wait
+
+
+class _BoundedAnswer:
+    """Sends what the application answers, with our headers, or a problem in its stead, once the body is refused."""
+
+    def __init__(self, send: Send, headers: Mapping[str, str]) -> None:
+        self._send = send
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self.status = 0
+        self.refusal: HTTPProblem | None = None
+
+    async def send(self, message: Message) -> None:
+        if self.refusal is not None and self.status == 0:
+            # what the application made of a body that ended early
+            return
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            own = {name.lower() for name, _ in message.get("headers", [])}
+            # FastAPI says no-cache of a stream
+            kept = [(name, value) for name, value in message.get("headers", []) if name.lower() != b"cache-control"]
+            ours = [(name, value) for name, value in self._headers if name == b"cache-control" or name not in own]
+            message = {**message, "headers": [*kept, *ours]}
+        await self._send(message)
+
+    async def refuse(self, problem: HTTPProblem, scope: Scope, receive: Receive) -> None:
+        """Answer with the problem; where an answer has begun, it just ends."""
+        if self.status:
+            return
+        self.refusal = None
+        response = problem_response(problem, scope["path"], scope["mergewise.request_id"])
+        # what is left of the body is not read
+        response.headers["connection"] = "close"
+        await response(scope, receive, self.send)
+
+
+class _BoundedBody:
+    """Reads a body within its bounds: bytes, seconds in all, and seconds without a byte."""
+
+    def __init__(self, receive: Receive, longest: int, config: ServerConfig, answer: _BoundedAnswer) -> None:
+        self._receive, self._longest, self._left, self._answer = receive, longest, longest, answer
+        self._idle = config.limits.idle_seconds
+        self._until = monotonic() + config.limits.body_seconds
+        self._complete = False
+
+    async def receive(self) -> Message:
+        if self._complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(min(self._idle, self._until - monotonic())):
+                message = await self._receive()
+        except TimeoutError:
+            raise self._refused(
+                HTTPProblem(408, "slow-body", "the body did not come in time", "send it faster")
+            ) from None
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise self._refused(too_large(self._longest))
+        self._complete = message["type"] != "http.request" or not message.get("more_body", False)
+        return message
+
+    def _refused(self, problem: HTTPProblem) -> HTTPProblem:
+        self._answer.refusal = problem
+        return problem
+
+
+class BoundedHeadProtocol(H11Protocol):
+    """uvicorn's HTTP/1.1, with a bound on the time that the head of a request takes."""
+
+    # set by `uvicorn_options`, in a class of its own
+    head_seconds = 10.0
+    _due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._watch_head()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._watch_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._watch_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._due is not None:
+            self._due.cancel()
+
+    def _watch_head(self) -> None:
+        """The clock runs while a head is awaited."""
+        is_awaited = self.conn.their_state is h11.IDLE
+        if is_awaited and self._due is None:
+            self._due = self.loop.call_later(self.head_seconds, self.transport.close)
+        elif not is_awaited and self._due is not None:
+            self._due.cancel()
+            self._due = None

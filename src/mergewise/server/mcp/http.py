@@ -1,0 +1,166 @@
+"""`/mcp`: the tools over HTTP, for the collections that the caller's token may read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.routing import BaseRoute
+
+from mergewise.concurrency import in_thread
+from mergewise.server.collections import Collection, key_of
+from mergewise.server.configuration import ServerConfig
+from mergewise.server.mcp.library import Inquiry, Json
+from mergewise.server.mcp.tools import Call, mcp_server
+from mergewise.server.native.documents import list_documents
+from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.questions import QuestionEvent, QuestionRequest
+from mergewise.server.records import Job, Token, Upload
+from mergewise.server.routing import Service
+from mergewise.server.spool import keep_bytes
+from mergewise.types import Document
+
+PATH = "/mcp"
+MOST_BYTES = 262_144
+# for a job that a tool waits for, and between two looks at it
+_WAIT_SECONDS, _LOOK_SECONDS = 20.0, 0.1
+
+
+class McpEndpoint:
+    """The tools at `/mcp`. `routes` go last into the application, whose lifespan is within `running()`."""
+
+    def __init__(self, service: Service) -> None:
+        config = service.config
+
+        def library_for(call: Call[Any, Any]) -> TokenLibrary:
+            token: Token = call.request_context.request.scope["mergewise.token"]
+            return TokenLibrary(service, token)
+
+        self._server = mcp_server(library_for, writes=config.allow_writes_by_mcp)
+        # the guard has looked at Host and Origin before; without settings the SDK would look at them only on loopback
+        self.routes: list[BaseRoute] = self._server.streamable_http_app(
+            streamable_http_path=PATH,
+            stateless_http=True,
+            max_request_body_size=MOST_BYTES,
+            transport_security=transport_security(config),
+        ).routes
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with self._server.session_manager.run():
+            yield
+
+
+def transport_security(config: ServerConfig) -> TransportSecuritySettings:
+    """The hosts and origins of the server, as the SDK checks them."""
+    hosts = sorted({form for host in config.hosts for form in (host, f"[{host}]" if ":" in host else host)})
+    with_ports = [form for host in hosts for form in (host, f"{host}:*")]
+    origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in with_ports]
+    named = [*config.allowed_origins, *([config.public_url.rstrip("/")] if config.public_url else [])]
+    return TransportSecuritySettings(allowed_hosts=with_ports, allowed_origins=[*origins, *named])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLibrary:
+    """The collections that a token may read."""
+
+    service: Service
+    token: Token
+
+    async def collections(self) -> Sequence[str]:
+        return [collection.name for collection in self.service.collections.visible(self.token)]
+
+    async def context(self, collection: str, inquiry: Inquiry) -> Json:
+        told = await self.service.questions.context(_request(collection, inquiry), self.token)
+        return told["context"]  # type: ignore[no-any-return]
+
+    def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
+        return self.service.questions.events(_request(collection, inquiry), self.token)
+
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+        cursor = None if after is None else key_of(after)
+        rows = partial(
+            list_documents, collection, self.service, self.token, status=["indexed"], limit=limit, cursor=cursor
+        )
+        return (await in_thread(rows))["items"]
+
+    async def document(self, collection: str, doc_id: str) -> Document:
+        return await in_thread(partial(self._document, self._collection(collection), doc_id))
+
+    def _document(self, collection: Collection, doc_id: str) -> Document:
+        if (
+            not collection.is_made
+            or not self._may_read(collection, doc_id)
+            or not collection.index.find(doc_id)[doc_id]
+        ):
+            raise unknown("document", "list_documents lists them")
+        return collection.index.document(doc_id)
+
+    def _may_read(self, collection: Collection, doc_id: str) -> bool:
+        """Whether the token's condition is met."""
+        return self.token.filter is None or doc_id in collection.ids_within(self.token.filter)
+
+    async def add(self, collection: str, document: Document) -> str:
+        named = self._writable(collection)
+        content = json.dumps({"id": document.id, "text": document.text, "title": document.title}).encode()
+        blob = await in_thread(partial(keep_bytes, self.service.config.spool, named.blobs, content))
+        upload = Upload(document.id, blob.sha256, document.id, blob.bytes, document.title, is_document=True)
+        job = await self._done("add", collection, {"on_conflict": "replace"}, [upload])
+        return "The text is indexed." if job.has_ended else f"The text is received, and is indexed soon (job {job.id})."
+
+    async def remove(self, collection: str, doc_id: str) -> str:
+        self._writable(collection)
+        await self.document(collection, doc_id)
+        job = await self._done("remove", collection, {"ids": [doc_id]})
+        return "The document is removed." if job.has_ended else f"The document is removed soon (job {job.id})."
+
+    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
+        address = self._collection(collection).url(doc_id, start, end)
+        return self.service.config.url + address if address.startswith("/") else address
+
+    def _collection(self, name: str) -> Collection:
+        return self.service.collections.get(name, self.token)
+
+    def _writable(self, name: str) -> Collection:
+        """The collection, where the token may change it. A token with a condition changes nothing here."""
+        collection = self._collection(name)
+        if not self.token.may("write", name) or self.token.filter is not None:
+            raise HTTPProblem(403, "forbidden", "this needs a token with the scope write", "ask an admin for one")
+        return collection
+
+    async def _done(
+        self, kind: Any, collection: str, request: Mapping[str, Any], uploads: Sequence[Upload] = ()
+    ) -> Job:
+        """The job, once it has ended, or as it is after a while. Raises HTTPProblem where it failed."""
+        state = self.service.state
+        enqueue = partial(state.enqueue, kind, collection, request, uploads=uploads, token=self.token.id)
+        job = await in_thread(enqueue)
+        last = monotonic() + _WAIT_SECONDS
+        while not job.has_ended and monotonic() < last:
+            await asyncio.sleep(_LOOK_SECONDS)
+            job = await in_thread(partial(state.job, job.id)) or job
+        if job.state in ("failed", "cancelled"):
+            error = job.error or {}
+            raise HTTPProblem(
+                422, "failed", str(error.get("detail") or "the job was cancelled"), str(error.get("hint") or "")
+            )
+        return job
+
+
+def _request(collection: str, inquiry: Inquiry) -> QuestionRequest:
+    return QuestionRequest(
+        collection,
+        inquiry.question,
+        strategy=inquiry.strategy,
+        parameters=inquiry.parameters,
+        budget=inquiry.budget,
+        filter=inquiry.filter,
+        mode=inquiry.mode,
+    )

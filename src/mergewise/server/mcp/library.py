@@ -1,0 +1,126 @@
+"""What the tools ask for one caller: a protocol, and the library that is a single index on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from mergewise.concurrency import in_thread
+from mergewise.defaults import STRATEGY
+from mergewise.engine import Index
+from mergewise.errors import UsageError
+from mergewise.jsonable import document_json
+from mergewise.server.answers import Describer
+from mergewise.server.questions import QuestionEvent
+from mergewise.types import Document
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """How a question is asked. The filter is OpenAI's, as JSON; without a strategy the collection's own is taken."""
+
+    question: str
+    strategy: str | None = None
+    parameters: Mapping[str, object] | None = None
+    budget: int = 1200
+    filter: Mapping[str, Any] | None = None
+    mode: str | None = None
+
+
+class Library(Protocol):
+    """Collections, as far as one caller may read them. All but `collections` and `url` raise MergewiseError."""
+
+    async def collections(self) -> Sequence[str]:
+        """Their names."""
+        ...
+
+    async def context(self, collection: str, inquiry: Inquiry) -> Json:
+        """The context, as the native API sends it."""
+        ...
+
+    def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
+        """What happens to a question until its answer is there, as in `Questions.events`."""
+        ...
+
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+        """A page of them by id, those after the id `after`: {id, title, characters, ...}."""
+        ...
+
+    async def document(self, collection: str, doc_id: str) -> Document: ...
+
+    async def add(self, collection: str, document: Document) -> str:
+        """Index the document, in place of one of the same id; what became of it, in a sentence."""
+        ...
+
+    async def remove(self, collection: str, doc_id: str) -> str:
+        """Remove the document; what became of it, in a sentence."""
+        ...
+
+    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
+        """Where a person can read this place, if there is a page for it."""
+        ...
+
+
+class _Pageless:
+    """Documents that no page shows."""
+
+    def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexLibrary:
+    """The library that is one index."""
+
+    index: Index
+    name: str = "index"
+    strategy: str = STRATEGY
+
+    async def collections(self) -> Sequence[str]:
+        return [self.name]
+
+    async def context(self, collection: str, inquiry: Inquiry) -> Json:
+        context = await self.index.acontext(inquiry.question, **self._arguments(inquiry))
+        locations = await in_thread(lambda: self.index.locations(context))
+        return Describer(_Pageless(), locations).context(context, ())
+
+    async def events(self, collection: str, inquiry: Inquiry) -> AsyncGenerator[QuestionEvent, None]:
+        prepared = await self.index.aprepare(inquiry.question, mode=inquiry.mode, **self._arguments(inquiry))
+        describer = Describer(_Pageless(), await in_thread(prepared.locations))
+        yield QuestionEvent("context", describer.context(prepared.context, ()))
+        async with prepared.aanswer_stream() as pieces:
+            async for piece in pieces:
+                yield QuestionEvent("delta", {"text": piece})
+            yield QuestionEvent("done", describer.answer(await pieces.answer(), ()))
+
+    def _arguments(self, inquiry: Inquiry) -> dict[str, Any]:
+        return {
+            "strategy": inquiry.strategy or self.strategy,
+            "parameters": inquiry.parameters,
+            "budget": inquiry.budget,
+            "where": inquiry.filter,
+        }
+
+    async def documents(self, collection: str, after: str | None, limit: int) -> Sequence[Json]:
+        found = await in_thread(lambda: self.index.documents(after=after, limit=limit))
+        return [document_json(document) for document in found]
+
+    async def document(self, collection: str, doc_id: str) -> Document:
+        return await in_thread(lambda: self.index.document(doc_id))
+
+    async def add(self, collection: str, document: Document) -> str:
+        report = await in_thread(lambda: self.index.add(document))
+        for failure in report.failed:
+            raise UsageError(f"the text was not indexed: {failure.reason}")
+        return "The index holds this text already." if report.unchanged else "The text is indexed."
+
+    async def remove(self, collection: str, doc_id: str) -> str:
+        if not await in_thread(lambda: self.index.remove([doc_id])):
+            raise UsageError(f"no document has the id {doc_id!r}", "list_documents lists them")
+        return "The document is removed."
+
+    def url(self, collection: str, doc_id: str, start: int, end: int) -> str | None:
+        return None

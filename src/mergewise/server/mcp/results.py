@@ -1,0 +1,150 @@
+"""Results of tools as texts: what documents say stands within a fence, and no result is longer than `MOST_TOKENS`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, TypeAlias
+
+from mergewise import count_tokens
+from mergewise.prompting.quoting import code_for, quotation, warning
+from mergewise.server.openai.markup import without_images
+from mergewise.text.keys import heading_path
+from mergewise.text.printable import on_one_line
+from mergewise.types import Document
+
+Json: TypeAlias = Mapping[str, Any]
+
+MOST_TOKENS = 8000
+# of the warning, and of the note that says how to go on
+_FRAME = 300
+# of the two lines around a quotation
+_LINES = 40
+ROOM = MOST_TOKENS - _FRAME
+# Characters of a token, at most, as far as texts are looked at.
+_REACH = 8
+# Characters within which the end of a line or of a word is looked for.
+_SEAM = 200
+_LONGEST_TITLE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """A text of others, and what it is called: the name is ours."""
+
+    name: str
+    text: str
+
+
+def fenced(texts: Sequence[Quoted], note: str = "") -> str:
+    """The texts, each between two lines with a code, below a warning; the note, which is ours, stands behind them."""
+    code = code_for([part for one in texts for part in (one.name, one.text)])
+    return "\n\n".join([warning(code), *(quotation(one.name, one.text, code) for one in texts), *filter(None, [note])])
+
+
+def beginning(text: str, most: int) -> str:
+    """As much of the text as `most` tokens hold, up to the end of a line or word where one is near."""
+    kept = text[: _REACH * most]
+    while (tokens := count_tokens([kept])[0]) > most:
+        kept = kept[: min(len(kept) - 1, len(kept) * most * 19 // (tokens * 20))]
+    if len(kept) == len(text):
+        return kept
+    seam = max(kept.rfind("\n", len(kept) - _SEAM), kept.rfind(" ", len(kept) - _SEAM))
+    return kept[: seam + 1] if seam > 0 else kept
+
+
+def first_that_fit(texts: Sequence[Quoted], most: int = ROOM) -> list[Quoted]:
+    """The texts from the first on that `most` tokens hold together; where not even the first fits, its beginning."""
+    kept: list[Quoted] = []
+    left = most
+    for one, tokens in zip(texts, count_tokens([one.text for one in texts]), strict=True):
+        left -= tokens + _LINES
+        if left < 0:
+            break
+        kept.append(one)
+    if texts and not kept:
+        return [Quoted(texts[0].name, beginning(texts[0].text, most - _LINES))]
+    return kept
+
+
+def short_title(title: str) -> str:
+    line = on_one_line(title)
+    return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1] + "…"
+
+
+def context_text(context: Json, collection: str) -> str:
+    """The passages, each with its mark, its headings and its place."""
+    passages = [_quoted_passage(passage) for passage in context["passages"]]
+    if not passages:
+        return "No passage was found. Ask in other words, or see list_documents."
+    shown = first_that_fit(passages)
+    note = [f"{len(shown)} passages from the collection {collection}. Cite them by their numbers."]
+    if len(shown) < len(passages):
+        note.append(f"{len(passages) - len(shown)} more did not fit: ask with a smaller budget, or for less at once.")
+    note.append("To read on around a passage, call read_document with its id, and with start.")
+    return fenced(shown, " ".join(note))
+
+
+def answer_text(answer: Json, collection: str) -> str:
+    """The answer with its marks, and the places that it cites."""
+    text = without_images(answer["answer"])
+    said = beginning(text, ROOM - _LINES)
+    cited = [_quoted_citation(citation) for citation in answer["citations"]]
+    shown = first_that_fit([Quoted("answer", said), *cited])
+    note = [f"The answer is from the collection {collection}."]
+    if len(said) < len(text):
+        note.append("It is cut here.")
+    if left_out := len(cited) + 1 - len(shown):
+        note.append(f"{left_out} more places that it cites did not fit; build_context shows passages.")
+    if not answer["found"]:
+        note.append("It is probably not in the documents; the places, if any, are the nearest ones.")
+    elif not answer["sure"]:
+        note.append("It is not sure that this answers the question.")
+    if answer["unverified"]:
+        note.append(f"{len(answer['unverified'])} of its sentences are not supported by what they cite.")
+    if not answer["complete"]:
+        note.append("The model stopped at its limit of tokens.")
+    return fenced(shown, " ".join(note))
+
+
+def document_part(document: Document, start: int, length: int, most: int = ROOM) -> tuple[str, int]:
+    """A part of a document that begins at `start`, as it stands there, and where it ends."""
+    part = beginning(document.text[start : start + length], most)
+    return part, start + len(part)
+
+
+def fitting_documents(documents: Sequence[Json]) -> int:
+    """How many of the documents, one at least, fit into a list."""
+    costs = accumulate(tokens + 1 for tokens in count_tokens([_document_line(document) for document in documents]))
+    return max(1, sum(cost <= ROOM - _LINES for cost in costs))
+
+
+def documents_text(documents: Sequence[Json], collection: str, note: str) -> str:
+    """A line for each document."""
+    lines = "\n".join(_document_line(document) for document in documents)
+    return fenced([Quoted(f"documents of {collection}", lines)], note)
+
+
+def _document_line(document: Json) -> str:
+    title = "" if document["title"] in ("", document["id"]) else f" ({short_title(document['title'])})"
+    return f"- id {on_one_line(document['id'])}{title}, {document['characters']:,} characters"
+
+
+def _quoted_passage(passage: Json) -> Quoted:
+    written = "" if passage["verbatim"] else " (written, not quoted)"
+    return Quoted(f"passage [{passage['mark']}]", f"{place_line(passage)}{written}\n{passage['text']}")
+
+
+def _quoted_citation(citation: Json) -> Quoted:
+    return Quoted(f"source [{citation['mark']}]", f"{place_line(citation)}\n{citation['text']}")
+
+
+def place_line(place: Json) -> str:
+    """The headings of a passage or a citation, and where it stands, on one line."""
+    document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
+    parts = [f"id {on_one_line(document['id'])}"]
+    parts += [f"characters {spans[0]['start']} to {spans[-1]['end']}"] if spans else []
+    parts += [] if place["page"] is None else [f"page {place['page']}"]
+    path = on_one_line(heading_path(document["title"], place["headings"]))
+    return f"{path} ({', '.join(parts)})"

@@ -1,0 +1,119 @@
+"""Sessions of the page, tokens, models and settings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+import mergewise as mw
+from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.server.collections import NO_CHAT
+from mergewise.server.configuration import ModelConfig
+from mergewise.server.guard import COOKIE
+from mergewise.server.native.forms import SessionForm, TokenForm
+from mergewise.server.native.pages import Cursor, Limit, page_behind
+from mergewise.server.native.replies import NewTokenReply, PageOf, TokenReply
+from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.routing import ADMIN, OPEN, READ, Caller, ScopedRoute, Server
+
+router = APIRouter(prefix="/api/v1", tags=["administration"], route_class=ScopedRoute)
+
+SESSION_SECONDS = 30 * 86_400.0
+
+
+@router.post("/session", status_code=204, openapi_extra=OPEN)
+def open_session(form: SessionForm, request: Request, service: Server) -> Response:
+    """Trade a token for the page's cookie, which scripts cannot read."""
+    token = service.state.authenticate(form.token)
+    if token is None:
+        raise HTTPProblem(401, "unauthorized", "this token does not stand", "ask an admin for one")
+    response = Response(status_code=204)
+    response.set_cookie(
+        COOKIE,
+        service.state.open_session(token, SESSION_SECONDS),
+        max_age=int(SESSION_SECONDS),
+        httponly=True,
+        samesite="strict",
+        secure=service.config.url.startswith("https:"),
+    )
+    return response
+
+
+@router.delete("/session", status_code=204, openapi_extra=READ)
+def close_session(request: Request, service: Server) -> Response:
+    """End the page's session."""
+    if cookie := request.cookies.get(COOKIE):
+        service.state.close_session(cookie)
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE)
+    return response
+
+
+@router.get("/tokens", response_model=PageOf[TokenReply], openapi_extra=ADMIN)
+def list_tokens(service: Server, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
+    """All tokens, without their secrets."""
+    tokens = sorted(service.state.tokens(), key=lambda token: token.id)
+    return page_behind(tokens, cursor, limit, lambda token: token.id, lambda token: token.as_dict())
+
+
+@router.post("/tokens", status_code=201, response_model=NewTokenReply, openapi_extra=ADMIN)
+def make_token(form: TokenForm, service: Server) -> dict[str, Any]:
+    """A new token. Its secret is told this once."""
+    token, secret = service.state.add_token(**form.model_dump())
+    return {**token.as_dict(), "secret": secret}
+
+
+@router.delete("/tokens/{id}", status_code=204, openapi_extra=ADMIN)
+def remove_token(id: str, service: Server) -> Response:
+    """Remove a token, and the sessions that it opened."""
+    if not service.state.remove_token(id):
+        raise unknown("token")
+    return Response(status_code=204)
+
+
+@router.get("/models", openapi_extra=READ)
+def list_models(service: Server, token: Caller) -> dict[str, list[dict[str, Any]]]:
+    """The models of the configuration by name, and the strategies and modes that there are. Admins are told what is behind."""
+    config, is_admin = service.config, token.may("admin")
+    shipped = [{"name": name} for name in sorted(SHIPPED_EMBEDDERS)]
+    return {
+        "chats": [*_told(config.chats, is_admin), {"name": NO_CHAT}],
+        "embedders": [*_told(config.embedders, is_admin), *shipped],
+        "rerankers": _told(config.rerankers, is_admin),
+        "strategies": [{"name": name, "summary": strategy.summary} for name, strategy in mw.STRATEGIES.items()],
+        "modes": [{"name": name, "summary": mode.summary, "needs": mode.needs.name} for name, mode in mw.MODES.items()],
+    }
+
+
+def _told(models: Any, is_admin: bool) -> list[dict[str, Any]]:
+    def form(name: str, model: ModelConfig) -> dict[str, Any]:
+        if not is_admin:
+            return {"name": name}
+        has_key = model.key_env is not None or model.key_file is not None
+        return {
+            "name": name,
+            "spec": model.spec,
+            "base_url": model.base_url,
+            "window": model.window,
+            "has_key": has_key,
+        }
+
+    return [form(name, model) for name, model in models.items()]
+
+
+@router.get("/settings", openapi_extra=ADMIN)
+def get_settings(service: Server) -> dict[str, Any]:
+    """The settings that the server was started with, without keys and paths."""
+    config = service.config
+    return {
+        "version": mw.__version__,
+        "workers": config.workers,
+        "public_url": config.public_url,
+        "allowed_hosts": sorted(config.hosts),
+        "allowed_origins": list(config.allowed_origins),
+        "needs_token": config.needs_token,
+        "profiles": sorted(config.profiles),
+        "limits": asdict(config.limits),
+    }

@@ -1,0 +1,75 @@
+"""Collections: listed, made, described and dropped."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from fastapi import APIRouter
+
+import mergewise as mw
+from mergewise.defaults import SHIPPED_EMBEDDERS
+from mergewise.server.native.forms import CollectionChangeForm, CollectionForm, ContextForm, Name
+from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
+from mergewise.server.native.replies import CollectionReply, PageOf, StartedReply
+from mergewise.server.problems import HTTPProblem, invalid
+from mergewise.server.questions import DEFAULTS
+from mergewise.server.records import CollectionRecord
+from mergewise.server.routing import ADMIN, READ, Caller, ScopedRoute, Server
+
+router = APIRouter(prefix="/api/v1/collections", tags=["collections"], route_class=ScopedRoute)
+
+
+@router.get("", response_model=PageOf[CollectionReply], openapi_extra=READ)
+def list_collections(service: Server, token: Caller, limit: Limit = 50, cursor: Cursor = None) -> dict[str, Any]:
+    """The collections that the token may know of, by name."""
+    after = cursor_position(cursor) or ""
+    visible = [collection for collection in service.collections.visible(token) if collection.name > after]
+    return page(visible, limit, lambda one: one.name, lambda one: one.info())
+
+
+@router.post("", status_code=201, response_model=CollectionReply, openapi_extra=ADMIN)
+def make_collection(form: CollectionForm, service: Server, token: Caller) -> dict[str, Any]:
+    """A new collection, without documents."""
+    embedders = [*service.config.embedders, *sorted(SHIPPED_EMBEDDERS)]
+    if form.embedder is not None and form.embedder not in embedders:
+        raise invalid("/embedder", "there is no embedder of this name", f"one of: {', '.join(embedders)}")
+    views = tuple(form.views or ("leaf",))
+    if lacking := [view for view in views if view not in mw.VIEWS]:
+        raise invalid("/views", f"there is no view {lacking[0][:80]!r}", f"some of: {', '.join(mw.VIEWS)}")
+    home = service.config.data / "collections" / form.name
+    record = CollectionRecord(
+        form.name, str(home / "index"), str(home / "blobs"), form.title, form.embedder, views, form.settings,
+        created=time.time(),
+    )  # fmt: skip
+    service.state.add_collection(record)
+    return service.collections.get(form.name, token).info()
+
+
+@router.get("/{c}", response_model=CollectionReply, openapi_extra=READ)
+def get_collection(c: Name, service: Server, token: Caller) -> dict[str, Any]:
+    """What a collection holds, and how it can be asked."""
+    return service.collections.get(c, token).info()
+
+
+@router.patch("/{c}", response_model=CollectionReply, openapi_extra=ADMIN)
+def change_collection(c: Name, form: CollectionChangeForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Another title, or other defaults of questions."""
+    if form.defaults is not None:
+        if unknown_names := sorted({*form.defaults} - DEFAULTS):
+            raise invalid(
+                f"/defaults/{unknown_names[0]}", "there is no such default", f"some of: {', '.join(sorted(DEFAULTS))}"
+            )
+        ContextForm.model_validate(
+            {"question": "?", **{n: v for n, v in form.defaults.items() if n in ContextForm.model_fields}}
+        )
+    service.state.update_collection(c, title=form.title, defaults=form.defaults)
+    return service.collections.get(c, token).info()
+
+
+@router.delete("/{c}", status_code=202, response_model=StartedReply, openapi_extra=ADMIN)
+def drop_collection(c: Name, service: Server, token: Caller) -> dict[str, Any]:
+    """Drop a collection with its documents. One that the configuration names is not dropped from here."""
+    if service.collections.get(c, token).record.configured:
+        raise HTTPProblem(409, "conflict", f"the configuration names {c}", "take it out of the configuration")
+    return {"job": service.state.enqueue("drop", c, token=token.id).as_dict()}

@@ -1,0 +1,401 @@
+"""Documents of a collection: listed, read, sent, described and removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import asdict
+from email.message import Message
+from functools import partial
+from hashlib import sha256
+from typing import Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.datastructures import UploadFile
+from starlette.responses import FileResponse
+
+from mergewise.concurrency import in_thread
+from mergewise.server.answers import document_form
+from mergewise.server.collections import Collection, id_of
+from mergewise.server.native.forms import DocumentsForm, Form, MetadataForm, Name, RemoveForm, UploadOptions
+from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
+from mergewise.server.native.replies import (
+    AcceptedReply,
+    DocumentReply,
+    OutlinedDocumentReply,
+    PageOf,
+    RemovalReply,
+    StartedReply,
+    TextReply,
+)
+from mergewise.server.problems import HTTPProblem, invalid, unknown
+from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Token, Upload
+from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+from mergewise.server.spool import blob_path, keep_bytes, receive
+from mergewise.types import DocumentInfo
+
+router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
+
+Key = Annotated[str, Path(max_length=6000, description="The document's id as base64url without padding")]
+IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_length=200)]
+_LONGEST_TEXT = 200_000
+_SHOWN = 200
+_CHUNK = 1 << 20
+_UPLOAD_BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsForm"}},
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "files": {"type": "array", "minItems": 1, "items": {"type": "string", "format": "binary"}},
+                        "options": {"type": "string", "contentMediaType": "application/json"},
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+@router.get("/documents", response_model=PageOf[DocumentReply], openapi_extra=READ)
+def list_documents(
+    c: Name,
+    service: Server,
+    token: Caller,
+    prefix: Annotated[str, Query(max_length=1000)] = "",
+    status: Annotated[list[DocumentStatus] | None, Query()] = None,
+    sort: Literal["id"] = "id",
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> dict[str, Any]:
+    """The documents by id, with those that wait, are being indexed or failed."""
+    collection = service.collections.get(c, token)
+    after, found = cursor_position(cursor), list[dict[str, Any]]()
+    while len(found) <= limit:
+        rows, after = _merged(service, collection, prefix, after, limit + 1)
+        allowed = None if token.filter is None else collection.ids_within(token.filter)
+        found += [
+            row
+            for row in rows
+            if (status is None or row["status"] in status) and (allowed is None or row["id"] in allowed)
+        ]
+        if after is None:
+            break
+    return page(found, limit, lambda row: row["id"], dict)
+
+
+def _merged(
+    service: Service, collection: Collection, prefix: str, after: str | None, limit: int
+) -> tuple[list[dict[str, Any]], str | None]:
+    """The next documents of index and state together, by id, and behind which one to go on; None at the end."""
+    infos = collection.index.documents(prefix, after=after, limit=limit) if collection.is_made else []
+    states = service.state.document_states(collection.name, prefix=prefix, after=after, limit=limit)
+    ends = [rows[-1].id for rows in (infos, states) if len(rows) == limit]
+    last = min(ends) if ends else None
+    indexed = {info.id: info for info in infos if last is None or info.id <= last}
+    known = {state.id: state for state in states if last is None or state.id <= last}
+    # what was indexed and is no more there has been removed
+    ids = sorted({*indexed, *(id for id, state in known.items() if state.status != "indexed")})
+    return [_row(id, indexed.get(id), known.get(id)) for id in ids], last
+
+
+def _row(doc_id: str, info: DocumentInfo | None, state: DocumentState | None) -> dict[str, Any]:
+    title = (info.title if info else None) or (state.title or state.name if state else None) or doc_id
+    return {
+        **document_form(doc_id, title),
+        "metadata": dict(info.metadata if info else state.metadata if state else {}),
+        "status": state.status if state else "indexed",
+        "error": dict(state.error) if state and state.error else None,
+        "job": state.job if state else None,
+        "bytes": state.bytes if state else None,
+        "characters": info.characters if info else None,
+        "leaves": info.leaves if info else None,
+        "media_type": state.media_type if state else None,
+        "indexed_at": state.indexed_at if state else None,
+        "has_original": bool(state and state.blob and not state.is_document),
+    }
+
+
+@router.get("/documents/{key}", response_model=OutlinedDocumentReply, openapi_extra=READ)
+def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
+    """A document with its outline and pages; of one that is not indexed, what is known so far."""
+    collection = service.collections.get(c, token)
+    doc_id = _visible_id(collection, key, token)
+    info, state = _known(service, collection, doc_id)
+    document = None if info is None else collection.index.document(doc_id)
+    return {
+        **_row(doc_id, info, state),
+        "outline": [asdict(heading) for heading in (document.outline if document else None) or ()],
+        "pages": [asdict(one) for one in (document.pages if document else None) or ()],
+        "language": info.language if info else "",
+    }
+
+
+def _known(service: Service, collection: Collection, doc_id: str) -> tuple[DocumentInfo | None, DocumentState | None]:
+    """What the index and the state know of a document. Raises HTTPProblem 404 where neither does."""
+    found = collection.index.documents(doc_id, limit=1) if collection.is_made else []
+    info = found[0] if found and found[0].id == doc_id else None
+    state = next(iter(service.state.document_states(collection.name, ids=[doc_id])), None)
+    if info is None and (state is None or state.status == "indexed"):
+        raise unknown("document")
+    return info, state
+
+
+def _visible_id(collection: Collection, key: str, token: Token) -> str:
+    """The id of a document that the token may know of. Raises HTTPProblem 404 for any other."""
+    doc_id = id_of(key)
+    if token.filter is not None and doc_id not in collection.ids_within(token.filter):
+        raise unknown("document")
+    return doc_id
+
+
+@router.get("/documents/{key}/text", response_model=TextReply, openapi_extra=READ)
+def get_text(
+    c: Name,
+    key: Key,
+    service: Server,
+    token: Caller,
+    start: Annotated[int, Query(ge=0, le=10**12)] = 0,
+    end: Annotated[int | None, Query(ge=0, le=10**12)] = None,
+) -> dict[str, Any]:
+    """The text of a document from `start` to `end`, in code points, at most 200,000 of them."""
+    collection = service.collections.get(c, token)
+    doc_id = _visible_id(collection, key, token)
+    info, _ = _known(service, collection, doc_id)
+    if info is None:
+        raise HTTPProblem(409, "not-indexed", "the document is not indexed yet", "look at its job")
+    text = collection.index.document(doc_id).text
+    start = min(start, len(text))
+    end = max(start, min(len(text) if end is None else end, start + _LONGEST_TEXT, len(text)))
+    return {"key": key, "start": start, "end": end, "characters": len(text), "text": text[start:end]}
+
+
+@router.get("/documents/{key}/original", openapi_extra=READ, response_class=FileResponse)
+def get_original(c: Name, key: Key, service: Server, token: Caller) -> FileResponse:
+    """The bytes that were sent, to be saved: no browser shows them here."""
+    collection = service.collections.get(c, token)
+    doc_id = _visible_id(collection, key, token)
+    _, state = _known(service, collection, doc_id)
+    if state is None or state.blob is None or state.is_document:
+        raise unknown("original", "it was sent as text, or read from a folder")
+    path = blob_path(collection.blobs, state.blob)
+    if not path.is_file():
+        raise unknown("original", "its bytes are gone")
+    headers = {"Content-Security-Policy": "sandbox; default-src 'none'"}
+    name = (state.name or doc_id).rpartition("/")[2] or "document"
+    return FileResponse(path, headers=headers, media_type="application/octet-stream", filename=name)
+
+
+@router.post("/documents", status_code=202, response_model=AcceptedReply, openapi_extra={**WRITE, **_UPLOAD_BODY})
+async def add_documents(
+    c: Name, request: Request, service: Server, token: Caller, idempotency_key: IdempotencyKey = None
+) -> dict[str, Any]:
+    """Files as `multipart/form-data` (`files`, and `options` as JSON), or texts as JSON, to be indexed soon."""
+    collection = service.collections.get(c, token)
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "application/json":
+        sent = _validated(DocumentsForm, await request.body())
+        on_conflict: OnConflict = sent.on_conflict
+        uploads = await in_thread(partial(_texts, service, collection, sent))
+    elif kind == "multipart/form-data":
+        uploads, on_conflict = await _files(service, collection, request)
+    else:
+        raise HTTPProblem(415, "unsupported-media-type", "documents come as files or as JSON", "multipart/form-data")
+    _demand_distinct(uploads)
+    job = await in_thread(
+        partial(_enqueue, service, token, "add", c, {"on_conflict": on_conflict}, uploads, idempotency_key)
+    )
+    return _accepted(job, uploads)
+
+
+FormT = TypeVar("FormT", bound=Form)
+
+
+def _validated(form: type[FormT], body: bytes, within: tuple[str, ...] = ()) -> FormT:
+    """The form in the body. Raises RequestValidationError as FastAPI does."""
+    try:
+        return form.model_validate_json(body)
+    except ValidationError as error:
+        errors = [{**one, "loc": ("body", *within, *one["loc"])} for one in error.errors(include_url=False)]
+        raise RequestValidationError(errors) from None
+
+
+def _texts(service: Service, collection: Collection, form: DocumentsForm) -> list[Upload]:
+    uploads = []
+    for document in form.documents:
+        content = document.model_dump(include={"id", "text", "title", "metadata", "units"}, exclude_none=True)
+        body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        blob = keep_bytes(service.config.spool, collection.blobs, body)
+        told = document.id, blob.sha256, document.id, blob.bytes, document.title, document.metadata
+        uploads.append(Upload(*told, "text/plain", True, form.on_conflict))
+    return uploads
+
+
+async def _files(service: Service, collection: Collection, request: Request) -> tuple[list[Upload], OnConflict]:
+    limits = service.config.limits
+    async with request.form(max_files=limits.files, max_fields=10, max_part_size=limits.part_bytes) as form:
+        if unknown_parts := sorted({*form} - {"files", "options"}):
+            raise invalid(f"/{unknown_parts[0]}", "there is no such part", "`files` and `options`")
+        files = [part for part in form.getlist("files") if isinstance(part, UploadFile)]
+        if not files or len(files) != len(form.getlist("files")):
+            raise invalid("/files", "no file was sent, or one without a name", "send parts `files` with file names")
+        said = form.get("options", "{}")
+        options = _validated(UploadOptions, said.encode() if isinstance(said, str) else await said.read(), ("options",))
+        names = [_label(file.filename or "") for file in files]
+        ids = options.ids or [None] * len(files)
+        metadata = options.metadata if isinstance(options.metadata, list) else [options.metadata] * len(files)
+        for field, given in (("ids", ids), ("metadata", metadata)):
+            if len(given) != len(files):
+                raise invalid(f"/options/{field}", "there is not one for each file", "as many as files, in their order")
+        uploads = []
+        for file, name, doc_id, own in zip(files, names, ids, metadata, strict=True):
+            blob = await receive(service.config.spool, collection.blobs, _chunks(file), limits.body_bytes)
+            kind = _media_type(file.content_type)
+            uploads.append(
+                Upload(doc_id or name, blob.sha256, name, blob.bytes, None, own, kind, False, options.on_conflict)
+            )
+        return uploads, options.on_conflict
+
+
+async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
+    while chunk := await file.read(_CHUNK):
+        yield chunk
+
+
+def _label(name: str) -> str:
+    """A file's name as a label, also where a folder was sent: never a path. Raises HTTPProblem 422 for what is none."""
+    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    label = "/".join(parts)
+    if not label or len(label) > 1000 or any(ord(character) < 32 or character == "\x7f" for character in label):
+        raise invalid("/files", "a file has no name that can be shown", "send its file name")
+    return label
+
+
+def _media_type(said: str | None) -> str | None:
+    kind = (said or "").partition(";")[0].strip().lower()
+    return kind if 0 < len(kind) <= 100 and kind.isascii() and kind.isprintable() else None
+
+
+def _demand_distinct(uploads: Sequence[Upload]) -> None:
+    ids = [upload.id for upload in uploads]
+    if len(set(ids)) < len(ids):
+        twice = next(id for id in ids if ids.count(id) > 1)
+        raise invalid("/documents", f"two documents have the id {twice[:200]!r}", "give each its own")
+
+
+def _enqueue(
+    service: Service,
+    token: Token,
+    kind: Any,
+    collection: str,
+    request: dict[str, Any],
+    uploads: Sequence[Upload] = (),
+    idempotency_key: str | None = None,
+) -> Job:
+    """A job, which is the one that there is where the client sends the same again."""
+    same = json.dumps([kind, collection, request, [asdict(upload) for upload in uploads]], sort_keys=True)
+    key = None if idempotency_key is None else (f"{token.id}:{idempotency_key}", sha256(same.encode()).hexdigest())
+    return service.state.enqueue(kind, collection, request, uploads=uploads, token=token.id, idempotency=key)
+
+
+def _accepted(job: Job, uploads: Iterable[Upload]) -> dict[str, Any]:
+    documents = [document_form(upload.id, upload.title or upload.name) for upload in uploads]
+    return {"job": job.as_dict(), "documents": documents}
+
+
+@router.put(
+    "/documents/{key}",
+    status_code=202,
+    response_model=AcceptedReply,
+    openapi_extra={
+        **WRITE,
+        "requestBody": {"required": True, "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}},
+    },
+)
+async def put_document(
+    c: Name,
+    key: Key,
+    request: Request,
+    service: Server,
+    token: Caller,
+    content_disposition: Annotated[str | None, Header(max_length=2000)] = None,
+    idempotency_key: IdempotencyKey = None,
+) -> dict[str, Any]:
+    """The body as the document of this id. The name in `Content-Disposition` says its format; without one, the id does."""
+    collection = service.collections.get(c, token)
+    doc_id, limits = _valid_id(key), service.config.limits
+    name = _label(_file_name(content_disposition) or doc_id)
+    blob = await receive(service.config.spool, collection.blobs, request.stream(), limits.body_bytes)
+    kind = _media_type(request.headers.get("content-type"))
+    upload = Upload(doc_id, blob.sha256, name, blob.bytes, media_type=kind)
+    job = await in_thread(partial(_enqueue, service, token, "replace", c, {}, [upload], idempotency_key))
+    return _accepted(job, [upload])
+
+
+def _valid_id(key: str) -> str:
+    doc_id = id_of(key)
+    if not 0 < len(doc_id) <= 1000:
+        raise invalid("key", "an id has 1 to 1,000 characters")
+    return doc_id
+
+
+def _file_name(disposition: str | None) -> str:
+    message = Message()
+    message["content-disposition"] = disposition or ""
+    return message.get_filename() or ""
+
+
+@router.patch("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
+def describe_document(c: Name, key: Key, form: MetadataForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Other metadata for a document: those that are named; the others stay."""
+    collection = service.collections.get(c, token)
+    doc_id = _visible_id(collection, key, token)
+    _known(service, collection, doc_id)
+    job = _enqueue(service, token, "metadata", c, {"id": doc_id, "metadata": form.metadata})
+    return {"job": job.as_dict()}
+
+
+@router.delete("/documents/{key}", status_code=202, response_model=StartedReply, openapi_extra=WRITE)
+def remove_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str, Any]:
+    """Remove a document, whatever its state."""
+    collection = service.collections.get(c, token)
+    doc_id = _visible_id(collection, key, token)
+    _known(service, collection, doc_id)
+    return {"job": _enqueue(service, token, "remove", c, {"ids": [doc_id]}).as_dict()}
+
+
+@router.post("/documents:remove", status_code=202, response_model=RemovalReply, openapi_extra=WRITE)
+def remove_documents(c: Name, form: RemoveForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Remove documents by their ids, by how their ids begin, or by a filter; with `dry_run` they are only told."""
+    collection = service.collections.get(c, token)
+    named = {"ids": form.ids, "prefix": form.prefix, "filter": form.filter}
+    request = {name: value for name, value in named.items() if value is not None}
+    if len(request) != 1:
+        raise invalid("", "name exactly one of ids, prefix and filter")
+    ids = _named_ids(service, collection, form)
+    if token.filter is not None:
+        allowed = collection.ids_within(token.filter)
+        ids = [id for id in ids if id in allowed]
+        request = {"ids": ids}
+    job = None if form.dry_run else _enqueue(service, token, "remove", c, request).as_dict()
+    documents = [document_form(id, id) for id in ids[:_SHOWN]]
+    return {"job": job, "count": len(ids), "documents": documents}
+
+
+def _named_ids(service: Service, collection: Collection, form: RemoveForm) -> list[str]:
+    """The documents that a removal means, of the index and of those that wait."""
+    waiting = [state.id for state in service.state.document_states(collection.name) if state.status != "indexed"]
+    if form.filter is not None:
+        return sorted(collection.ids_within(form.filter))
+    indexed = [info.id for info in collection.index.documents(form.prefix or "")] if collection.is_made else []
+    ids = {*indexed, *waiting}
+    if form.ids is not None:
+        return sorted(ids.intersection(form.ids))
+    return sorted(id for id in ids if id.startswith(form.prefix or ""))

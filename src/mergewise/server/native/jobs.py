@@ -1,0 +1,167 @@
+"""Jobs of collections: begun, watched, cancelled; and what evaluations found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Query, Request, Response
+
+import mergewise as mw
+from mergewise.concurrency import in_thread
+from mergewise.jsonable import report_json
+from mergewise.server.collections import Collection, key_of, knows_of
+from mergewise.server.native.forms import JobForm, Name
+from mergewise.server.native.pages import Cursor, Limit, cursor_position
+from mergewise.server.native.questions import begun_stream, event_bytes
+from mergewise.server.native.replies import EstimateReply, EvaluationReply, JobReply, PageOf, StartedReply
+from mergewise.server.problems import invalid, unknown
+from mergewise.server.records import ENDED, Job, JobState, Token
+from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+
+router = APIRouter(prefix="/api/v1", tags=["jobs"], route_class=ScopedRoute)
+
+JobId = Annotated[str, Path(max_length=100)]
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "An event `job` for each change",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+# Seconds between two looks at a job that is watched.
+_LOOK = 0.25
+
+
+@router.post("/collections/{c}/jobs", status_code=202, response_model=StartedReply | EstimateReply, openapi_extra=WRITE)
+async def start_job(c: Name, form: JobForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Work on the whole collection; with `dry_run` what it would do, and nothing is done."""
+    collection = service.collections.get(c, token)
+    _check_request(service, collection, form)
+    if form.dry_run:
+        return {"estimate": await in_thread(lambda: _estimate(service, collection, form))}
+    job = await in_thread(lambda: service.state.enqueue(form.kind, c, form.request, token=token.id))
+    return {"job": job.as_dict()}
+
+
+def _check_request(service: Service, collection: Collection, form: JobForm) -> None:
+    """Raises HTTPProblem 422 where the kind cannot use the request."""
+    if form.kind == "add_view" and form.request.get("view") not in mw.VIEWS:
+        raise invalid("/request/view", "there is no such view", f"one of: {', '.join(mw.VIEWS)}")
+    if form.kind == "evaluate" and not form.request.get("questions"):
+        raise invalid("/request/questions", "there are no questions", "a list of {question, answers}")
+    if form.kind == "sync" and not _folders(service, collection, form):
+        raise invalid("/kind", "the configuration names no such folder for this collection", "name it in serve.toml")
+
+
+def _folders(service: Service, collection: Collection, form: JobForm) -> list[str]:
+    """The folders of a sync: all that the configuration names, or those of them that are asked for."""
+    configured = service.config.collections.get(collection.name)
+    folders = [str(folder) for folder in configured.folders] if configured else []
+    wanted = form.request.get("folders")
+    return folders if wanted is None else [folder for folder in folders if folder in wanted]
+
+
+def _estimate(service: Service, collection: Collection, form: JobForm) -> dict[str, Any]:
+    if form.kind == "sync":
+        return report_json(collection.index.sync(*_folders(service, collection, form), dry_run=True))
+    if form.kind == "add_view":
+        configured = service.config.collections.get(collection.name)
+        chat = service.config.chats[configured.chat].chat() if configured and configured.chat else "extractive"
+        return asdict(mw.estimate(collection.record.path, views=["leaf", form.request["view"]], chat=chat))
+    return {"documents": len(collection.index) if collection.is_made else 0}
+
+
+@router.get("/jobs", response_model=PageOf[JobReply], openapi_extra=READ)
+def list_jobs(
+    service: Server,
+    token: Caller,
+    collection: Annotated[str | None, Query(max_length=63)] = None,
+    kind: Annotated[str | None, Query(max_length=40)] = None,
+    state: Annotated[list[JobState] | None, Query()] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> dict[str, Any]:
+    """The jobs of all collections that the token may know of, or of one; the newest first."""
+    position = cursor_position(cursor)
+    if position is not None and not position.isdecimal():
+        raise invalid("cursor", "this cursor is none that a list gave", "begin without one")
+    names = None if token.collections is None else set(token.collections)
+    if collection is not None:
+        names = {collection} if knows_of(token, collection) else set()
+    before, found = None if position is None else int(position), list[Job]()
+    while len(found) <= limit:
+        jobs = service.state.jobs(collections=names, states=state, before=before, limit=limit + 1)
+        found += [job for job in jobs if kind is None or job.kind == kind]
+        if len(jobs) <= limit:
+            break
+        before = jobs[-1].number
+    following = key_of(str(found[limit - 1].number)) if len(found) > limit else None
+    return {"items": [job.as_dict() for job in found[:limit]], "next": following}
+
+
+def _job(service: Service, id: str, token: Token) -> Job:
+    """The job. Raises HTTPProblem 404 where there is none, or the token may not know of its collection."""
+    job = service.state.job(id)
+    if job is None or not knows_of(token, job.collection):
+        raise unknown("job")
+    return job
+
+
+@router.get("/jobs/{id}", response_model=JobReply, openapi_extra=READ)
+def get_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
+    """A job as it is now."""
+    return _job(service, id, token).as_dict()
+
+
+@router.post("/jobs/{id}/cancel", response_model=JobReply, openapi_extra=WRITE)
+def cancel_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
+    """Cancel a job. Batches that are finished stay."""
+    _job(service, id, token)
+    return (service.state.cancel(id) or _job(service, id, token)).as_dict()
+
+
+@router.post("/jobs/{id}/retry", response_model=JobReply, openapi_extra=WRITE)
+def retry_job(id: JobId, service: Server, token: Caller) -> dict[str, Any]:
+    """Queue a job once more that failed or was cancelled."""
+    _job(service, id, token)
+    return (service.state.retry(id) or _job(service, id, token)).as_dict()
+
+
+@router.get("/jobs/{id}/events", openapi_extra=READ, responses=_EVENTS, response_class=Response)
+async def watch_job(
+    id: JobId,
+    request: Request,
+    service: Server,
+    token: Caller,
+    last_event_id: Annotated[int | None, Header(ge=0, le=2**62)] = None,
+) -> Response:
+    """An event `job` for each change of a job until it ends; behind `Last-Event-ID`, where it is said."""
+    _job(service, id, token)
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        after = last_event_id or 0
+        while True:
+            for event in service.state.events(id, after):
+                after = event.number
+                yield event_bytes("job", event.job, event.number)
+            job = service.state.job(id)
+            if job is None or job.state in ENDED:
+                # what came between the two looks
+                for event in service.state.events(id, after):
+                    yield event_bytes("job", event.job, event.number)
+                return
+            await asyncio.sleep(_LOOK)
+
+    return await begun_stream(request, service, events())
+
+
+@router.get("/collections/{c}/evaluations/{id}", response_model=EvaluationReply, openapi_extra=READ)
+def get_evaluation(c: Name, id: JobId, service: Server, token: Caller) -> dict[str, Any]:
+    """What an evaluation found: its rows, question by question, and the report of them. `id` is that of its job."""
+    job = _job(service, id, token)
+    if job.kind != "evaluate" or job.collection != c:
+        raise unknown("evaluation")
+    found = dict(job.report or {})
+    return {"id": id, "state": job.state, "rows": list(found.get("rows") or []), "report": found.get("report")}

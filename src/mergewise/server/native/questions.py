@@ -1,0 +1,87 @@
+"""Contexts, answers and comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.sse import format_sse_event
+
+from mergewise.server.native.forms import AskForm, CompareForm, ContextForm, Name
+from mergewise.server.native.replies import AnswerReply, ComparisonReply, ContextReply
+from mergewise.server.problems import HTTPProblem, problem_json
+from mergewise.server.questions import QuestionRequest
+from mergewise.server.routing import READ, Caller, ScopedRoute, Server, request_id_of
+from mergewise.server.streams import EventStream, until_disconnect
+from mergewise.types import Message
+
+router = APIRouter(prefix="/api/v1/collections/{c}", tags=["questions"], route_class=ScopedRoute)
+
+_EVENTS: dict[str, Any] = {"text/event-stream": {"schema": {"type": "string"}}}
+_STREAMED: dict[int | str, dict[str, Any]] = {200: {"description": "The whole, or its events", "content": _EVENTS}}
+
+
+@router.post("/context", response_model=ContextReply, openapi_extra=READ)
+async def context(c: Name, form: ContextForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
+    """The context that a strategy assembles for a question."""
+    return await until_disconnect(request, service.questions.context(question_of(c, form), token))
+
+
+@router.post("/ask", openapi_extra=READ, response_model=AnswerReply, responses=_STREAMED)
+async def ask(c: Name, form: AskForm, request: Request, service: Server, token: Caller) -> Any:
+    """The answer to a question: whole, or as the events `started`, `context`, `delta`, `citations`, and `done` or `error`."""
+    question = question_of(c, form)
+    if not wants_events(request, form.stream):
+        return await until_disconnect(request, service.questions.answer(question, token))
+    events = (event_bytes(event.name, event.data) async for event in service.questions.events(question, token))
+    return await begun_stream(request, service, events)
+
+
+@router.post("/compare", openapi_extra=READ, response_model=ComparisonReply, responses=_STREAMED)
+async def compare(c: Name, form: CompareForm, request: Request, service: Server, token: Caller) -> Any:
+    """The contexts of two to four strategies, each with the spans that it alone has: whole, or as events `run` and `done`."""
+    shared = form.model_dump(exclude={"runs", "stream"}, exclude_unset=True)
+    questions = [
+        question_of(c, ContextForm.model_validate({**shared, **run.model_dump(exclude_unset=True)}))
+        for run in form.runs
+    ]
+    work = service.questions.contexts(questions, token)
+    if not wants_events(request, form.stream):
+        return {"question": form.question, "runs": await until_disconnect(request, work)}
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        for run in await work:
+            yield event_bytes("run", run)
+        yield event_bytes("done", {"question": form.question})
+
+    return await begun_stream(request, service, events())
+
+
+def question_of(collection: str, form: ContextForm) -> QuestionRequest:
+    """The question of a form."""
+    fields = {name: getattr(form, name) for name in type(form).model_fields if name in form.model_fields_set}
+    history = tuple(Message(turn.role, turn.content) for turn in fields.pop("history", ()))
+    for name in ("question", "stream"):
+        fields.pop(name, None)
+    include = frozenset(fields.pop("include", ()))
+    return QuestionRequest(collection, form.question, **fields, history=history, include=include)
+
+
+def wants_events(request: Request, stream: bool) -> bool:
+    return stream or "text/event-stream" in request.headers.get("accept", "")
+
+
+def event_bytes(name: str, data: Mapping[str, Any], id: int | None = None) -> bytes:
+    body = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return format_sse_event(data_str=body, event=name, id=None if id is None else str(id))
+
+
+async def begun_stream(request: Request, service: Server, events: AsyncGenerator[bytes, None]) -> Response:
+    """The stream of events, once the first one is there; a later problem is an event `error`."""
+
+    def failure(problem: HTTPProblem) -> bytes:
+        return event_bytes("error", problem_json(problem, request_id_of(request)))
+
+    return await EventStream.begun(request, events, failure, service.ending)

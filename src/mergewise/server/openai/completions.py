@@ -1,0 +1,229 @@
+"""From an answer to a message with annotations, whole and in chunks.
+
+An answer comes as the native API sends it (`Answer`). Annotations go for the marks 1 to the highest one that is cited, in order,
+cited or not: chat programs number sources in the order in which they come. Their addresses differ, since programs merge sources
+of one address.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
+from mergewise.server.questions import QuestionEvent
+from mergewise.types import Usage
+
+Json: TypeAlias = Mapping[str, Any]
+_LONGEST_EXCERPT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionStyle:
+    """How answers are shown to a program: with the sources as text below them, or with the events of Open WebUI."""
+
+    footer: bool = False
+    open_webui: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedSource:
+    """What a mark of an answer stands for. `answer_span` is where it is cited first in the text that is sent, or (0, 0)."""
+
+    mark: int
+    url: str
+    title: str
+    page: int | None
+    excerpt: str
+    place: str
+    answer_span: tuple[int, ...] = (0, 0)
+    score: float | None = None
+
+    @property
+    def label(self) -> str:
+        return self.title if self.page is None else f"{self.title}, p. {self.page}"
+
+
+def marked_sources(answer: Json, passages: Sequence[Json], base: str = "") -> list[MarkedSource]:
+    """The sources of the marks 1 to the highest cited. Addresses of this server are made whole by the `base`."""
+    cited: dict[int, Json] = {}
+    for citation in answer["citations"]:
+        cited.setdefault(citation["mark"], citation)
+    by_mark = {passage["mark"]: passage for passage in passages}
+    taken: set[str] = set()
+    return [
+        _marked_source(mark, cited.get(mark), by_mark.get(mark), answer["answer"], base, taken)
+        for mark in range(1, max(cited, default=0) + 1)
+    ]
+
+
+def _marked_source(
+    mark: int, citation: Json | None, passage: Json | None, text: str, base: str, taken: set[str]
+) -> MarkedSource:
+    place = citation or passage
+    if place is None or place["document"] is None:
+        return MarkedSource(mark, f"urn:mergewise:source:{mark}", f"source {mark}", None, "", f"mw:{mark}")
+    document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
+    anchor = f"{document['key']}#{spans[0]['start']}-{spans[-1]['end']}"
+    url = web_address(place["url"], base) or f"urn:mergewise:document:{anchor}"
+    if url in taken or f"mw:{anchor}" in taken:
+        # two marks of one place, or of a document with an address of its own
+        url, anchor = f"{url}{'&' if '#' in url else '#'}mark={mark}", f"{anchor}/{mark}"
+    taken |= {url, f"mw:{anchor}"}
+    first = next(iter(citation["answer_spans"]), None) if citation else None
+    return MarkedSource(
+        mark,
+        url,
+        " ".join((document["title"] or document["id"]).split()),
+        place["page"],
+        (passage or place)["text"][:_LONGEST_EXCERPT],
+        f"mw:{anchor}",
+        (0, 0) if first is None else tuple(position_without_images(text, first[side]) for side in ("start", "end")),
+        None if passage is None else passage["score"],
+    )
+
+
+def web_address(url: object, base: str = "") -> str | None:
+    """The address where it is one of the web, or a path of the server at `base`; a document may name any."""
+    if not isinstance(url, str):
+        return None
+    if url.startswith("/") and not url.startswith("//"):
+        url = base.rstrip("/") + url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    return url if parts.scheme in ("http", "https") and parts.netloc and url.isprintable() and " " not in url else None
+
+
+def annotations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
+    return [
+        {
+            "type": "url_citation",
+            "url_citation": {
+                "url": source.url,
+                "title": source.label,
+                "start_index": source.answer_span[0],
+                "end_index": source.answer_span[1],
+            },
+        }
+        for source in sources
+    ]
+
+
+def footer(sources: Sequence[MarkedSource]) -> str:
+    """The sources as a paragraph of Markdown; nothing without any."""
+    if not sources:
+        return ""
+    lines = (f"[{source.mark}] {literal(source.label)}{_address_in_footer(source)}" for source in sources)
+    return "\n\nSources: " + "; ".join(lines)
+
+
+def _address_in_footer(source: MarkedSource) -> str:
+    return f" ({source.url})" if source.url.startswith("http") else ""
+
+
+def open_webui_events(sources: Sequence[MarkedSource]) -> Iterator[dict[str, Any]]:
+    """The sources as Open WebUI takes them from a stream. An id is no address, so that nobody is asked for an icon."""
+    for source in sources:
+        metadata = {"source": source.place, "name": source.label, "source_url": source.url}
+        yield {
+            "event": {
+                "type": "source",
+                "data": {
+                    "source": {"id": source.place, "name": source.label},
+                    "document": [source.excerpt],
+                    "metadata": [metadata],
+                    "distances": [] if source.score is None else [source.score],
+                },
+            }
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The frame of a completion. `ignored` are the parameters that were accepted and say nothing to us."""
+
+    id: str
+    model: str
+    style: CompletionStyle = CompletionStyle()
+    base: str = ""
+    ignored: Sequence[str] = ()
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def whole(self, answer: Json) -> dict[str, Any]:
+        """The completion of an answer with its context."""
+        sources = marked_sources(answer, answer["context"]["passages"], self.base)
+        content = without_images(answer["answer"]) + (footer(sources) if self.style.footer else "")
+        message = {"role": "assistant", "content": content, "refusal": None, "annotations": annotations(sources)}
+        return {
+            **self._frame("chat.completion"),
+            "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(answer)}],
+            "usage": usage(answer),
+            "mergewise": {**answer, "ignored": list(self.ignored)},
+        }
+
+    async def chunks(self, events: AsyncIterator[QuestionEvent], include_usage: bool = False) -> AsyncIterator[Json]:
+        """The chunks of a stream, from the events of a question."""
+        escaper = ImageEscaper()
+        passages: Sequence[Json] = ()
+        async for event in events:
+            match event.name:
+                case "started":
+                    yield self._chunk({"role": "assistant", "content": ""}, include_usage, mergewise=dict(event.data))
+                case "context":
+                    passages = event.data["passages"]
+                case "delta":
+                    if text := escaper.feed(event.data["text"]):
+                        yield self._chunk({"content": text}, include_usage)
+                case "done":
+                    answer = event.data
+                    sources = marked_sources(answer, passages, self.base)
+                    if text := escaper.rest() + (footer(sources) if self.style.footer else ""):
+                        yield self._chunk({"content": text}, include_usage)
+                    if self.style.open_webui:
+                        for shown in open_webui_events(sources):
+                            yield shown
+                    elif sources:
+                        yield self._chunk({"annotations": annotations(sources)}, include_usage)
+                    told = {**answer, "ignored": list(self.ignored)}
+                    yield self._chunk({}, include_usage, finish_reason(answer), mergewise=told)
+                    if include_usage:
+                        yield {**self._frame("chat.completion.chunk"), "choices": [], "usage": usage(answer)}
+
+    def _chunk(
+        self, delta: Json, include_usage: bool, finish: str | None = None, mergewise: Json | None = None
+    ) -> dict[str, Any]:
+        return {
+            **self._frame("chat.completion.chunk"),
+            "choices": [{"index": 0, "delta": dict(delta), "logprobs": None, "finish_reason": finish}],
+            **({"usage": None} if include_usage else {}),
+            **({} if mergewise is None else {"mergewise": mergewise}),
+        }
+
+    def _frame(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+
+
+def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
+    """The answer to a task of a program, which no documents stand behind."""
+    spent = {"input_tokens": tokens.input_tokens, "output_tokens": tokens.output_tokens}
+    return {"answer": text, "citations": [], "complete": True, "usage": spent}
+
+
+async def task_events(answer: Json) -> AsyncIterator[QuestionEvent]:
+    yield QuestionEvent("started", {})
+    yield QuestionEvent("delta", {"text": answer["answer"]})
+    yield QuestionEvent("done", answer)
+
+
+def finish_reason(answer: Json) -> str:
+    return "stop" if answer["complete"] else "length"
+
+
+def usage(answer: Json) -> dict[str, int]:
+    read, written = answer["usage"]["input_tokens"], answer["usage"]["output_tokens"]
+    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}

@@ -1,0 +1,274 @@
+"""Files and their places in vector stores: attaching a file makes a job, and its status is that of the job.
+
+A client sends a file (POST /files), attaches it, and asks for it until its status is no more `in_progress`. The id of the
+document is the name of the file, so that a file that is sent again takes the place of itself. What was not attached here is
+known by its key.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, File, Form, Query, UploadFile
+from fastapi.responses import FileResponse
+
+from mergewise.concurrency import in_thread
+from mergewise.server.collections import Collection, id_of
+from mergewise.server.native.documents import list_documents
+from mergewise.server.native.replies import DocumentReply
+from mergewise.server.openai.conversations import refused
+from mergewise.server.openai.forms import AttachForm, BatchForm
+from mergewise.server.openai.shelf import Attachment, ReceivedFile, Shelf
+from mergewise.server.openai.stores import list_form
+from mergewise.server.problems import HTTPProblem, unknown
+from mergewise.server.records import Job, Token
+from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
+from mergewise.server.spool import receive
+from mergewise.text.printable import on_one_line
+
+router = APIRouter(route_class=ScopedRoute)
+
+_CHUNK = 1 << 20
+_LONGEST_NAME = 255
+_STATUS = {"queued": "in_progress", "indexing": "in_progress", "indexed": "completed", "failed": "failed"}
+_ENDED = {"done": "completed", "failed": "failed", "cancelled": "cancelled"}
+_UNSUPPORTED = frozenset({"media-type", "unsupported"})
+
+
+def _shelf(service: Service) -> Shelf:
+    return Shelf(service.config.data / "files")
+
+
+# -- files
+
+
+@router.post("/files", openapi_extra=WRITE)
+async def send_file(
+    service: Server, token: Caller, file: Annotated[UploadFile, File()], purpose: Annotated[str, Form()] = "assistants"
+) -> dict[str, Any]:
+    """Keep a file, to be attached to a vector store within a day."""
+    shelf = _shelf(service)
+    await in_thread(shelf.sweep)
+    blob = await receive(service.config.spool, shelf.folder, _chunks(file), service.config.limits.body_bytes)
+    kept = ReceivedFile(
+        "file-" + secrets.token_hex(16),
+        label(file.filename),
+        blob.bytes,
+        blob.sha256,
+        purpose[:64],
+        time.time(),
+        token.id,
+    )
+    await in_thread(partial(shelf.keep, kept))
+    return kept.as_dict()
+
+
+async def _chunks(file: UploadFile) -> AsyncIterator[bytes]:
+    while chunk := await file.read(_CHUNK):
+        yield chunk
+
+
+def label(name: str | None) -> str:
+    """The last part of a file's name, as the id of a document. It is no path."""
+    last = on_one_line((name or "").replace("\\", "/").rstrip("/").rpartition("/")[2]).strip(" .")
+    return last[-_LONGEST_NAME:] or "file"
+
+
+@router.get("/files", openapi_extra=READ)
+def list_files(
+    service: Server, token: Caller, limit: Annotated[int, Query(ge=1, le=10_000)] = 1000, after: str | None = None
+) -> dict[str, Any]:
+    """The files that the token sent, the newest first."""
+    files = [one.as_dict() for one in _shelf(service).files(token)]
+    begin = next((at for at, one in enumerate(files, 1) if one["id"] == after), 0)
+    return list_form(files[begin : begin + limit], has_more=len(files) > begin + limit)
+
+
+@router.get("/files/{id}", openapi_extra=READ)
+def get_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
+    return _shelf(service).get(id, token).as_dict()
+
+
+@router.get("/files/{id}/content", openapi_extra=READ, response_class=FileResponse)
+def get_file_content(id: str, service: Server, token: Caller) -> FileResponse:
+    """The bytes of a file, for a day."""
+    shelf = _shelf(service)
+    file = shelf.get(id, token)
+    headers = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox"}
+    return FileResponse(
+        shelf.bytes_of(file), media_type="application/octet-stream", filename=file.name, headers=headers
+    )
+
+
+@router.delete("/files/{id}", openapi_extra=WRITE)
+def delete_file(id: str, service: Server, token: Caller) -> dict[str, Any]:
+    """Forget a file. Documents that it became stay."""
+    shelf = _shelf(service)
+    shelf.drop(shelf.get(id, token))
+    return {"id": id, "object": "file", "deleted": True}
+
+
+# -- files of a vector store
+
+
+@router.post("/vector_stores/{c}/files", openapi_extra=WRITE)
+def attach_file(c: str, form: AttachForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Index a file. Its status tells when it is done."""
+    job = _attach(service, service.collections.get(c, token), token, [form])
+    return _file_form(c, None, job) | {"id": form.file_id, "attributes": form.attributes or {}}
+
+
+def _attach(service: Service, collection: Collection, token: Token, forms: Sequence[AttachForm]) -> Job:
+    """The job that indexes the files."""
+    shelf = _shelf(service)
+    files = [shelf.get(form.file_id, token) for form in forms]
+    if len({file.name for file in files}) < len(files):
+        raise refused("two files of one name would take each other's place", "file_ids")
+    blobs = collection.blobs
+    uploads = [shelf.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
+    request = {"on_conflict": "replace"}
+    job = service.state.enqueue("add", collection.name, request, uploads=uploads, token=token.id)
+    for file in files:
+        shelf.note(Attachment(file.id, file.name, job.id, job.created), collection.name)
+    return job
+
+
+@router.get("/vector_stores/{c}/files", openapi_extra=READ)
+def list_store_files(
+    c: str,
+    service: Server,
+    token: Caller,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    after: str | None = None,
+    filter: Literal["in_progress", "completed", "failed", "cancelled"] | None = None,
+) -> dict[str, Any]:
+    """The documents of a collection by their ids, those that wait or failed among them."""
+    statuses: list[Any] | None = None
+    if filter is not None:
+        statuses = [status for status, shown in _STATUS.items() if shown == filter]
+    listed = list_documents(c, service, token, status=statuses, limit=limit, cursor=after)
+    return list_form([_file_form(c, row) for row in listed["items"]], has_more=listed["next"] is not None)
+
+
+@router.get("/vector_stores/{c}/files/{id}", openapi_extra=READ)
+def get_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+    """A document, by the id of the file that it was, or by its key."""
+    attachment = _shelf(service).attachment(id, c)
+    row = _row(service, token, c, id_of(id) if attachment is None else attachment.document)
+    job = None if attachment is None else service.state.job(attachment.job)
+    if row is None and job is None:
+        raise unknown("file")
+    return _file_form(c, row, job) | {"id": id}
+
+
+@router.get("/vector_stores/{c}/files/{id}/content", openapi_extra=READ)
+def get_store_file_content(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+    """The text of a document, as it was read from the file."""
+    row = _existing_row(service, token, c, id)
+    if row["characters"] is None:
+        raise HTTPProblem(409, "not-indexed", "the document is not indexed yet", "ask for its status")
+    text = service.collections.get(c, token).index.document(row["id"]).text
+    page = {"object": "vector_store.file_content.page", "has_more": False, "next_page": None}
+    return {**page, "data": [{"type": "text", "text": text}]}
+
+
+@router.delete("/vector_stores/{c}/files/{id}", openapi_extra=WRITE)
+def remove_store_file(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+    """Remove a document from the collection, soon."""
+    row = _existing_row(service, token, c, id)
+    service.state.enqueue("remove", c, {"ids": [row["id"]]}, token=token.id)
+    _shelf(service).detach(id, c)
+    return {"id": id, "object": "vector_store.file.deleted", "deleted": True}
+
+
+def _existing_row(service: Service, token: Token, c: str, id: str) -> DocumentReply:
+    """The document that an id means: that of a file that was attached, or a key. Raises HTTPProblem 404 without one."""
+    attachment = _shelf(service).attachment(id, c)
+    row = _row(service, token, c, id_of(id) if attachment is None else attachment.document)
+    if row is None:
+        raise unknown("file")
+    return row
+
+
+def _row(service: Service, token: Token, c: str, doc_id: str) -> DocumentReply | None:
+    """What index and state know of a document, as far as the token may see it."""
+    rows = list_documents(c, service, token, prefix=doc_id, limit=1)["items"]
+    return rows[0] if rows and rows[0]["id"] == doc_id else None
+
+
+def _file_form(c: str, row: DocumentReply | None, job: Job | None = None) -> dict[str, Any]:
+    """A document as a file of a vector store. Of a job that has not ended, the document may not be there yet."""
+    is_waiting = job is not None and not job.has_ended
+    status = "in_progress" if is_waiting else _STATUS[row["status"]] if row else _ENDED[job.state] if job else "failed"
+    error = None if is_waiting else row["error"] if row else job.error if job else None
+    created = job.created if job else (row["indexed_at"] if row else None) or 0
+    return {
+        "id": row["key"] if row else "",
+        "object": "vector_store.file",
+        "created_at": int(created),
+        "vector_store_id": c,
+        "status": status,
+        "usage_bytes": (row["bytes"] or row["characters"] if row else None) or 0,
+        "last_error": _last_error(error),
+        "attributes": dict(row["metadata"]) if row else {},
+        "chunking_strategy": {"type": "other"},
+    }
+
+
+def _last_error(error: Mapping[str, Any] | None) -> dict[str, str] | None:
+    if not error:
+        return None
+    code = "unsupported_file" if error.get("code") in _UNSUPPORTED else "invalid_file"
+    said = " ".join(str(error[part]) for part in ("detail", "hint") if error.get(part))
+    return {"code": code, "message": said}
+
+
+# -- several files at once
+
+
+@router.post("/vector_stores/{c}/file_batches", openapi_extra=WRITE)
+def attach_files(c: str, form: BatchForm, service: Server, token: Caller) -> dict[str, Any]:
+    """Index several files as one job."""
+    forms = form.attached()
+    if not forms:
+        raise refused("no files are named", "file_ids")
+    return _batch_form(service, _attach(service, service.collections.get(c, token), token, forms))
+
+
+@router.get("/vector_stores/{c}/file_batches/{id}", openapi_extra=READ)
+def get_batch(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+    return _batch_form(service, _batch(service, c, id))
+
+
+@router.post("/vector_stores/{c}/file_batches/{id}/cancel", openapi_extra=WRITE)
+def cancel_batch(c: str, id: str, service: Server, token: Caller) -> dict[str, Any]:
+    job = _batch(service, c, id)
+    return _batch_form(service, service.state.cancel(id) or job)
+
+
+def _batch(service: Service, c: str, id: str) -> Job:
+    job = service.state.job(id)
+    if job is None or job.collection != c or job.kind != "add":
+        raise unknown("batch")
+    return job
+
+
+def _batch_form(service: Service, job: Job) -> dict[str, Any]:
+    ids = [upload.id for upload in service.state.uploads(job.id)]
+    states = {state.id: state for state in service.state.document_states(job.collection, ids=ids)}
+    counts = dict.fromkeys((*_ENDED.values(), "in_progress"), 0)
+    for doc_id in ids:
+        state = states.get(doc_id)
+        counts["in_progress" if not job.has_ended else _STATUS[state.status] if state else _ENDED[job.state]] += 1
+    return {
+        "id": job.id,
+        "object": "vector_store.files_batch",
+        "created_at": int(job.created),
+        "vector_store_id": job.collection,
+        "status": _ENDED.get(job.state, "in_progress"),
+        "file_counts": {**counts, "total": len(ids)},
+    }

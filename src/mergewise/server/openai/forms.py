@@ -1,0 +1,125 @@
+"""The bodies that OpenAI's surface takes. Fields that nobody here knows are accepted, and named in `mergewise.ignored`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from mergewise.server.native.forms import Filter, Form, Metadata, Strategy
+
+FileId = Annotated[str, Field(pattern=r"^file-[0-9a-f]{32}$")]
+
+
+class OpenForm(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    def ignored(self) -> list[str]:
+        """The fields that were given and that nobody here knows."""
+        return sorted(name for name, value in (self.model_extra or {}).items() if value is not None)
+
+
+class ContentPart(OpenForm):
+    type: str
+    text: str | None = None
+
+
+class ChatMessage(OpenForm):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Annotated[str, Field(max_length=400_000)] | list[ContentPart] | None = None
+
+
+class StreamOptions(OpenForm):
+    include_usage: bool = False
+
+
+class ChatExtras(Form):
+    """What `mergewise` in the body may hold: how the question is asked, as in the native API."""
+
+    strategy: Strategy | None = None
+    parameters: dict[str, str | int | float | bool | None] | None = None
+    then: Strategy | None = None
+    budget: Annotated[int, Field(ge=16, le=32_768)] | Literal["auto"] | None = None
+    rounds: Annotated[int, Field(ge=1, le=4)] | None = None
+    filter: Filter | None = None
+    mode: str | None = None
+    include: frozenset[Literal["trace", "evidence", "streams", "surroundings"]] = frozenset()
+    footer: bool | None = None
+
+
+class ChatForm(OpenForm):
+    model: str
+    messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=500)]
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    n: int | None = None
+    tools: list[Any] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    mergewise: ChatExtras = ChatExtras()
+
+    @property
+    def includes_usage(self) -> bool:
+        return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
+    def most_tokens(self) -> int | None:
+        return self.max_completion_tokens or self.max_tokens
+
+
+class EmbeddingsForm(OpenForm):
+    model: str
+    input: str | list[str] | list[int] | list[list[int]]
+    encoding_format: Literal["float", "base64"] = "float"
+    dimensions: int | None = None
+    input_type: Literal["document", "query"] = "document"
+
+
+class RankingOptions(OpenForm):
+    ranker: str | None = None
+    score_threshold: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class StoreSearchForm(OpenForm):
+    query: (
+        Annotated[str, Field(min_length=1, max_length=8000)]
+        | Annotated[list[Annotated[str, Field(min_length=1, max_length=8000)]], Field(min_length=1, max_length=8)]
+    )
+    filters: Filter | None = None
+    max_num_results: Annotated[int, Field(ge=1, le=50)] = 10
+    ranking_options: RankingOptions = RankingOptions()
+
+
+class AttachForm(OpenForm):
+    file_id: FileId
+    attributes: Metadata | None = None
+
+
+class BatchForm(OpenForm):
+    """Files to be attached at once: by their ids with common attributes, or each with its own."""
+
+    file_ids: Annotated[list[FileId], Field(min_length=1, max_length=200)] | None = None
+    files: Annotated[list[AttachForm], Field(min_length=1, max_length=200)] | None = None
+    attributes: Metadata | None = None
+
+    def attached(self) -> list[AttachForm]:
+        if self.files is not None:
+            return self.files
+        return [AttachForm(file_id=file_id, attributes=self.attributes) for file_id in self.file_ids or ()]
+
+
+class RerankText(OpenForm):
+    text: str
+
+
+class RerankForm(OpenForm):
+    model: str
+    query: Annotated[str, Field(min_length=1, max_length=8000)]
+    documents: Annotated[list[str | RerankText], Field(min_length=1, max_length=1000)]
+    top_n: Annotated[int, Field(ge=1)] | None = None
+    return_documents: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        return [one if isinstance(one, str) else one.text for one in self.documents]

@@ -1,0 +1,87 @@
+"""What clients name as their model: a profile of the configuration, or, without any, a collection and its strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mergewise.server.configuration import ProfileConfig
+from mergewise.server.openai.completions import CompletionStyle
+from mergewise.server.openai.conversations import Conversation
+from mergewise.server.openai.forms import ChatExtras, ChatForm
+from mergewise.server.problems import HTTPProblem
+from mergewise.server.questions import QuestionRequest
+from mergewise.server.records import Token
+from mergewise.server.routing import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A model of this server: a collection, and how it is asked."""
+
+    id: str
+    config: ProfileConfig
+    created: float
+
+    def as_dict(self) -> dict[str, Any]:
+        named = {"name": self.config.title} if self.config.title else {}
+        return {"id": self.id, "object": "model", "created": int(self.created), "owned_by": "mergewise", **named}
+
+    def style(self, extras: ChatExtras) -> CompletionStyle:
+        """With "auto" the footer stands below answers to all programs but Open WebUI, which shows the sources itself."""
+        wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
+        return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
+
+    def request(self, conversation: Conversation, form: ChatForm) -> QuestionRequest:
+        """The question; what the client says goes before what the profile says, and both filters must be met."""
+        config, extras = self.config, form.mergewise
+        return QuestionRequest(
+            config.collection,
+            conversation.question,
+            strategy=extras.strategy or config.strategy,
+            parameters=extras.parameters,
+            then=extras.then,
+            budget=extras.budget if extras.budget is not None else config.budget,  # type: ignore[arg-type]
+            rounds=extras.rounds or config.rounds or 1,
+            filter=both_filters(config.filter, extras.filter),
+            history=conversation.history,
+            mode=extras.mode or config.mode,
+            chat=config.chat,
+            max_tokens=None if form.most_tokens is None else min(form.most_tokens, MOST_TOKENS),
+            include=extras.include,
+        )
+
+
+MOST_TOKENS = 4_096
+
+
+def both_filters(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    given = [one for one in (first, second) if one is not None]
+    return {"type": "and", "filters": given} if len(given) > 1 else given[0] if given else None
+
+
+def profiles(service: Service, token: Token) -> list[Profile]:
+    """Those whose collection the token may read."""
+    visible = {collection.name: collection for collection in service.collections.visible(token)}
+    if service.config.profiles:
+        return [
+            Profile(id, config, visible[config.collection].record.created)
+            for id, config in service.config.profiles.items()
+            if config.collection in visible
+        ]
+    return [
+        Profile(id, ProfileConfig(name, strategy=strategy, title=collection.record.title), collection.record.created)
+        for name, collection in visible.items()
+        for id, strategy in [(name, None), *((f"{name}:{one}", one) for one in collection.strategies())]
+    ]
+
+
+def profile_named(service: Service, token: Token, id: str) -> Profile:
+    """Raises HTTPProblem 404, as clients of OpenAI expect it."""
+    for profile in profiles(service, token):
+        if profile.id == id:
+            return profile
+    detail = f"there is no model {id[:100]!r}"
+    fields = [{"pointer": "/model", "detail": detail}]
+    raise HTTPProblem(404, "model_not_found", detail, "GET /v1/models lists them", fields=fields)

@@ -1,0 +1,114 @@
+"""Vector stores: the collections, searched passage by passage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+
+from mergewise.concurrency import in_thread
+from mergewise.server.collections import Collection
+from mergewise.server.openai.forms import StoreSearchForm
+from mergewise.server.questions import QuestionRequest
+from mergewise.server.routing import READ, Caller, ScopedRoute, Server
+from mergewise.server.streams import until_disconnect
+
+router = APIRouter(route_class=ScopedRoute)
+
+# Leaves are passages here: each found one stands for itself, best first.
+STRATEGY = "topk"
+BUDGET = 32_768
+
+
+@router.get("/vector_stores", openapi_extra=READ)
+async def list_stores(
+    service: Server, token: Caller, limit: int = Query(20, ge=1, le=100), after: str | None = None
+) -> dict[str, Any]:
+    """The collections that the token may read, by name."""
+    visible = [one for one in service.collections.visible(token) if after is None or one.name > after]
+    shown = await in_thread(lambda: [store_form(one) for one in visible[:limit]])
+    return list_form(shown, has_more=len(visible) > limit)
+
+
+@router.get("/vector_stores/{c}", openapi_extra=READ)
+async def get_store(c: str, service: Server, token: Caller) -> dict[str, Any]:
+    return await in_thread(partial(store_form, service.collections.get(c, token)))
+
+
+@router.post("/vector_stores/{c}/search", openapi_extra=READ)
+async def search_store(
+    c: str, form: StoreSearchForm, request: Request, service: Server, token: Caller
+) -> dict[str, Any]:
+    """The best passages for a query, or for several, each once."""
+    queries = [form.query] if isinstance(form.query, str) else form.query
+    collection = service.collections.get(c, token)
+    found: dict[tuple[str, int, int], dict[str, Any]] = {}
+    for query in queries:
+        asked = QuestionRequest(
+            c,
+            query,
+            strategy=STRATEGY,
+            parameters={"k": form.max_num_results, "order": "score"},
+            budget=BUDGET,
+            filter=form.filters,
+        )
+        told = await until_disconnect(request, service.questions.context(asked, token))
+        for passage in told["context"]["passages"]:
+            span = passage["spans"][0]
+            place = (span["key"], span["start"], span["end"])
+            if place not in found or found[place]["score"] < passage["score"]:
+                found[place] = passage
+    least = form.ranking_options.score_threshold or 0.0
+    best = [one for one in sorted(found.values(), key=lambda one: -one["score"]) if one["score"] >= least]
+    shown = await in_thread(partial(_results, collection, best[: form.max_num_results]))
+    return {
+        "object": "vector_store.search_results.page",
+        "search_query": list(queries),
+        "data": shown,
+        "has_more": False,
+        "next_page": None,
+    }
+
+
+def _results(collection: Collection, passages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    attributes = {
+        doc_id: dict(collection.index.document(doc_id).metadata)
+        for doc_id in dict.fromkeys(passage["document"]["id"] for passage in passages)
+    }
+    return [
+        {
+            "file_id": passage["document"]["key"],
+            "filename": passage["document"]["title"] or passage["document"]["id"],
+            "score": passage["score"],
+            "attributes": attributes[passage["document"]["id"]],
+            "content": [{"type": "text", "text": passage["text"]}],
+            "mergewise": {name: passage[name] for name in ("document", "spans", "headings", "page", "line", "url")},
+        }
+        for passage in passages
+    ]
+
+
+def store_form(collection: Collection) -> dict[str, Any]:
+    info = collection.info()
+    counts = {"in_progress": 0, "completed": info["documents"], "failed": 0, "cancelled": 0, "total": info["documents"]}
+    return {
+        "id": collection.name,
+        "object": "vector_store",
+        "created_at": int(collection.record.created),
+        "name": info["title"] or collection.name,
+        "usage_bytes": info["characters"],
+        "file_counts": counts,
+        "status": "completed",
+        "expires_after": None,
+        "expires_at": None,
+        "last_active_at": int(collection.changed_at),
+        "metadata": {},
+    }
+
+
+def list_form(rows: Sequence[dict[str, Any]], *, has_more: bool) -> dict[str, Any]:
+    """A page of a list."""
+    ends = {"first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"first_id": None, "last_id": None}
+    return {"object": "list", "data": list(rows), **ends, "has_more": has_more}

@@ -1,0 +1,157 @@
+"""A live server for tests: uvicorn in a thread on loopback, a small collection, and a chat model that follows a script."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+import mergewise as mw
+from mergewise.models.scripted import ChatServer, Script
+from mergewise.server.configuration import ModelConfig, ServerConfig
+from mergewise.server.records import CollectionRecord, Scope
+from mergewise.server.state import State
+
+SHIPS = """# The Aurora
+
+The Aurora is a wooden ship with three masts. It was built in Lyme in 1871.
+
+## Voyages
+
+The Aurora sailed to Iceland in 1873 under Captain Hale. It carried salt and timber.
+
+# The Borealis
+
+The Borealis is an iron steamer. It was built in Hull in 1889 and sank in 1902 near Skye.
+"""
+BIRDS = """# Terns
+
+The arctic tern flies from Greenland to the Antarctic each year. It lives for about thirty years.
+
+# Owls
+
+The barn owl hunts at night. It hears a mouse under snow.
+"""
+ANSWER = "The Aurora was built in Lyme in 1871 [1]."
+
+
+@dataclass
+class LiveServer:
+    """A server under way, and what tests need to know of it."""
+
+    config: ServerConfig
+    state: State
+    base: str
+    tokens: dict[str, str]
+    thread: threading.Thread
+    uvicorn: Any
+    chat: ChatServer
+    clients: list[httpx.Client] = field(default_factory=list)
+
+    def client(self, token: str | None = "read", **headers: str) -> httpx.Client:
+        """A client that sends this token; None: none at all."""
+        sent = {} if token is None else {"Authorization": f"Bearer {self.tokens.get(token, token)}"}
+        client = httpx.Client(base_url=self.base, headers={**sent, **headers}, timeout=30)
+        self.clients.append(client)
+        return client
+
+    @property
+    def service(self) -> Any:
+        """What the routes work with."""
+        app = self.uvicorn.config.app
+        while not hasattr(app, "state"):
+            app = app._app
+        return app.state.service
+
+    @property
+    def address(self) -> tuple[str, int]:
+        host, _, port = self.base.removeprefix("http://").partition(":")
+        return host, int(port)
+
+
+def record_of(config: ServerConfig, name: str, **fields: Any) -> CollectionRecord:
+    home = config.data / "collections" / name
+    return CollectionRecord(name, str(home / "index"), str(home / "blobs"), created=1.0, **fields)
+
+
+def make_collection(config: ServerConfig, state: State, name: str, texts: dict[str, str], **fields: Any) -> None:
+    """A collection that is indexed already."""
+    record = record_of(config, name, **fields)
+    state.add_collection(record)
+    with mw.open(record.path) as index:
+        index.add([mw.Document(id, text, id.title(), metadata={"kind": id}) for id, text in texts.items()])
+
+
+@contextmanager
+def live_server(
+    directory: Path, script: Script = (ANSWER,), *, with_chat: bool = True, **settings: Any
+) -> Iterator[LiveServer]:
+    """A server with the collections `ships` and `birds`, without a writer: what is queued stays queued."""
+    import uvicorn
+
+    from mergewise.server.app import create_app, uvicorn_options
+
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    with ChatServer(script) as chat:
+        chats = {"scripted": ModelConfig("openai:scripted", base_url=chat.base_url, key_env="SCRIPTED_KEY")}
+        config = ServerConfig(directory, port=port, chats=chats if with_chat else {})
+        config = replace(config, **settings)
+        state = State(config.database)
+        make_collection(config, state, "ships", {"ships/fleet.md": SHIPS})
+        make_collection(config, state, "birds", {"birds.md": BIRDS})
+        scopes: tuple[Scope, ...] = ("read", "write", "admin")
+        tokens = {
+            scope: state.add_token(scopes[: i + 1], title=scope, rate=10_000)[1] for i, scope in enumerate(scopes)
+        }
+        tokens["ships"] = state.add_token(["read", "write"], collections=["ships"], rate=10_000)[1]
+        app = create_app(config, state)
+        options = uvicorn_options(config)
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_keep_alive=60, **options))
+        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        while not server.started:
+            assert thread.is_alive()
+            time.sleep(0.005)
+        live = LiveServer(config, state, f"http://127.0.0.1:{port}", tokens, thread, server, chat)
+        try:
+            yield live
+        finally:
+            for client in live.clients:
+                client.close()
+            server.should_exit = True
+            thread.join(20)
+            state.close()
+            assert not thread.is_alive()
+
+
+@pytest.fixture(scope="session")
+def scripted_key() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SCRIPTED_KEY", "sk-scripted-key")
+        yield
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
+    """The server that most tests share. Tests leave its documents alone."""
+    with live_server(tmp_path_factory.mktemp("server")) as live:
+        yield live
+
+
+@pytest.fixture
+def own_server(tmp_path: Path, scripted_key: None) -> Iterator[Callable[..., LiveServer]]:
+    """Starts a server of the test's own."""
+    from contextlib import ExitStack
+
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(live_server(tmp_path / str(time.monotonic()), **settings))

@@ -1,0 +1,291 @@
+"""From messages to questions and from answers to messages: pure functions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("fastapi")
+
+from mergewise.server.openai.completions import (
+    Completion,
+    CompletionStyle,
+    annotations,
+    footer,
+    marked_sources,
+    web_address,
+)
+from mergewise.server.openai.conversations import conversation_of, task_by_rules
+from mergewise.server.openai.forms import ChatForm
+from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
+from mergewise.server.problems import HTTPProblem
+from mergewise.server.questions import QuestionEvent
+
+PIECES = st.lists(
+    st.sampled_from(["!", "[", "<", "i", "mg", "IMG", " src=x", "\\", "a", "]", "(u)", "ifra", "me", "\n"])
+)
+
+
+def escaped_slowly(text: str) -> str:
+    """One character after the other: what begins an image or an element that loads is escaped."""
+    names = (
+        "audio base body embed form frame iframe image img input link meta object picture script source style svg table"
+    )
+    written = ""
+    for at, sign in enumerate(text):
+        rest = text[at + 1 :].lower()
+        if sign == "!" and rest.startswith("["):
+            written += "!\\"
+        elif sign == "<" and any(rest.startswith(name) for name in [*names.split(), "track", "video"]):
+            written += "&lt;"
+        else:
+            written += sign
+    return written
+
+
+@given(PIECES)
+def test_pieces_are_escaped_as_the_whole_is(pieces: list[str]) -> None:
+    escaper = ImageEscaper()
+    text = "".join(pieces)
+    assert "".join([*map(escaper.feed, pieces), escaper.rest()]) == without_images(text) == escaped_slowly(text)
+
+
+@given(PIECES, st.data())
+def test_a_position_stays_at_its_character(pieces: list[str], data: st.DataObject) -> None:
+    text = "".join(pieces)
+    at = data.draw(st.integers(0, len(text)))
+    assert without_images(text)[position_without_images(text, at) :] == without_images(text[at:])
+
+
+def test_a_backslash_before_an_image_does_not_bring_it_back() -> None:
+    assert without_images("\\![x](http://evil)") == "\\!\\[x](http://evil)"
+    assert without_images("\\<img src=http://evil>") == "\\&lt;img src=http://evil>"
+
+
+def answer(text: str, cited: Sequence[int] = (), **more: Any) -> dict[str, Any]:
+    citations = [
+        {
+            "mark": mark,
+            "answer_spans": [{"start": text.find(f"[{mark}]"), "end": text.find(f"[{mark}]") + len(f"[{mark}]")}],
+            "document": document(mark),
+            "headings": ["Food"],
+            "page": 3 if mark == 2 else None,
+            "line": None,
+            "text": f"sentence {mark}",
+            "span": {"start": 10 * mark, "end": 10 * mark + 5},
+            "url": f"http://here/#/c/c/d/{mark}?s={10 * mark}-{10 * mark + 5}",
+        }
+        for mark in cited
+    ]
+    usage = {"calls": 1, "input_tokens": 7, "output_tokens": 5}
+    return {"id": "q1", "answer": text, "citations": citations, "complete": True, "usage": usage, **more}
+
+
+def document(mark: int) -> dict[str, str]:
+    return {"key": f"k{mark}", "id": f"doc{mark}", "title": f"Title {mark}"}
+
+
+def passages(count: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "mark": mark,
+            "document": document(mark),
+            "headings": [],
+            "page": None,
+            "line": None,
+            "text": f"passage {mark}",
+            "score": 1 / mark,
+            "verbatim": True,
+            "spans": [{"start": 10 * mark, "end": 10 * mark + 9}],
+            "url": f"http://here/#/c/c/d/{mark}",
+        }
+        for mark in range(1, count + 1)
+    ]
+
+
+async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncIterator[QuestionEvent]:
+    yield QuestionEvent("started", {"id": "q1", "snapshot": "s"})
+    yield QuestionEvent("context", {"passages": passages(count)})
+    for at in range(0, len(text), 3):
+        yield QuestionEvent("delta", {"text": text[at : at + 3]})
+    yield QuestionEvent("citations", {"citations": given["citations"]})
+    yield QuestionEvent("done", given)
+
+
+def chunks_of(given: dict[str, Any], style: CompletionStyle | None = None, usage: bool = False) -> list[Any]:
+    completion = Completion("chatcmpl-1", "docs", style or CompletionStyle(), ignored=["temperature"], created=1)
+
+    async def gather() -> list[Any]:
+        return [chunk async for chunk in completion.chunks(events(given["answer"], given), usage)]
+
+    return asyncio.run(gather())
+
+
+def content_of(chunks: Sequence[Any]) -> str:
+    return "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if chunk.get("choices"))
+
+
+def test_annotations_go_for_every_mark_up_to_the_highest_that_is_cited() -> None:
+    told = annotations(marked_sources(answer("Eat mice [3] and fish [2].", (3, 2)), passages(5)))
+    assert [one["url_citation"]["title"] for one in told] == ["Title 1", "Title 2, p. 3", "Title 3"]
+    assert [(one["url_citation"]["start_index"], one["url_citation"]["end_index"]) for one in told] == [
+        (0, 0),
+        (22, 25),
+        (9, 12),
+    ]
+    assert all(one["type"] == "url_citation" for one in told)
+
+
+def test_a_message_without_citations_has_no_annotations() -> None:
+    assert marked_sources(answer("Nothing."), passages(2)) == []
+
+
+def test_places_in_the_message_are_those_of_the_escaped_text() -> None:
+    text = "See ![x](http://evil) [1]."
+    given = answer(text, (1,), context={"passages": passages(1)})
+    message = Completion("c", "docs").whole(given)["choices"][0]["message"]
+    place = message["annotations"][0]["url_citation"]
+    assert message["content"] == "See !\\[x](http://evil) [1]."
+    assert message["content"][place["start_index"] : place["end_index"]] == "[1]"
+
+
+def test_two_marks_of_one_address_stay_two_sources() -> None:
+    same = passages(3)
+    for passage in same:
+        passage.update(url="https://example.org/page", document=document(1), spans=[{"start": 0, "end": 4}])
+    given = answer("a [3]", ())
+    given["citations"] = [{**same[2], "mark": 3, "answer_spans": [], "span": {"start": 0, "end": 4}}]
+    sources = marked_sources(given, same)
+    assert len({source.url for source in sources}) == len({source.place for source in sources}) == 3
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//host/x",
+        "http://",
+        "http://[",
+        "http://a b",
+        "http://a\nb",
+        None,
+        3,
+    ],
+)
+def test_an_address_that_is_none_of_the_web_is_left_out(url: object) -> None:
+    assert web_address(url) is None
+    given = answer("a [1]", (1,))
+    given["citations"][0]["url"] = url
+    assert marked_sources(given, [])[0].url == "urn:mergewise:document:k1#10-15"
+
+
+def test_the_whole_and_the_chunks_say_the_same() -> None:
+    text = "Cats eat mice [1] and ![fish](http://evil) [3]."
+    given = answer(text, (1, 3), context={"passages": passages(3)})
+    style = CompletionStyle(footer=True)
+    whole = Completion("chatcmpl-1", "docs", style, ignored=["temperature"], created=1).whole(given)
+    chunks = chunks_of(given, style, usage=True)
+    assert content_of(chunks) == whole["choices"][0]["message"]["content"]
+    told = [
+        c["choices"][0]["delta"]["annotations"]
+        for c in chunks
+        if c["choices"] and "annotations" in c["choices"][0]["delta"]
+    ]
+    assert told == [whole["choices"][0]["message"]["annotations"]]
+    assert chunks[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
+    assert [c["choices"][0]["finish_reason"] for c in chunks if c["choices"]][-1] == "stop"
+    assert chunks[-1]["choices"] == [] and chunks[-1]["usage"] == whole["usage"]
+    assert all(chunk["usage"] is None for chunk in chunks[:-1])
+    assert [c["mergewise"]["ignored"] for c in chunks if "ignored" in c.get("mergewise", {})] == [["temperature"]]
+    assert not any("tool_calls" in json.dumps(chunk) for chunk in chunks)
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    given = answer("Cut", complete=False)
+    assert [c["choices"][0]["finish_reason"] for c in chunks_of(given)][-1] == "length"
+
+
+def test_a_footer_names_the_sources_literally() -> None:
+    given = answer("a [1]", (1,))
+    given["citations"][0]["document"]["title"] = "![x](http://evil) <img src=y> *b*\nnew [9]"
+    shown = footer(marked_sources(given, []))
+    assert shown.startswith(
+        "\n\nSources: [1] \\!\\[x\\](http://evil) \\<img src=y\\> \\*b\\* new \\[9\\] (http://here/"
+    )
+    assert footer([]) == ""
+
+
+def test_events_of_open_webui_take_the_place_of_annotations() -> None:
+    chunks = chunks_of(answer("a [2]", (2,)), CompletionStyle(open_webui=True))
+    told = [chunk["event"] for chunk in chunks if "event" in chunk]
+    assert [one["data"]["source"] for one in told] == [
+        {"id": "mw:k1#10-19", "name": "Title 1"},
+        {"id": "mw:k2#20-25", "name": "Title 2, p. 3"},
+    ]
+    assert told[0]["data"]["document"] == ["passage 1"] and told[0]["data"]["distances"] == [1.0]
+    assert told[0]["data"]["metadata"][0]["source"] == "mw:k1#10-19"
+    assert not any("annotations" in chunk["choices"][0]["delta"] for chunk in chunks if "choices" in chunk)
+
+
+def chat(*messages: dict[str, Any]) -> Any:
+    return conversation_of(ChatForm.model_validate({"model": "m", "messages": list(messages)}).messages)
+
+
+def test_the_last_message_is_the_question_and_the_others_its_history() -> None:
+    found = chat(
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "What do cats eat?"},
+        {"role": "assistant", "content": "Mice [1]."},
+        {"role": "user", "content": [{"type": "text", "text": "And"}, {"type": "text", "text": "dogs?"}]},
+    )
+    assert found.question == "And\ndogs?"
+    assert [(turn.role, turn.text) for turn in found.history] == [
+        ("user", "What do cats eat?"),
+        ("assistant", "Mice [1]."),
+    ]
+    assert found.ignored == ("messages of the role system",)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "system", "content": "x"}],
+        [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}],
+        [{"role": "user", "content": "  "}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}],
+        [{"role": "user", "content": "x" * 8001}],
+    ],
+)
+def test_what_is_no_question_is_refused(messages: list[dict[str, Any]]) -> None:
+    with pytest.raises(HTTPProblem) as raised:
+        chat(*messages)
+    assert raised.value.status == 400
+
+
+def test_what_programs_ask_for_themselves_is_a_task() -> None:
+    history = "<chat_history>\nUSER: What do  cats eat?\nASSISTANT: Mice.\n</chat_history>"
+    task = f'### Task:\nGenerate a title as JSON: {{ "title": "..." }}\n{history}'
+    assert chat({"role": "user", "content": task}).is_task
+    assert not chat({"role": "user", "content": "What is a task?"}).is_task
+    assert json.loads(task_by_rules(task)) == {"title": "What do cats eat?"}
+    assert json.loads(task_by_rules('### Task:\n{"tags": []}')) == {"tags": ["General"]}
+    assert json.loads(task_by_rules('### Task:\n{"follow_ups": []}')) == {"follow_ups": []}
+    assert json.loads(task_by_rules('### Task:\n{ "queries": [] }')) == {"queries": []}
+    assert task_by_rules("### Task:\nNothing is known.") == "Conversation"
+
+
+@given(st.text(max_size=300))
+def test_a_title_is_short_and_on_one_line(text: str) -> None:
+    title = task_by_rules(f"### Task: a title\n<chat_history>\nUSER: {text}\n</chat_history>")
+    assert 0 < len(title) <= 60 and "\n" not in title
+
+
+def test_literal_text_has_no_markup_left() -> None:
+    assert literal("a\n[b](c) `d` <e> #") == "a \\[b\\](c) \\`d\\` \\<e\\> \\#"
