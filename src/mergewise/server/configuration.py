@@ -245,7 +245,7 @@ _TABLES: Mapping[str, type] = {
     "profiles": ProfileConfig,
 }
 _KNOWN_TABLES = ("server", *_TABLES, "limits")
-_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "watch", "needs_token", *_TABLES)]
+_SERVER = [f.name for f in fields(ServerConfig) if f.name not in ("data", "limits", "needs_token", *_TABLES)]
 
 
 def _checked(config: ServerConfig) -> ServerConfig:
