@@ -31,6 +31,13 @@ export function shorten(value, length = 120) {
   return (word > (length * 2) / 3 ? cut.slice(0, word) : cut).trimEnd() + "…";
 }
 
+/** A message as a sentence: a capital at its beginning, a stop at its end. @param {unknown} value @param {number} [length] */
+export function sentence(value, length = 400) {
+  const line = shorten(value, length);
+  if (!line) return "";
+  return line[0].toLocaleUpperCase() + line.slice(1) + (/[.!?…:;。？！]["”’)]?$/.test(line) ? "" : ".");
+}
+
 /** From offsets in code points, as the server counts, to UTF-16 units, as JavaScript does, and back. */
 export class Offsets {
   /** @param {string} text */
