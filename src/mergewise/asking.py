@@ -120,7 +120,7 @@ class PreparedAnswer:
         texts = store.texts(list(dict.fromkeys(span.doc_id for span in spans)))
         return replace(self, request=replace(self.request, document=texts.get))
 
-    aanswer = as_async(answer)
+    aanswer = as_async(answer, waits=True)
     answer_stream = as_stream(answer, AnswerStream)
     aanswer_stream = as_stream(answer, AsyncAnswerStream)
 

@@ -28,8 +28,8 @@ Result = TypeVar("Result")
 Resource = TypeVar("Resource")
 Other = TypeVar("Other")
 
-# Threads that await models and stores for coroutines.
-THREADS = 32
+# Threads that work for coroutines, and those that wait for a model which writes: these do next to nothing.
+THREADS, WAITING_THREADS = 32, 256
 
 
 _DEADLINE: ContextVar[float] = ContextVar("mergewise-deadline", default=inf)
@@ -187,15 +187,20 @@ async def both(first: Coroutine[Any, Any, Result], second: Coroutine[Any, Any, O
     return results[0], results[1]
 
 
-_POOL = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work"))
+_WORKING = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work"))
+_WAITING = _PerProcess(lambda: ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="mergewise-wait"))
 
 
-async def in_thread(function: Callable[[], Result]) -> Result:
-    """The function's result, computed in a thread of the pool. When the caller is cancelled, the work is called off."""
+async def in_thread(function: Callable[[], Result], *, waits: bool = False) -> Result:
+    """The function's result, computed in a thread of a pool. When the caller is cancelled, the work is called off.
+
+    What mostly `waits` for a model has a pool of its own, so that slow models keep no one else from working.
+    """
     work = CancellableWork()
     loop = asyncio.get_running_loop()
+    pool = (_WAITING if waits else _WORKING).get()
     try:
-        return await loop.run_in_executor(_POOL.get(), copy_context().run, work.do, function)
+        return await loop.run_in_executor(pool, copy_context().run, work.do, function)
     except asyncio.CancelledError:
         work.cancel()
         raise
