@@ -14,8 +14,8 @@ import mergewise
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"masking"},
-    {"types", "errors", "defaults", "concurrency", "files"},
-    {"protocols", "jsonable", "ranges"},
+    {"types", "errors", "defaults", "files"},
+    {"protocols", "jsonable", "ranges", "concurrency"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
     {"index"},
@@ -23,8 +23,8 @@ LEVELS = [
     {"designs"},
     {"rounds", "history", "twins"},
     {"asking"},
-    {"opening"},
     {"engine"},
+    {"opening"},
     {"evaluate", "scale"},
     {"server"},
     {"cli", "integrations"},

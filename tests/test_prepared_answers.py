@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import mergewise as mw
+from mergewise.concurrency import THREADS
 from mergewise.jsonable import context_json
-from mergewise.models.scripted import ScriptedChat
+from mergewise.models.scripted import ScriptedChat, Turn
 from tests.support import HashEmbedder
 
 TEXTS = {
@@ -77,6 +78,27 @@ def test_preparing_is_awaited_and_so_is_answering(index: mw.Index) -> None:
 
     answer, pieces = asyncio.run(ask())
     assert answer.text == "".join(pieces) and answer.citations
+
+
+def test_models_that_write_slowly_keep_no_context_from_being_assembled(tmp_path: Path) -> None:
+    many = THREADS + 8
+    # no answer ends before all are under way
+    chat = ScriptedChat([Turn("Cats eat fish [1].", together=many)])
+    index = mw.open(tmp_path / "index", embedder="none", chat=chat)
+    index.add(mw.Document("cats", "Cats eat fish."))
+
+    async def ask() -> int:
+        prepared = await index.aprepare(QUESTION)
+        answers = [asyncio.create_task(prepared.aanswer()) for _ in range(many - 1)]
+        while chat.transcript.most_at_once < many - 1:
+            await asyncio.sleep(0.005)
+        assert (await index.acontext(QUESTION)).passages and not any(answer.done() for answer in answers)
+        async for _ in prepared.aanswer_stream():
+            pass
+        await asyncio.gather(*answers)
+        return chat.transcript.most_at_once
+
+    assert asyncio.run(ask()) == many
 
 
 def test_what_cannot_be_asked_is_refused_before_a_model_is_called(index: mw.Index) -> None:

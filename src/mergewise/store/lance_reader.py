@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.concurrency import BackgroundLoop
+from mergewise.concurrency import BackgroundLoop, demand_time
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.ranges import short_repr
@@ -29,6 +29,7 @@ from mergewise.store import documents as d
 from mergewise.store.condition_parser import parse_condition
 from mergewise.store.conditions import sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
+from mergewise.store.kept import KeptValues
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.lance_versions import demand_own_files
 from mergewise.store.manifest import Manifest, Run, demand_plain, holds, read_manifest
@@ -71,7 +72,7 @@ class LanceReader:
         self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
-        self._kept: dict[str, Any] = {}
+        self._kept = KeptValues()
         # a state never changes, and questions after one another are answered from the same documents
         self._documents: dict[str, Document] = {}
 
@@ -133,7 +134,7 @@ class LanceReader:
         return self.once("columns", lambda: () if table is None else tuple(run(table.schema()).names))
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
-        return self.once(f"copies {where}", lambda: self._read_copies(where))
+        return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
         rows = self.once("doubled", self._repeated_contents)
@@ -190,7 +191,7 @@ class LanceReader:
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
         """The numbers of the documents, or of those that meet a condition."""
-        return self.once(f"numbers {where}", lambda: self._read_numbers(where))
+        return self.once("numbers", lambda: self._read_numbers(where), where)
 
     def _read_numbers(self, where: str | None) -> frozenset[int]:
         table = self._table(d.DOCUMENTS)
@@ -275,11 +276,8 @@ class LanceReader:
         inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
         return inside
 
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
-        if name not in self._kept:
-            self._kept[name] = make()
-        kept: Kept = self._kept[name]
-        return kept
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        return self._kept.once(name, make, where)
 
     # -- searches
 
@@ -355,7 +353,7 @@ class LanceReader:
 
     def _meeting(self, query: Any, where: str | None) -> Any:
         """A condition on documents is one on rows: the numbers of the documents that meet it."""
-        condition = self.once(f"filter {where}", lambda: self._filter(where))
+        condition = self.once("filter", lambda: self._filter(where), where)
         return query if condition is None else query.where(condition)
 
     def _filter(self, where: str | None) -> str | None:
@@ -460,6 +458,7 @@ class LanceReader:
         return bool(((ids == rows[_ID].to_numpy()) | (ids < 0)).all())
 
     def _table(self, name: str) -> AsyncTable | None:
+        demand_time()
         IN_USE.demand_own_process(self.directory)
         if name not in self._tables:
             self._tables[name] = self._open(name)
