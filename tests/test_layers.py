@@ -26,7 +26,8 @@ LEVELS = [
     {"opening"},
     {"engine"},
     {"evaluate", "scale"},
-    {"server", "cli", "integrations"},
+    {"server"},
+    {"cli", "integrations"},
     {"__main__"},
 ]
 # the ground floor of its level: strings and spans, which all rooms above and beside it may use

@@ -304,6 +304,7 @@ class Index:
         include: Iterable[str] = (),
         exclude: Iterable[str] = (),
         metadata: Metadata | None = None,
+        dry_run: bool = False,
         progress: Progress | None = None,
         limits: Limits | None = None,
         embed: When = "now",
@@ -319,7 +320,7 @@ class Index:
 
         `include` and `exclude` are patterns of files in folders, such as "drafts/", "*.log" or "2019/**/*.md" (see the guide).
         All documents of the call get the `metadata`, in place of their own under the same keys; where nothing else changed,
-        nothing is embedded.
+        nothing is embedded. `dry_run` only reports what would be changed.
 
         Where there is much to embed, all texts are written first, and questions find them by their words from then on. Then
         vectors are made, in changes of less than half a minute. `embed="later"` leaves them to the next call, or to `embed`;
@@ -336,7 +337,7 @@ class Index:
         writes summaries fails, and what `embedder` raises.
         """
         from mergewise.index import pipeline
-        from mergewise.index.plan import lost_files
+        from mergewise.index.plan import lost_files, plan
         from mergewise.index.work import IndexingProgress
         from mergewise.inputs import inputs_of
         from mergewise.readers.apart import reader_within
@@ -348,7 +349,11 @@ class Index:
                 sources, self._root, search, reader, described, ocr_pages=limits.ocr_pages if limits else 0
             )
             work = IndexingProgress(progress, cancel)
-            report = pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when)
+            report = (
+                plan(inputs, self.store.reader()).report()
+                if dry_run
+                else pipeline.add(inputs, self.store, VIEWS, self._builders(when), work, when)
+            )
         gone = lost_files(search.folders, inputs, self.store.reader(), self._root) if search.folders else ()
         return replace(_with_search(report, search), gone=gone)
 

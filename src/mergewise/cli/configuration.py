@@ -37,16 +37,26 @@ HARMLESS = {
 """Models that send nothing and load nothing from elsewhere, by option."""
 _INSIDE = {"cache", "index_dir", "keep", "tokenizer"}
 _FOR_PEOPLE = {
+    "auth",
     "bench",
+    "collection",
     "condition",
+    "config",
+    "data",
+    "days",
     "docs",
+    "file",
+    "host",
     "html",
     "labels_dir",
     "meta",
     "out",
     "paths",
+    "port",
     "prompts",
     "questions",
+    "scope",
+    "token",
     "to_csv",
     "to_json",
     "to_md",
@@ -55,7 +65,7 @@ _FOR_PEOPLE = {
     "yes",
 }
 """What no folder may say: files that are written over, what is removed, what is read, what documents are said to be, what chat
-models are told."""
+models are told, who may reach a server."""
 TRUST = "trust"
 _LONGEST = 50_000
 """Bytes of a configuration file: Python's reader of TOML takes a time that grows with the square of a dotted key."""

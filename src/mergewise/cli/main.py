@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import typer
 
-from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, show, training
+from mergewise.cli import chat, comparison, demo, evaluation, manage, mcp, questions, serving, show, training
 from mergewise.cli.configuration import (
     TRUST,
     existing_configuration,
@@ -47,6 +47,8 @@ app.command("check", cls=NamingCommand)(manage.check)
 app.command("prompts", cls=NamingCommand)(manage.prompts)
 app.command("eval", cls=NamingCommand)(evaluation.evaluate)
 app.add_typer(training.app)
+app.command("serve", cls=NamingCommand)(serving.serve)
+app.add_typer(serving.app)
 app.command("mcp", cls=NamingCommand)(mcp.mcp)
 app.command("demo", cls=NamingCommand)(demo.demo)
 
@@ -117,7 +119,7 @@ def _defaults() -> dict[str, Any]:
 
 def _callbacks() -> dict[str, Any]:
     """The functions behind the commands; those of a group by both names."""
-    groups = {"": app, f"{training.app.info.name} ": training.app}
+    groups = {"": app, **{f"{group.info.name} ": group for group in (training.app, serving.app)}}
     return {
         f"{before}{command.name}": command.callback
         for before, commands in groups.items()

@@ -184,7 +184,7 @@ StrategiesOption = Annotated[
 ]
 
 
-def _in_this_folder(index_dir: Path) -> Path:
+def in_this_folder(index_dir: Path) -> Path:
     """The directory, where it is not a folder's default index that leads out of the folder: a clone may bring such a link."""
     if index_dir == DEFAULT_INDEX and index_dir.is_symlink():
         # a link that leads to itself leads nowhere
@@ -197,7 +197,7 @@ def _in_this_folder(index_dir: Path) -> Path:
 
 IndexOption = Annotated[
     Path,
-    typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.", callback=_in_this_folder),
+    typer.Option("--index", "-i", envvar="MERGEWISE_INDEX", help="Directory of the index.", callback=in_this_folder),
 ]
 FormatOption = Annotated[
     str,

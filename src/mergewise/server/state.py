@@ -67,6 +67,7 @@ from mergewise.server.rows import (
     take_back,
     token_of,
     token_unless_expired,
+    withdraw,
 )
 from mergewise.server.rows import Conflict as Conflict
 from mergewise.server.schema import connect, demand_local_disk, migrate
@@ -122,9 +123,10 @@ class State:
                 raise StoreError("the disk of the server's state is full", "make room")
 
     @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        """One transaction, whole or not at all."""
+    def _change(self, *, lasting: bool = True) -> Iterator[sqlite3.Connection]:
+        """One transaction, whole or not at all. One that is not `lasting` survives a kill, but not the loss of power."""
         with self._changing, store_errors(self.path):
+            self._changes.execute(f"PRAGMA synchronous={'FULL' if lasting else 'NORMAL'}")
             self._changes.execute("BEGIN IMMEDIATE")
             try:
                 yield self._changes
@@ -214,11 +216,16 @@ class State:
 
     def collections(self) -> list[CollectionRecord]:
         """By name."""
-        return [record_of(CollectionRecord, row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
+        return [self._placed(row) for row in self._rows("SELECT * FROM collections ORDER BY name")]
 
     def collection(self, name: str) -> CollectionRecord | None:
         rows = self._rows("SELECT * FROM collections WHERE name = ?", [name])
-        return record_of(CollectionRecord, rows[0]) if rows else None
+        return self._placed(rows[0]) if rows else None
+
+    def _placed(self, row: sqlite3.Row) -> CollectionRecord:
+        """The record with its places. Those within the server's data are kept as seen from there: data can be moved."""
+        record, here = record_of(CollectionRecord, row), self.path.parent
+        return replace(record, path=str(here / record.path), blobs=str(here / record.blobs))
 
     def add_collection(self, collection: CollectionRecord) -> CollectionRecord:
         """Raises Conflict where there is one of this name. A configured one takes the place of its older record.
@@ -231,7 +238,8 @@ class State:
                 raise Conflict(f"there is a collection {collection.name!r}", "choose another name")
             created = time.time() if standing is None else standing["created"]
             collection = replace(collection, created=created)
-            insert(rows, "collections", columns(collection), "REPLACE")
+            path, blobs = (_seen_from(self.path.parent, place) for place in (collection.path, collection.blobs))
+            insert(rows, "collections", columns(replace(collection, path=path, blobs=blobs)), "REPLACE")
         return collection
 
     def update_collection(
@@ -431,11 +439,12 @@ class State:
             give_state(rows, id, state)
             return state
 
-    def set_progress(self, id: str, progress: JobProgress) -> JobState:
-        """Tell how far a job is. The state that it has, which may be `cancelling`."""
-        with self._change() as rows:
+    def set_progress(self, id: str, progress: JobProgress, *, is_event: bool = True) -> JobState:
+        """Tell how far a job is, its listeners too if it `is_event`. The state that it has, which may be `cancelling`."""
+        with self._change(lasting=False) as rows:
             rows.execute("UPDATE jobs SET progress = ? WHERE id = ?", [json.dumps(asdict(progress)), id])
-            add_event(rows, id, is_progress=True)
+            if is_event:
+                add_event(rows, id, is_progress=True)
             state: JobState = job_row(rows, id)["state"]
             return state
 
@@ -453,13 +462,19 @@ class State:
         error: Mapping[str, Any] | None = None,
         documents: Mapping[str, Mapping[str, Any] | None] | None = None,
         removed: Iterable[str] = (),
+        kept: Iterable[str] = (),
     ) -> None:
-        """End a job. `documents` are those that are settled: None for indexed, an error for failed; `removed` are gone."""
+        """End a job. `documents` are those that are settled: None for indexed, an error for failed.
+
+        `removed` are gone, `kept` are as they were before the job.
+        """
         now = time.time()
         with self._change() as rows:
             row = job_row(rows, id)
             for doc_id, problem in (documents or {}).items():
                 settle(rows, row, doc_id, problem, now)
+            for doc_id in kept:
+                withdraw(rows, "job = ? AND id = ? AND status = 'indexing'", [id, doc_id])
             for doc_id in removed:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)
@@ -502,3 +517,7 @@ class State:
             rows.execute("DELETE FROM sessions WHERE expires <= ?", [now])
             for table in ("events", "uploads"):
                 rows.execute(f"DELETE FROM {table} WHERE job IN ({ended})", [*ENDED, now - KEPT_SECONDS])
+
+
+def _seen_from(folder: Path, place: str) -> str:
+    return os.path.relpath(place, folder) if Path(place).is_relative_to(folder) else str(Path(place).absolute())

@@ -1,0 +1,156 @@
+"""A server's data in one file, and back: the state, the configuration, indexes and originals, with a sha256 of each file.
+
+    server.sqlite              a copy that is whole, also while the server runs
+    serve.toml                 where there is one
+    collections/NAME/...       what the server keeps of its collections
+    checksums.json             the sha256 of everything above; the last entry, so that a backup that was cut is none
+
+Nothing is changed meanwhile: a backup waits for the job under way, and jobs wait for the backup. Indexes that the configuration
+names elsewhere are not the server's, and are not in it; nor is the file with the first token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from mergewise.errors import CorruptIndex, UsageError
+from mergewise.files import new_file
+from mergewise.server.configuration import NAME
+from mergewise.server.state import State
+from mergewise.server.writer import lock_file, waiting_lock
+
+_CHECKSUMS = "checksums.json"
+_COLLECTIONS = "collections"
+_DATABASE = "server.sqlite"
+_LONGEST_LIST = 1_000_000_000
+
+
+def write_backup(data: Path, file: Path, lock_wait: float = 3600.0) -> list[str]:
+    """Write the backup of the server in `data` to `file`, in one step. The collections whose indexes stand elsewhere.
+
+    Raises UsageError where there is no server, and IndexBusy where a job takes longer than `lock_wait` seconds.
+    """
+    if not (data / _DATABASE).exists():
+        raise UsageError(f"{data} holds no server's data", "name the directory that `mergewise serve` was given")
+    handle, temporary = new_file(file.parent, f".{file.name}.", mode=0o600)
+    try:
+        with (
+            os.fdopen(handle, "wb") as out,
+            waiting_lock(lock_file(data, "changes"), lock_wait),
+            State(data / _DATABASE) as state,
+            tempfile.TemporaryDirectory(dir=data) as scratch,
+        ):
+            state.snapshot_into(Path(scratch) / _DATABASE)
+            with tarfile.open(fileobj=out, mode="w") as archive:
+                checksums = {_DATABASE: _add(archive, Path(scratch) / _DATABASE, _DATABASE)}
+                for path in _files_of(data):
+                    name = path.relative_to(data).as_posix()
+                    checksums[name] = _add(archive, path, name)
+                listed = json.dumps(checksums).encode()
+                archive.addfile(_member(_CHECKSUMS, len(listed)), io.BytesIO(listed))
+            out.flush()
+            os.fsync(out.fileno())
+            root = Path(os.path.realpath(data))
+            elsewhere = [
+                one.name for one in state.collections() if not Path(os.path.realpath(one.path)).is_relative_to(root)
+            ]
+        temporary.replace(file)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return elsewhere
+
+
+def read_backup(data: Path, file: Path) -> None:
+    """Make `data`, which must not be there or be empty, what it was when the backup was written.
+
+    Raises UsageError where `data` holds something, and CorruptIndex where the backup is not whole.
+    """
+    if data.exists() and (not data.is_dir() or any(data.iterdir())):
+        raise UsageError(f"{data} is not empty", "restore into a new directory, and serve that")
+    data.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(dir=data.parent, prefix=f".{data.name}."))
+    try:
+        _extract(file, scratch)
+        if data.exists():
+            data.rmdir()
+        scratch.rename(data)
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+
+
+def _files_of(data: Path) -> Iterator[Path]:
+    if (data / NAME).exists():
+        yield data / NAME
+    for path in sorted((data / _COLLECTIONS).rglob("*")):
+        # locks are files that hold nothing
+        if path.is_file() and not path.is_symlink():
+            yield path
+
+
+def _add(archive: tarfile.TarFile, path: Path, name: str) -> str:
+    """The sha256 of the file, which is now in the archive."""
+    with path.open("rb") as file:
+        reading = _Hashing(file, os.fstat(file.fileno()).st_size)
+        archive.addfile(_member(name, reading.size), reading)
+    return reading.sha256.hexdigest()
+
+
+class _Hashing(io.RawIOBase):
+    """A file that is hashed as it is read."""
+
+    def __init__(self, file: io.BufferedReader, size: int) -> None:
+        self.size, self.sha256 = size, hashlib.sha256()
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        content = self._file.read(size)
+        self.sha256.update(content)
+        return content
+
+
+def _member(name: str, size: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = size, 0o600
+    return member
+
+
+def _extract(file: Path, into: Path) -> None:
+    """Only regular files, at the places where a backup has them, each with its sha256."""
+    found: dict[str, str] = {}
+    listed: dict[str, str] | None = None
+    try:
+        with tarfile.open(file, "r:") as archive:
+            for member in archive:
+                content = archive.extractfile(member) if member.isreg() else None
+                if content is None or not _is_ours(member.name):
+                    raise CorruptIndex(f"{file} holds {member.name!r}, which no backup does", "it is no backup")
+                if member.name == _CHECKSUMS:
+                    listed = json.loads(content.read(_LONGEST_LIST))
+                    continue
+                place = into / member.name
+                place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                with os.fdopen(handle, "wb") as out:
+                    shutil.copyfileobj(content, out)
+                with place.open("rb") as written:
+                    found[member.name] = hashlib.file_digest(written, "sha256").hexdigest()
+    except (tarfile.TarError, OSError, ValueError) as error:
+        raise CorruptIndex(f"{file} cannot be read: {error}", "restore another backup") from None
+    if listed is None or listed != found:
+        raise CorruptIndex(f"{file} is not whole", "restore another backup")
+
+
+def _is_ours(name: str) -> bool:
+    parts = name.split("/")
+    is_plain = all(part not in ("", ".", "..") and "\\" not in part and "\0" not in part for part in parts)
+    return is_plain and (name in (_DATABASE, NAME, _CHECKSUMS) or (len(parts) > 2 and parts[0] == _COLLECTIONS))

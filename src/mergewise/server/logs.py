@@ -1,0 +1,49 @@
+"""The log of a server: a line of JSON for each record, without questions, texts and keys.
+
+What a module gives beside its message (`extra={"fields": {...}}`) is written along. Of an exception its type and its places are
+written, and not its message, which may quote what somebody asked or wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from traceback import extract_tb
+
+from mergewise.masking import masked
+from mergewise.text.printable import on_one_line
+
+_FRAMES = 12
+
+
+class JSONLines(logging.Formatter):
+    """One line of JSON: time, level, logger, message, process, and the record's own fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        row = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": on_one_line(masked(record.getMessage())),
+            "process": record.process,
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info and record.exc_info[0] is not None:
+            frames = extract_tb(record.exc_info[2])[-_FRAMES:]
+            row["error"] = record.exc_info[0].__name__
+            row["at"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(row, ensure_ascii=False, default=str)
+
+
+def log_as_json() -> None:
+    """All loggers of this process write lines of JSON to standard error; on a terminal, only what somebody should look at."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JSONLines())
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(logging.WARNING)
+    own = logging.getLogger("mergewise")
+    own.handlers = []
+    own.setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)

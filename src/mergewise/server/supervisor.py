@@ -1,0 +1,343 @@
+"""The parent of a server's processes: workers that answer on one socket, and the one writer.
+
+All of them are spawned, never forked: an index cannot be used in the child of a fork. One that dies is started again, after a
+pause that doubles; one that dies again and again at once ends the server, with the reason.
+
+    SIGTERM, Ctrl-C   workers refuse what is new (503), answers under way have 8 seconds, then all is ended: 10 seconds at most
+    NOTIFY_SOCKET     systemd is told when the server is ready, and when it ends
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from mergewise.errors import IndexBusy, MergewiseError, StoreError, UsageError
+from mergewise.files import write_whole
+from mergewise.server.configuration import ServerConfig
+from mergewise.server.logs import log_as_json
+from mergewise.server.records import SCOPES, CollectionRecord
+from mergewise.server.state import State
+from mergewise.server.writer import collection_directory, lock_file, run_writer, waiting_lock
+
+log = logging.getLogger("mergewise.server")
+
+APP = "mergewise.server.app"
+"""The module of the application: `create_app(config, state)`, and the `uvicorn_options(config)` that go with it."""
+STREAM_SECONDS = 8.4
+"""For answers under way, once the server is to end: the application ends its streams after 8 seconds, with an event."""
+END_SECONDS = 9.7
+"""After which what has not ended is killed."""
+BACKLOG = 2048
+QUICK_SECONDS = 10.0
+"""A process that lives shorter died at once."""
+QUICK_DEATHS = 5
+"""Deaths at once, one after the other, with which the server gives up."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 15.0
+_LOOK_SECONDS = 0.2
+_START_SECONDS = 120.0
+
+
+@dataclass
+class Child:
+    """A process that is kept alive."""
+
+    name: str
+    start: Callable[[Connection], Any]
+    process: Any = None
+    messages: Connection | None = None
+    began: float = 0.0
+    is_ready: bool = False
+    reason: str = ""
+    quick_deaths: int = 0
+    not_before: float = 0.0
+
+    def begin(self) -> None:
+        self.messages, theirs = multiprocessing.Pipe(duplex=False)
+        self.process, self.began, self.is_ready, self.reason = self.start(theirs), time.monotonic(), False, ""
+        theirs.close()
+
+    def listen(self) -> None:
+        """Take what the process told: that it is ready, or why it ends."""
+        with suppress(EOFError, OSError):
+            while self.messages is not None and self.messages.poll():
+                what, text = self.messages.recv()
+                self.is_ready |= what == "ready"
+                self.reason = text or self.reason
+
+    def bury(self) -> None:
+        """It has died: when it may be started again."""
+        self.listen()
+        lived = time.monotonic() - self.began
+        self.quick_deaths = self.quick_deaths + 1 if lived < QUICK_SECONDS else 0
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**self.quick_deaths)
+        self.not_before = time.monotonic() + pause
+        code = self.process.exitcode
+        self.reason = self.reason or (f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}")
+        log.warning("the %s died after %.1f s (%s); starting it again in %.1f s", self.name, lived, self.reason, pause)
+        self.process.join()
+        self.process = None
+        if self.messages is not None:
+            self.messages.close()
+            self.messages = None
+
+
+@dataclass
+class Supervisor:
+    """Starts, watches and ends the processes of a server. `run` returns once all have ended.
+
+    `on_ready` is told where people reach the server, and at the first start the token that was made.
+    """
+
+    config: ServerConfig
+    app: str = APP
+    on_ready: Callable[[str, str | None], None] = lambda url, secret: None
+    children: list[Child] = field(default_factory=list)
+    _ending: bool = False
+    _is_ready: bool = False
+    _secret: str | None = None
+
+    def run(self) -> None:
+        """Raises UsageError where the port is in use, IndexBusy where another server has the data, and StoreError where a
+        process cannot live."""
+        with _only_one(self.config.data), self._signals():
+            with State(self.config.database) as state:
+                self._secret = prepare(self.config, state)
+            with listening_socket(self.config) as listener:
+                spawn = multiprocessing.get_context("spawn")
+
+                def start(target: Callable[..., None], *values: object) -> Any:
+                    process = spawn.Process(target=target, args=values)
+                    process.start()
+                    return process
+
+                port = listener.getsockname()[1]
+                self.children = [Child("writer", lambda told: start(_writer, self.config, told))]
+                for number in range(1, self.config.workers + 1):
+                    self.children.append(
+                        Child(f"worker {number}", lambda told: start(_worker, self.config, self.app, listener, told))
+                    )
+                try:
+                    while not self._ending:
+                        self._look_after(port)
+                finally:
+                    self._end()
+
+    def _look_after(self, port: int) -> None:
+        now = time.monotonic()
+        for child in self.children:
+            if child.process is not None and not child.process.is_alive():
+                child.bury()
+            if child.quick_deaths >= QUICK_DEATHS:
+                raise StoreError(f"the {child.name} died {QUICK_DEATHS} times at once: {child.reason}", "see the log")
+            if child.process is None and now >= child.not_before:
+                child.begin()
+            child.listen()
+            if not child.is_ready and child.process is not None and now - child.began > _START_SECONDS:
+                child.reason = f"it was not ready within {_START_SECONDS:.0f} s"
+                child.process.kill()
+        if not self._is_ready and all(child.is_ready for child in self.children):
+            self._is_ready = True
+            tell_systemd("READY=1")
+            self.on_ready(replace(self.config, port=port).url, self._secret)
+        wait([child.process.sentinel for child in self.children if child.process is not None], _LOOK_SECONDS)
+
+    def _end(self) -> None:
+        tell_systemd("STOPPING=1")
+        until = time.monotonic() + END_SECONDS
+        running = [child.process for child in self.children if child.process is not None]
+        for process in running:
+            process.terminate()
+        for process in running:
+            process.join(max(0.0, until - time.monotonic()))
+        for process in running:
+            if process.is_alive():
+                log.warning("a process did not end in time: it is killed")
+                process.kill()
+                process.join()
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        def end(number: int, frame: FrameType | None) -> None:
+            self._ending = True
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+# -- before the first process
+
+
+def prepare(config: ServerConfig, state: State) -> str | None:
+    """Make the records of the configured collections, and the first token, in a file that its owner alone may read.
+
+    The token, where it was made now.
+    """
+    for known in state.collections():
+        if known.configured and known.name not in config.collections:
+            state.forget_collection(known.name)
+    for name, own in config.collections.items():
+        place = collection_directory(config.data, name)
+        standing = state.collection(name)
+        state.add_collection(
+            CollectionRecord(
+                name,
+                str(own.path or place / "index"),
+                str(place / "blobs"),
+                own.title or (standing.title if standing is not None else ""),
+                own.embedder,
+                own.views or ("leaf",),
+                {},
+                own.defaults or (standing.defaults if standing is not None else {}),
+                configured=True,
+            )
+        )
+    if not config.needs_token or state.tokens():
+        return None
+    _, secret = state.add_token(SCOPES, title="the first start")
+    write_whole(token_file(config.data), f"{secret}\n".encode(), 0o600)
+    return secret
+
+
+def token_file(data: Path) -> Path:
+    """Where the token of the first start stands."""
+    return data / "token"
+
+
+@contextmanager
+def _only_one(data: Path) -> Iterator[None]:
+    try:
+        with waiting_lock(lock_file(data, "supervisor"), 0):
+            yield
+    except IndexBusy:
+        raise IndexBusy(f"another server runs on {data}", "end it first, or serve other data") from None
+
+
+@contextmanager
+def listening_socket(config: ServerConfig) -> Iterator[socket.socket]:
+    """The socket that all workers share. Raises UsageError where the address cannot be had."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(
+                f"port {config.port} is in use", "end what listens there, or name another --port"
+            ) from None
+        raise UsageError(
+            f"{config.host}:{config.port} cannot be had: {error.strerror}", "name another --host"
+        ) from None
+    with listener:
+        yield listener
+
+
+def tell_systemd(message: str) -> None:
+    """Where systemd waits for word, say so; where nobody listens, nothing happens."""
+    place = os.environ.get("NOTIFY_SOCKET", "")
+    if not place or not hasattr(socket, "AF_UNIX"):
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
+        # a name that begins with @ is no file
+        notifier.sendto(message.encode(), "\0" + place[1:] if place.startswith("@") else place)
+
+
+# -- the processes
+
+
+def _writer(config: ServerConfig, told: Connection) -> None:
+    log_as_json()
+    with _reasons(told):
+        _send(told, "ready")
+        run_writer(config)
+
+
+def _worker(config: ServerConfig, app: str, listener: socket.socket, told: Connection) -> None:
+    log_as_json()
+    with _reasons(told):
+        import uvicorn
+
+        room = import_module(app)
+        state = State(config.database)
+        options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
+        options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
+        if config.tls_certificate is not None:
+            options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
+        uvicorn_config = uvicorn.Config(room.create_app(config, state), **options)
+        server = draining_server(uvicorn_config, state, on_started=partial(_send, told, "ready"))
+        server.run(sockets=[listener])
+        state.close()
+
+
+def draining_server(config: Any, state: State, on_started: Callable[[], None]) -> Any:
+    """A uvicorn server that goes on answering for a while once it is to end: what is new gets a 503 from the application."""
+    import uvicorn
+
+    class DrainingServer(uvicorn.Server):
+        _since: float | None = None
+        _parent = os.getppid()
+
+        @contextmanager
+        def capture_signals(self) -> Any:
+            # Ctrl-C comes to all processes of a terminal: the supervisor passes it on
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGTERM, lambda *_: state.draining.set())
+            yield
+
+        async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+            await super().startup(list(sockets or ()))
+            if self.started:
+                on_started()
+
+        async def on_tick(self, counter: int) -> bool:
+            if os.getppid() != self._parent:
+                state.draining.set()
+            if state.draining.is_set():
+                self._since = self._since or time.monotonic()
+                waited = time.monotonic() - self._since
+                # an idle server shows its 503 for a moment, too
+                is_idle = not self.server_state.tasks and waited > 0.5
+                self.should_exit |= is_idle or waited > STREAM_SECONDS
+            return await super().on_tick(counter)
+
+    return DrainingServer(config)
+
+
+@contextmanager
+def _reasons(told: Connection) -> Iterator[None]:
+    """Tell the supervisor why a process ends. A traceback is logged for what nobody foresaw."""
+    try:
+        yield
+    except MergewiseError as error:
+        log.error("%s", error)
+        _send(told, "reason", str(error))
+        raise SystemExit(1) from None
+    except Exception as error:
+        log.exception("a process ends")
+        _send(told, "reason", f"{type(error).__name__}: {error}")
+        raise SystemExit(1) from None
+
+
+def _send(told: Connection, what: str, text: str = "") -> None:
+    # a supervisor that was killed does not listen
+    with suppress(OSError):
+        told.send((what, text))
