@@ -20,7 +20,7 @@ from mergewise.protocols import StoreReader
 from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
-from mergewise.store.filters import Where
+from mergewise.store.filters import Where, condition_text
 from mergewise.text.languages import ENGLISH, neutral_lengths
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream
 from mergewise.types import Answer, Cause, Context, Location, Span, Step, Usage
@@ -51,7 +51,6 @@ class Search:
 
     def __post_init__(self) -> None:
         text("the strategy is", self.strategy)
-        text_or_none("the condition is", self.where)
         text_or_none("the strategy that merges is", self.then)
         if not (isinstance(self.budget, str) and self.budget in ("auto", "default")):
             object.__setattr__(self, "budget", whole("the budget is", self.budget, BUDGET))
@@ -70,8 +69,9 @@ class IndexState:
         """The same with the models of one question."""
         return replace(self, models=self.models.for_question())
 
-    def reader(self, where: str | None) -> HybridReader:
-        return HybridReader(self.store, self.models.embedder, VIEWS, where, self.settings, self.models.reranker)
+    def reader(self, where: Where | None) -> HybridReader:
+        condition = condition_text(where, self.store.metadata_kinds)
+        return HybridReader(self.store, self.models.embedder, VIEWS, condition, self.settings, self.models.reranker)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,9 @@ class PreparedAnswer:
 def context(question: str, search: Search, state: IndexState) -> Context:
     """The context of a question. What was searched for instead of a follow-up question stands in its trace."""
     state = state.for_question()
+    reader = state.reader(search.where)
     asked, spent = _searched_question(question, search, state.models)
-    context = _assemble_context(asked, search, state, state.reader(search.where))
+    context = _assemble_context(asked, search, state, reader)
     return _with_question(context, question, spent, state)
 
 
@@ -141,9 +142,9 @@ def prepare_request(question: str, search: Search, state: IndexState, mode: str,
     """All that the mode needs to answer the question: its context is found, nothing is written yet."""
     max_tokens = whole("the most tokens of an answer are", max_tokens, OUTPUT)
     state = state.for_question()
+    reader = state.reader(search.where)
     asked, spent = _searched_question(question, search, state.models)
     if MODES[mode].reads_context:
-        reader = state.reader(search.where)
         context = _assemble_context(asked, search, state, reader)
         if MODES[mode].reads_evidence and context.evidence is None:
             context = replace(context, evidence=evidence_in(context, reader))

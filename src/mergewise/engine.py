@@ -43,7 +43,7 @@ from mergewise.opening import (
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
-from mergewise.store.filters import Where
+from mergewise.store.filters import Where, condition_text
 from mergewise.store.lance import LOCK_SECONDS, ClosedStore, LanceStore
 from mergewise.store.manifest import Manifest, demand_plain, read_manifest
 from mergewise.store.views import Progress
@@ -453,11 +453,12 @@ class Index:
         those of the ids that meet it. Raises UsageError for a condition that cannot be, or where neither is given, and IndexBusy
         as `add` does.
         """
-        if doc_ids is None and where is None:
+        condition = self._condition(where)
+        if doc_ids is None and condition is None:
             raise UsageError("nothing is named that is to be removed", "give ids, or a condition")
         ids = None if doc_ids is None else as_list("the ids are", doc_ids, "give a list of ids")
         named = None if ids is None else list(dict.fromkeys(text("an id is", doc_id) for doc_id in ids))
-        return self.store.remove(self._meeting(where, named))
+        return self.store.remove(self._meeting(condition, named))
 
     def describe(self, doc_ids: Iterable[str], metadata: Metadata) -> int:
         """Give documents these metadata beside those that they have; how many there are of these ids. Nothing is embedded.
@@ -482,13 +483,17 @@ class Index:
         reader = self.store.reader()
         sources = {k.id: None if k.origin is None else self._root / k.origin.source for k in reader.known_documents()}
         found = {one: matching(text("what is looked for is", one), sources) for one in wanted}
-        return found if where is None else {one: self._meeting(where, ids) for one, ids in found.items()}
+        condition = self._condition(where)
+        return {one: self._meeting(condition, ids) for one, ids in found.items()}
 
-    def _meeting(self, where: Where | None, ids: Sequence[str] | None = None) -> list[str]:
-        """The ids that meet the condition: of these, or of all."""
-        if where is None:
+    def _condition(self, where: Where | None) -> str | None:
+        return condition_text(where, self.store.reader().metadata_kinds)
+
+    def _meeting(self, condition: str | None, ids: Sequence[str] | None) -> list[str]:
+        """The ids that meet the condition: of these, or of all. Without a condition, these."""
+        if condition is None:
             return list(ids or ())
-        meeting = self.store.reader().ids(text("the condition is", where))
+        meeting = self.store.reader().ids(condition)
         among = set(meeting)
         return meeting if ids is None else [doc_id for doc_id in ids if doc_id in among]
 
@@ -554,9 +559,11 @@ class Index:
         With the budget "auto", weave stops where a further token gains little, and the trace says what was left out. The
         default is 640 tokens, or as many as text of this length takes in the language of the question.
         `strategy` is a name, or a name with parameters: "auto-merge(mode=never)". `where` is an SQL condition on the
-        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'". With `rounds`, further searches ask
-        for what the first one did not find: the chat model says what, or without one the names in the evidence do.
-        `then` names a strategy that merges what the first one selected, which gets more room: "mergerag-asym(widen=4)".
+        documents' `id`, `title` and metadata, such as "year > 2020 and lang = 'en'"; or a filter such as
+        `{"type": "eq", "key": "lang", "value": "en"}` (see the guide); or a list of these, which all have to be met. With
+        `rounds`, further searches ask for what the first one did not find: the chat model says what, or without one the names
+        in the evidence do. `then` names a strategy that merges what the first one selected, which gets more room:
+        "mergerag-asym(widen=4)".
 
         `history` is what was said before: answers, messages, or pairs of question and answer. A question that leans on it is
         made to stand alone, by the chat model or by rules; `Context.question` is the question that was searched for.
