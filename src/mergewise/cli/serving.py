@@ -76,8 +76,10 @@ def serve(
 ) -> None:
     """Serve documents by HTTP: a page, an API, OpenAI's API, and MCP. `mergewise serve --docs FOLDER` is enough to begin."""
     demand_extra()
+    from mergewise.server.logs import log_as_json
     from mergewise.server.supervisor import Supervisor, token_file
 
+    log_as_json()
     place = _place(data, docs or [])
     settings = server_config(
         place, config, chat or (), embedder, host=host, port=port, workers=workers, needs_token=auth

@@ -27,7 +27,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from mergewise.errors import UsageError
@@ -140,7 +140,7 @@ class ProfileConfig:
     rounds: int | None = None
     filter: Mapping[str, Any] | None = None
     title: str = ""
-    footer: str = "never"
+    footer: Literal["never", "always", "auto"] = "never"
     open_webui: bool = False
 
 
@@ -229,9 +229,8 @@ def load_config(
         options |= _fields(ServerConfig, where, values, path.parent, among=_SERVER if where else None)
     for name, kind in _TABLES.items():
         entries = _table(path, tables, name)
-        options[name] = {
-            key: _entry(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()
-        } | options.get(name, {})
+        own = {key: _entry(kind, f"{path}: {name}.{key}", value, path.parent) for key, value in entries.items()}
+        options[name] = {**options.get(name, {}), **own, **options.get(name, {})}
     limits = _table(path, tables, "limits")
     options["limits"] = ServeLimits(**_fields(ServeLimits, f"{path}: limits.", limits, path.parent))
     return _checked(ServerConfig(data=data, **options))
@@ -346,7 +345,7 @@ def _value(what: str, given: object, hint: Any, base: Path) -> Any:
         if not isinstance(given, list | tuple):
             raise UsageError(f"{what} {short_repr(given)}", "write a list")
         return tuple(_value(what, one, get_args(hint)[0], base) for one in given)
-    if get_origin(hint) is not Annotated and hint not in (bool, int, float, str):
+    if get_origin(hint) not in (Annotated, Literal) and hint not in (bool, int, float, str):
         if not isinstance(given, Mapping):
             raise UsageError(f"{what} {short_repr(given)}", "write a table")
         return dict(given)

@@ -37,8 +37,8 @@ class JSONLines(logging.Formatter):
         return json.dumps(row, ensure_ascii=False, default=str)
 
 
-def log_as_json(level: int = logging.INFO) -> None:
-    """All loggers of this process write lines of JSON to standard error."""
+def log_as_json() -> None:
+    """All loggers of this process write lines of JSON to standard error; on a terminal, only what somebody should look at."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONLines())
     root = logging.getLogger()
@@ -46,4 +46,4 @@ def log_as_json(level: int = logging.INFO) -> None:
     root.setLevel(logging.WARNING)
     own = logging.getLogger("mergewise")
     own.handlers = []
-    own.setLevel(level)
+    own.setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)

@@ -45,8 +45,9 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
             raise UsageError(f"{folder} is not a folder", "name a folder of documents")
     folders = tuple(Path(os.path.realpath(folder)) for folder in docs)
     if (path / _MANIFEST).exists() or (named is None and docs):
-        name = collection_name(docs[0].resolve().name if docs else _telling_name(path))
-        return ServedPlace(_state_of(path), {name: CollectionConfig(Path(os.path.realpath(path)), folders=folders)})
+        title = folders[0].name if folders else _telling_name(path)
+        own = CollectionConfig(Path(os.path.realpath(path)), title, folders)
+        return ServedPlace(_state_of(path), {collection_name(title): own})
     if named is None:
         raise UsageError(
             f"there is no index at {path}",
@@ -54,8 +55,9 @@ def served_place(named: Path | None, docs: Sequence[Path] = ()) -> ServedPlace:
         )
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is not a directory", "name a directory for the server's data, or an index")
-    if docs:
-        return ServedPlace(path, {collection_name(docs[0].resolve().name): CollectionConfig(folders=folders)})
+    if folders:
+        own = CollectionConfig(None, folders[0].name, folders)
+        return ServedPlace(path, {collection_name(own.title): own})
     return ServedPlace(path)
 
 

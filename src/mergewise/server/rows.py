@@ -162,11 +162,11 @@ def end_job(
     if state == "failed":
         rows.execute(f"UPDATE documents SET status = 'failed', error = ? WHERE {waits}", [told[1], id])
     else:
-        _withdraw(rows, waits, [id])
+        withdraw(rows, waits, [id])
     give_state(rows, id, state)
 
 
-def _withdraw(rows: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
+def withdraw(rows: sqlite3.Connection, where: str, values: Sequence[object]) -> None:
     """Documents that are not to be indexed after all: those that the index has stay as they are there."""
     rows.execute(f"DELETE FROM documents WHERE {where} AND indexed_at IS NULL", values)
     rows.execute(f"UPDATE documents SET status = 'indexed' WHERE {where}", values)
@@ -260,11 +260,11 @@ def take_back(rows: sqlite3.Connection, collection: str, asked: Mapping[str, Any
     jobs = "SELECT id FROM jobs WHERE collection = ?"
     for doc_id in asked.get("ids", ()):
         rows.execute(f"DELETE FROM uploads WHERE id = ? AND job IN ({jobs})", [doc_id, collection])
-        _withdraw(rows, "collection = ? AND id = ?", [collection, doc_id])
+        withdraw(rows, "collection = ? AND id = ?", [collection, doc_id])
     if "prefix" in asked:
         prefix = [len(asked["prefix"]), asked["prefix"]]
         rows.execute(f"DELETE FROM uploads WHERE substr(id, 1, ?) = ? AND job IN ({jobs})", [*prefix, collection])
-        _withdraw(rows, "substr(id, 1, ?) = ? AND collection = ?", [*prefix, collection])
+        withdraw(rows, "substr(id, 1, ?) = ? AND collection = ?", [*prefix, collection])
 
 
 def cancel_all(rows: sqlite3.Connection, collection: str, but: str) -> None:

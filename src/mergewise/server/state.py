@@ -67,6 +67,7 @@ from mergewise.server.rows import (
     take_back,
     token_of,
     token_unless_expired,
+    withdraw,
 )
 from mergewise.server.rows import Conflict as Conflict
 from mergewise.server.schema import connect, demand_local_disk, migrate
@@ -461,13 +462,19 @@ class State:
         error: Mapping[str, Any] | None = None,
         documents: Mapping[str, Mapping[str, Any] | None] | None = None,
         removed: Iterable[str] = (),
+        kept: Iterable[str] = (),
     ) -> None:
-        """End a job. `documents` are those that are settled: None for indexed, an error for failed; `removed` are gone."""
+        """End a job. `documents` are those that are settled: None for indexed, an error for failed.
+
+        `removed` are gone, `kept` are as they were before the job.
+        """
         now = time.time()
         with self._change() as rows:
             row = job_row(rows, id)
             for doc_id, problem in (documents or {}).items():
                 settle(rows, row, doc_id, problem, now)
+            for doc_id in kept:
+                withdraw(rows, "job = ? AND id = ? AND status = 'indexing'", [id, doc_id])
             for doc_id in removed:
                 forget_document(rows, row["collection"], doc_id)
             end_job(rows, id, state, report, error)

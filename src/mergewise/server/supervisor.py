@@ -37,8 +37,8 @@ log = logging.getLogger("mergewise.server")
 
 APP = "mergewise.server.app"
 """The module of the application: `create_app(config, state)`, and the `uvicorn_options(config)` that go with it."""
-STREAM_SECONDS = 8.0
-"""For answers under way, once the server is to end."""
+STREAM_SECONDS = 8.4
+"""For answers under way, once the server is to end: the application ends its streams after 8 seconds, with an event."""
 END_SECONDS = 9.7
 """After which what has not ended is killed."""
 BACKLOG = 2048
@@ -278,20 +278,11 @@ def _worker(config: ServerConfig, app: str, listener: socket.socket, told: Conne
         room = import_module(app)
         state = State(config.database)
         options: dict[str, Any] = room.uvicorn_options(config) if hasattr(room, "uvicorn_options") else {}
+        options |= {"log_config": None, "access_log": False, "timeout_graceful_shutdown": 1}
         if config.tls_certificate is not None:
             options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
-        server = draining_server(
-            uvicorn.Config(
-                room.create_app(config, state),
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,
-                **options,
-            ),
-            state,
-            on_started=lambda: told.send(("ready", "")),
-        )
+        uvicorn_config = uvicorn.Config(room.create_app(config, state), **options)
+        server = draining_server(uvicorn_config, state, on_started=lambda: told.send(("ready", "")))
         server.run(sockets=[listener])
         state.close()
 

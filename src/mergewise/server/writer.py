@@ -28,9 +28,10 @@ from filelock import FileLock, Timeout
 import mergewise as mw
 from mergewise.errors import Cancelled, IndexBusy, MergewiseError, ModelError, UsageError
 from mergewise.jsonable import problem_json, report_json
+from mergewise.models import release
 from mergewise.readers.watching import bursts
 from mergewise.server.configuration import CollectionConfig, ServerConfig
-from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
+from mergewise.server.records import CollectionRecord, Job, JobProgress, JobState, Upload
 from mergewise.server.spool import blob_path, sweep_blobs, sweep_spool
 from mergewise.server.state import State
 
@@ -52,7 +53,7 @@ LOOK_SECONDS = 0.2
 TELL_SECONDS = 0.5
 """Between two messages on how far a job is, and between two looks whether it is to be cancelled."""
 SWEEP_SECONDS = 600.0
-_LOCK_SECONDS = 1.0
+_LOCK_SECONDS = 60.0
 _OPTIMIZED = {"optimized": True}
 
 
@@ -64,6 +65,7 @@ class Writer:
         self.stopping = Event()
         self.under_way: list[Job] = []
         self._indexes: dict[str, Index] = {}
+        self._chats: dict[str, Any] = {}
         self._changes = FileLock(lock_file(config.data, "changes"))
         self._swept = time.monotonic()
 
@@ -91,7 +93,9 @@ class Writer:
     def close(self) -> None:
         for index in self._indexes.values():
             index.close()
-        self._indexes = {}
+        for chat in self._chats.values():
+            release(chat)
+        self._indexes, self._chats = {}, {}
 
     # -- jobs
 
@@ -100,13 +104,15 @@ class Writer:
         watch = _Watch(self.state, jobs, self.stopping)
         try:
             index = self._index(jobs[0].collection) if jobs[0].kind != "drop" else None
-            # whoever else writes (a command line) is waited for, but not in silence
             while True:
+                if index is not None:
+                    watch.wait_for_lock(FileLock(index.store.directory / ".lock"))
                 try:
                     self._do(jobs, index, watch)
                     break
                 except IndexBusy:
-                    watch.wait_for_lock()
+                    # a command line has begun to write meanwhile
+                    continue
         except Cancelled:
             self._settle_cancelled(jobs)
         except Exception as error:
@@ -181,22 +187,24 @@ class Writer:
         `counts` are those of the whole report: they are told where the job ran alone.
         """
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
-        errors |= {doc_id: _standing_error(doc_id) for doc_id, wish in kept.items() if wish == "fail"}
-        skipped = [upload.id for upload in uploads if kept.get(upload.id) == "skip"]
-        settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in skipped}
-        failed = [{"id": doc_id, **problem} for doc_id, problem in settled.items() if problem is not None]
+        settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
+        refused = {upload.id: _standing_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
+        failed = [
+            {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
+        ]
         told = {
             "documents": len(uploads),
-            "indexed": len(settled) - len(failed),
+            "indexed": sum(problem is None for problem in settled.values()),
             "failed": failed,
-            "skipped": skipped,
+            "skipped": [upload.id for upload in uploads if kept.get(upload.id) == "skip"],
             "duplicates": [asdict(one) for one in report.duplicates if one.id in settled],
             "textless": [asdict(one) for one in report.textless if one.source in settled],
             **({name: getattr(report, name) for name in ("added", "replaced", "unchanged")} if counts else {}),
         }
         lost = bool(failed) and len(failed) == len(uploads)
-        error = {**(settled[failed[0]["id"]] or {}), "document": failed[0]["id"]} if lost else None
-        self.state.finish(job.id, "failed" if lost else "done", report=told, error=error, documents=settled)
+        error = {**failed[0], "document": failed[0]["id"]} if lost else None
+        state: JobState = "failed" if lost else "done"
+        self.state.finish(job.id, state, report=told, error=error, documents=settled, kept=kept)
 
     def _drop(self, job: Job) -> None:
         """The collection with all that it holds. An index that the configuration names stays: it is not the server's."""
@@ -259,10 +267,15 @@ class Writer:
                 views=record.views if is_new else (),
                 settings={view: _settings(view, record, own) for view in record.views} if is_new else None,
                 embedder=_embedder_spec(self.config, record.embedder, is_new=is_new),
-                chat=self.config.chats[chat].chat() if chat is not None else "extractive",
+                chat=self._chat(chat) if chat is not None else "extractive",
                 lock_wait=_LOCK_SECONDS,
             )
         return self._indexes[name]
+
+    def _chat(self, name: str) -> Any:
+        if name not in self._chats:
+            self._chats[name] = self.config.chats[name].chat()
+        return self._chats[name]
 
     def _record(self, name: str) -> CollectionRecord:
         record = self.state.collection(name)
@@ -312,14 +325,27 @@ class _Watch:
             self._cancelled = any(job is not None and job.state == "cancelling" for job in standing)
         return self._cancelled or self._stopping.is_set()
 
-    def wait_for_lock(self) -> None:
-        """Another process writes to the index. Raises Cancelled where the jobs are to end."""
+    def wait_for_lock(self, lock: FileLock) -> None:
+        """Wait until nobody else writes to the index, before any work is done. Raises Cancelled where the jobs are to end."""
+        while _is_held(lock):
+            self._give("waiting_lock")
+            self._looked = -TELL_SECONDS
+            if self.cancels():
+                raise Cancelled("the job was cancelled", "ask for it again")
+            self._stopping.wait(TELL_SECONDS)
+        self._give("running")
+
+    def _give(self, state: JobState) -> None:
         for job in self._jobs:
-            self._state.set_state(job.id, "waiting_lock")
-        self._looked = -TELL_SECONDS
-        if self.cancels():
-            raise Cancelled("the job was cancelled", "ask for it again")
-        self._stopping.wait(TELL_SECONDS)
+            self._state.set_state(job.id, state)
+
+
+def _is_held(lock: FileLock) -> bool:
+    try:
+        with lock.acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
 
 
 # -- documents

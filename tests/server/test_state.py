@@ -1,0 +1,374 @@
+"""The state of a server: what is committed stands, whoever asks, and what contradicts it is refused."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mergewise.errors import StoreError, UsageError
+from mergewise.server import rows, state
+from mergewise.server.records import CollectionRecord, Job, JobProgress, Upload
+from mergewise.server.schema import MIGRATIONS, demand_local_disk
+from mergewise.server.state import Conflict, State
+
+BLOB = "ab" * 32
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[State]:
+    with State(tmp_path / "data" / "server.sqlite") as opened:
+        yield opened
+
+
+def upload(doc_id: str, blob: str = BLOB, **fields: object) -> Upload:
+    return Upload(doc_id, blob, f"{doc_id}.md", 3, **fields)  # type: ignore[arg-type]
+
+
+def states_of(own: State, job: Job) -> list[str]:
+    return [event.job["state"] for event in own.events(job.id)]
+
+
+# -- tokens
+
+
+def test_a_token_is_known_by_its_secret_alone(own: State) -> None:
+    token, secret = own.add_token(["read", "write"], collections=["a"], filter={"type": "eq"}, rate=5)
+    assert own.authenticate(secret) == token and own.tokens() == [token]
+    other = own.add_token(["read"])[1]
+    crossed = f"mw_{token.id}_{other.rsplit('_', 1)[0][-43:]}"
+    for wrong in ("", "mw_", secret[:-1], secret + "A", crossed, secret.replace(token.id, "0" * 12)):
+        assert own.authenticate(wrong) is None
+    kept = own.path.read_bytes() + own.path.with_name("server.sqlite-wal").read_bytes()
+    assert token.id.encode() in kept and secret.encode() not in kept and secret[-43:].encode() not in kept
+
+
+def test_a_token_may_what_it_was_given(own: State) -> None:
+    token, _ = own.add_token(["write"], collections=["a"])
+    assert token.may("write", "a") and token.may("write")
+    assert not token.may("write", "b") and not token.may("read", "a") and not token.may("admin")
+    assert own.add_token(["read"])[0].may("read", "anything")
+    with pytest.raises(UsageError):
+        own.add_token(["all"])  # type: ignore[list-item]
+    with pytest.raises(UsageError):
+        own.add_token([])
+
+
+def test_a_token_and_its_sessions_end(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    token, secret = own.add_token(["read"], expires=1000.0)
+    monkeypatch.setattr(state.time, "time", lambda: 999.0)
+    monkeypatch.setattr(rows.time, "time", lambda: 999.0)
+    lasting = own.add_token(["read"])[0]
+    cookies = [own.open_session(token, 60), own.open_session(lasting, 60), own.open_session(lasting, 60)]
+    assert [own.session_token(cookie) for cookie in cookies] == [token, lasting, lasting]
+    own.close_session(cookies[2])
+    assert own.session_token(cookies[2]) is None and own.session_token("") is None
+    monkeypatch.setattr(rows.time, "time", lambda: 1001.0)
+    assert own.authenticate(secret) is None and own.session_token(cookies[0]) is None
+    assert own.remove_token(lasting.id) and not own.remove_token(lasting.id)
+    assert own.session_token(cookies[1]) is None
+
+
+# -- jobs
+
+
+def test_a_job_goes_its_way(own: State) -> None:
+    job = own.enqueue("add", "a", {"on_conflict": "replace"}, uploads=[upload("x"), upload("y")], token="t")
+    assert job.state == "queued" and [one.status for one in own.document_states("a")] == ["queued", "queued"]
+    assert own.claim(coalesce=60) == []
+    (claimed,) = own.claim(coalesce=0)
+    assert (claimed.id, claimed.state, claimed.attempt) == (job.id, "running", 1)
+    assert [one.status for one in own.document_states("a")] == ["indexing", "indexing"]
+    assert own.set_progress(job.id, JobProgress(1, 6, document="x")) == "running"
+    own.set_progress(job.id, JobProgress(2, 6, document="x"))
+    own.finish(job.id, "done", report={"indexed": 1}, documents={"x": None, "y": {"code": "unreadable"}})
+    x, y = own.document_states("a")
+    assert (x.status, x.blob, y.status, y.error) == ("indexed", BLOB, "failed", {"code": "unreadable"})
+    # of how far it was, listeners who come late need the last one alone
+    assert states_of(own, job) == ["queued", "running", "running", "done"]
+    after = own.events(job.id)[1].number
+    assert [event.job["progress"]["done"] for event in own.events(job.id, after)] == [2, 2]
+    assert own.job_counts() == {"done": 1} and own.job("none") is None
+
+
+def test_uploads_are_taken_together_and_what_stands_between_them_parts_them(own: State) -> None:
+    first, second = (own.enqueue("add", "a", uploads=[upload(name)]) for name in "xy")
+    other = own.enqueue("add", "b", uploads=[upload("x")])
+    between = own.enqueue("metadata", "a", {"id": "x", "metadata": {}})
+    last = own.enqueue("replace", "a", uploads=[upload("x")])
+    taken = [[job.id for job in own.claim(coalesce=0)] for _ in range(5)]
+    assert taken == [[first.id, second.id], [other.id], [between.id], [last.id], []]
+
+
+def test_uploads_that_do_not_cease_are_taken_at_last(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.enqueue("add", "a", uploads=[upload("x")])
+    with own._change() as connection:
+        connection.execute("UPDATE jobs SET created = created - 6")
+    own.enqueue("add", "a", uploads=[upload("y")])
+    assert len(own.claim(coalesce=60)) == 2
+
+
+def test_what_is_removed_goes_first_and_is_not_indexed_after(own: State) -> None:
+    add = own.enqueue("add", "a", uploads=[upload("d/x"), upload("d/y"), upload("e")])
+    remove = own.enqueue("remove", "a", {"ids": ["e"]})
+    prefix = own.enqueue("remove", "a", {"prefix": "d/x"})
+    by_filter = own.enqueue("remove", "a", {"filter": {"type": "eq", "key": "id", "value": "d/y"}})
+    later = own.enqueue("add", "a", uploads=[upload("e")])
+    order = [[job.id for job in own.claim(0)] for _ in range(5)]
+    assert order == [[remove.id], [prefix.id], [add.id], [by_filter.id], [later.id]]
+    assert [one.id for one in own.uploads(add.id)] == ["d/y"]
+    own.finish(remove.id, "done", removed=["e"])
+    assert [(one.id, one.status) for one in own.document_states("a")] == [("d/y", "indexing"), ("e", "indexing")]
+
+
+def test_a_prefix_is_no_pattern(own: State) -> None:
+    own.enqueue("add", "a", uploads=[upload("50%_a"), upload("50xya")])
+    assert [one.id for one in own.document_states("a", prefix="50%")] == ["50%_a"]
+    assert [one.id for one in own.document_states("a", after="50%_a", limit=5)] == ["50xya"]
+    assert own.document_states("a", ids=[]) == [] and own.document_states("b") == []
+
+
+def test_a_running_upload_that_is_removed_is_not_tried_again(own: State) -> None:
+    add = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
+    own.claim(0)
+    remove = own.enqueue("remove", "a", {"ids": ["x"]})
+    own.put_back(3)
+    assert [job.id for job in own.claim(0)] == [remove.id]
+    assert [one.id for one in own.uploads(add.id)] == ["y"]
+    own.finish(add.id, "done", documents={"x": None, "y": None})
+    assert [one.id for one in own.document_states("a")] == ["y"]
+
+
+def test_a_newer_upload_of_a_document_stays_queued(own: State) -> None:
+    older = own.enqueue("add", "a", uploads=[upload("x")])
+    own.claim(0)
+    newer = own.enqueue("replace", "a", uploads=[upload("x", "cd" * 32)])
+    own.finish(older.id, "done", documents={"x": None})
+    (x,) = own.document_states("a")
+    assert (x.status, x.job, x.blob) == ("queued", newer.id, BLOB)
+    assert own.blobs_needed("a") == {BLOB, "cd" * 32}
+    own.claim(0)
+    own.finish(newer.id, "done", documents={"x": None})
+    assert own.blobs_needed("a") == {"cd" * 32} and own.document_states("a")[0].status == "indexed"
+
+
+def test_the_writer_dies(own: State) -> None:
+    job = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
+    with_it = own.enqueue("add", "a", uploads=[upload("z")])
+    own.claim(0)
+    own.set_progress(job.id, JobProgress(1, 6, document="x"))
+    assert [one.state for one in own.put_back(3)] == ["queued", "queued"]
+    # what it died at is found out one by one
+    assert [one.id for one in own.claim(0)] == [job.id]
+    own.set_progress(job.id, JobProgress(1, 6, document="y"))
+    own.put_back(3)
+    for _ in range(2):
+        own.claim(0)
+        own.set_progress(job.id, JobProgress(1, 6, document="y"))
+        own.put_back(3)
+    failed = own.job(job.id)
+    assert failed is not None and failed.error is not None
+    assert (failed.state, failed.error["code"], failed.error["document"]) == ("failed", "writer_killed", "y")
+    assert {one.status for one in own.document_states("a", ids=["x", "y"])} == {"failed"}
+    assert own.job(with_it.id).state == "queued"  # type: ignore[union-attr]
+    again = own.retry(job.id)
+    assert again is not None and (again.state, again.kills, again.error) == ("queued", 0, None)
+    assert {one.status for one in own.document_states("a")} == {"queued"}
+
+
+def test_a_job_that_is_put_aside_was_not_killed(own: State) -> None:
+    job = own.enqueue("check", "a")
+    for _ in range(5):
+        own.claim()
+        own.put_aside(job.id)
+    standing = own.job(job.id)
+    assert standing is not None and (standing.state, standing.kills, standing.attempt) == ("queued", 0, 5)
+
+
+def test_cancelling(own: State) -> None:
+    waiting = own.enqueue("add", "a", uploads=[upload("x")])
+    assert own.cancel(waiting.id).state == "cancelled" and own.document_states("a") == []  # type: ignore[union-attr]
+    running = own.enqueue("add", "a", uploads=[upload("x"), upload("y")])
+    own.claim(0)
+    assert own.cancel(running.id).state == "cancelling"  # type: ignore[union-attr]
+    assert own.set_state(running.id, "waiting_lock") == "cancelling"
+    assert own.set_progress(running.id, JobProgress()) == "cancelling"
+    own.finish(running.id, "cancelled", documents={"x": None})
+    assert [(one.id, one.status) for one in own.document_states("a")] == [("x", "indexed")]
+    assert own.cancel(running.id).state == "cancelled"  # type: ignore[union-attr]
+    assert own.cancel("none") is None
+    again = own.retry(running.id)
+    assert again is not None and [one.id for one in own.uploads(again.id)] == ["y"]
+    own.claim(0)
+    own.cancel(running.id)
+    assert [one.state for one in own.put_back(3)] == ["cancelled"]
+
+
+def test_a_document_that_stands_outlives_a_cancelled_upload(own: State) -> None:
+    first = own.enqueue("add", "a", uploads=[upload("x")])
+    own.claim(0)
+    own.finish(first.id, "done", documents={"x": None})
+    own.cancel(own.enqueue("replace", "a", uploads=[upload("x", "cd" * 32)]).id)
+    assert [(one.status, one.blob) for one in own.document_states("a")] == [("indexed", BLOB)]
+
+
+def test_only_what_failed_is_tried_again(own: State) -> None:
+    job = own.enqueue("add", "a", uploads=[upload("x")])
+    with pytest.raises(Conflict):
+        own.retry(job.id)
+    own.claim(0)
+    own.finish(job.id, "done", documents={"x": None})
+    with pytest.raises(Conflict):
+        own.retry(job.id)
+    assert own.retry("none") is None
+
+
+def test_the_same_key_gives_the_same_job_for_a_day(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = own.enqueue("check", "a", token="t", idempotency=("k", "f"))
+    assert own.enqueue("check", "a", token="t", idempotency=("k", "f")).id == first.id
+    assert own.enqueue("check", "a", token="u", idempotency=("k", "f")).id != first.id
+    with pytest.raises(Conflict):
+        own.enqueue("check", "a", token="t", idempotency=("k", "g"))
+    later = state.time.time() + 86_401
+    monkeypatch.setattr(state.time, "time", lambda: later)
+    assert own.enqueue("check", "a", token="t", idempotency=("k", "f")).id != first.id
+
+
+def test_dropping_a_collection_ends_what_waits_for_it(own: State) -> None:
+    running, waiting, other = (own.enqueue("check", name) for name in "aab")
+    own.claim(0)
+    drop = own.enqueue("drop", "a")
+    assert own.job(running.id).state == "cancelling" and own.job(waiting.id).state == "cancelled"  # type: ignore[union-attr]
+    assert [job.id for job in own.claim(0)] == [drop.id] and [job.id for job in own.claim(0)] == [other.id]
+
+
+def test_jobs_in_pages(own: State) -> None:
+    made = [own.enqueue("check", name).id for name in "abab"]
+    newest = own.jobs(limit=3)
+    assert [job.id for job in newest] == made[:0:-1]
+    assert [job.id for job in own.jobs(before=newest[-1].number)] == made[:1]
+    assert [job.id for job in own.jobs(collections=["a"], states=["queued"])] == [made[2], made[0]]
+
+
+# -- collections
+
+
+def test_a_collection_is_found_where_the_data_is(own: State, tmp_path: Path) -> None:
+    data = own.path.parent
+    record = CollectionRecord(
+        "a", str(data / "collections/a/index"), str(data / "collections/a/blobs"), views=("leaf",)
+    )
+    made = own.add_collection(record)
+    own.add_collection(CollectionRecord("b", "/elsewhere/index", str(data / "b"), configured=True))
+    with pytest.raises(Conflict):
+        own.add_collection(record)
+    assert own.collection("a") == made == replace(record, created=made.created)
+    assert own.update_collection("a", title="A", defaults={"budget": 9}).title == "A"  # type: ignore[union-attr]
+    own.snapshot_into(tmp_path / "copy.sqlite")
+    with State(tmp_path / "copy.sqlite") as moved:
+        assert moved.collection("a").path == str(tmp_path / "collections/a/index")  # type: ignore[union-attr]
+        assert moved.collection("b").path == "/elsewhere/index"  # type: ignore[union-attr]
+    own.forget_collection("a")
+    assert [one.name for one in own.collections()] == ["b"]
+
+
+# -- the file
+
+
+def test_threads_and_processes_share_it(own: State) -> None:
+    def enqueue() -> None:
+        with State(own.path) as theirs:
+            for _ in range(5):
+                theirs.enqueue("check", "a")
+                own.jobs()
+
+    threads = [threading.Thread(target=enqueue) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(own.jobs()) == 20 and sorted(job.number for job in own.jobs()) == list(range(1, 21))
+
+
+def test_a_transaction_that_fails_leaves_nothing(own: State) -> None:
+    with pytest.raises(StoreError):
+        own.enqueue("add", "a", uploads=[upload("x"), upload("y", metadata={}, title=b"\0" * 3 and object())])
+    assert own.jobs() == [] and own.document_states("a") == []
+
+
+def test_a_newer_file_is_refused(own: State) -> None:
+    connection = sqlite3.connect(own.path)
+    connection.execute(f"PRAGMA user_version={len(MIGRATIONS) + 1}")
+    connection.close()
+    with pytest.raises(UsageError, match="newer"):
+        State(own.path)
+
+
+def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "server.sqlite").write_text("nonsense " * 200)
+    with pytest.raises(StoreError, match=r"server\.sqlite"):
+        State(tmp_path / "server.sqlite")
+
+
+def test_the_file_is_its_owners_alone(own: State) -> None:
+    assert own.path.stat().st_mode & 0o077 == 0 and own.path.parent.stat().st_mode & 0o077 == 0
+
+
+def test_it_notices_where_it_cannot_write(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    own.check_writable()
+    monkeypatch.setattr(state, "_FREE_BYTES", 10**18)
+    with pytest.raises(StoreError, match="full"):
+        own.check_writable()
+    monkeypatch.undo()
+    own.path.rename(own.path.with_name("gone"))
+    with pytest.raises(StoreError):
+        own.check_writable()
+
+
+def test_network_disks_are_refused(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(
+        f"a / ext4 rw 0 0\nhost:/x {tmp_path}/a\\040b nfs4 rw 0 0\n/dev/b {tmp_path}/a\\040b/c ext4 rw 0 0\n"
+    )
+    for place, refused in (("a b", True), ("a b/d", True), ("a b/c/d", False), ("a", False), ("a bc", False)):
+        try:
+            demand_local_disk(tmp_path / place, mounts)
+            assert not refused, place
+        except UsageError as error:
+            assert refused and "nfs4" in error.message
+    demand_local_disk(tmp_path, tmp_path / "none")
+
+
+def test_pruning_forgets_what_is_old(own: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = own.enqueue("add", "a", uploads=[upload("x")])
+    own.claim(0)
+    own.finish(ended.id, "failed", error={"code": "model"})
+    waiting = own.enqueue("add", "a", uploads=[upload("y")])
+    later = state.time.time() + 8 * 86_400
+    monkeypatch.setattr(state.time, "time", lambda: later)
+    own.prune()
+    assert own.events(ended.id) == [] and own.uploads(ended.id) == []
+    assert own.uploads(waiting.id) and own.events(waiting.id)
+    with pytest.raises(Conflict):
+        own.retry(ended.id)
+
+
+def test_the_writers_beat(own: State) -> None:
+    assert not own.writer_is_alive()
+    own.beat(1)
+    assert own.writer_is_alive() and not own.writer_is_alive(within=-1)
+    own.beat(None)
+    assert not own.writer_is_alive()
+
+
+def test_records_as_clients_see_them(own: State) -> None:
+    token = own.add_token(["write", "read"], collections=["b", "a"])[0]
+    assert json.loads(json.dumps(token.as_dict()))["collections"] == ["a", "b"]
+    assert token.as_dict()["scopes"] == ["read", "write"]
+    told = own.enqueue("check", "a").as_dict()
+    assert "request" not in told and "token" not in told and told["progress"]["unit"] == "characters"

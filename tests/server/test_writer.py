@@ -1,0 +1,309 @@
+"""The writer: each kind of job, and what happens to a job that is cancelled, locked out, poisoned or half done."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mergewise as mw
+from mergewise.errors import Cancelled, IndexBusy
+from mergewise.models.scripted import ChatServer
+from mergewise.server import writer as writing
+from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.records import Job, JobKind, Upload
+from mergewise.server.spool import keep_bytes
+from mergewise.server.state import State
+from mergewise.server.supervisor import prepare
+from mergewise.server.writer import Writer
+
+CATS = b"# Cats\n\nCats purr at night. They sleep by day.\n"
+
+
+class Bench:
+    """A server's data with one collection, and a writer in this process."""
+
+    def __init__(self, data: Path, **own: Any) -> None:
+        self.config = ServerConfig(data, collections={"a": CollectionConfig(embedder="none", **own)})
+        self.state = State(self.config.database)
+        prepare(self.config, self.state)
+        self.writer = Writer(self.config, self.state)
+        record = self.state.collection("a")
+        assert record is not None
+        self.path, self.blobs = Path(record.path), Path(record.blobs)
+
+    def upload(self, doc_id: str, content: bytes | str = CATS, name: str = "x.md", **fields: Any) -> Upload:
+        content = content.encode() if isinstance(content, str) else content
+        return Upload(doc_id, keep_bytes(self.config.spool, self.blobs, content).sha256, name, len(content), **fields)
+
+    def add(self, *uploads: Upload, **fields: Any) -> Job:
+        return self.run("add", uploads=uploads, **fields)
+
+    def run(self, kind: JobKind, request: dict[str, Any] | None = None, **fields: Any) -> Job:
+        """The job as it is after one round."""
+        job = self.state.enqueue(kind, "a", request, **fields)
+        self.age()
+        self.writer.run_round()
+        return self.after(job)
+
+    def age(self) -> None:
+        """What was uploaded just now was uploaded long ago."""
+        with self.state._change() as rows:
+            rows.execute("UPDATE jobs SET created = created - 1")
+
+    def after(self, job: Job) -> Job:
+        found = self.state.job(job.id)
+        assert found is not None
+        return found
+
+    def index(self) -> mw.Index:
+        return mw.open(self.path, create=False)
+
+    def ids(self) -> list[str]:
+        return sorted(info.id for info in self.index().documents())
+
+    def statuses(self) -> dict[str, str]:
+        return {one.id: one.status for one in self.state.document_states("a")}
+
+    def close(self) -> None:
+        self.writer.close()
+        self.state.close()
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
+    def make(**own: Any) -> Bench:
+        made.append(Bench(tmp_path / f"data {len(made)}", **own))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.close()
+
+
+@pytest.fixture
+def bench(make: Callable[..., Bench]) -> Bench:
+    return make()
+
+
+def test_uploads_of_every_form(bench: Bench) -> None:
+    told = {"text": "Dogs bark. Owls fly.", "title": "Dogs", "metadata": {"year": 3}, "units": [[0, 10], [11, 20]]}
+    job = bench.add(
+        bench.upload("x/cats", name="../../etc/cats.md", title="Cats!", metadata={"lang": "en"}),
+        bench.upload("dogs", json.dumps(told), is_document=True),
+        bench.upload("broken", b"%PDF-nonsense", name="b.pdf"),
+    )
+    assert job.state == "done" and job.report is not None
+    assert (job.report["documents"], job.report["indexed"], job.report["added"]) == (3, 2, 2)
+    assert job.report["failed"] == [
+        {"id": "broken", "code": "unreadable", "detail": "damaged PDF", "hint": "change the file, or leave it out"}
+    ]
+    cats, dogs = (bench.index().document(name) for name in ("x/cats", "dogs"))
+    assert (cats.title, cats.metadata) == ("Cats!", {"lang": "en"}) and cats.text.startswith("# Cats")
+    assert (dogs.title, dogs.metadata["year"]) == ("Dogs", 3)
+    assert {info.id: info.leaves for info in bench.index().documents()}["dogs"] == 2
+    assert bench.statuses() == {"x/cats": "indexed", "dogs": "indexed", "broken": "failed"}
+    assert bench.index().check() == []
+    alone = bench.add(bench.upload("worse", b"", name="w.md"))
+    assert alone.state == "failed" and alone.error is not None and alone.error["document"] == "worse"
+
+
+def test_jobs_that_ran_together_are_told_apart(bench: Bench) -> None:
+    first = bench.state.enqueue("add", "a", uploads=[bench.upload("x"), bench.upload("bad", b"", name="b.md")])
+    second = bench.run("replace", uploads=[bench.upload("x", "Newer cats purr.")])
+    first = bench.after(first)
+    assert first.report is not None and second.report is not None
+    assert (first.report["indexed"], second.report["indexed"], "added" in first.report) == (1, 1, False)
+    assert [one["id"] for one in first.report["failed"]] == ["bad"] and second.report["failed"] == []
+    assert bench.index().document("x").text == "Newer cats purr." and bench.statuses()["x"] == "indexed"
+
+
+def test_what_stands_is_kept_where_that_is_asked(bench: Bench) -> None:
+    bench.add(bench.upload("x"))
+    skipped = bench.add(bench.upload("x", "Other.", on_conflict="skip"), bench.upload("y", on_conflict="skip"))
+    assert skipped.state == "done" and skipped.report is not None and skipped.report["skipped"] == ["x"]
+    refused = bench.add(bench.upload("x", "Other.", on_conflict="fail"), bench.upload("z"))
+    assert refused.report is not None and refused.report["failed"][0]["code"] == "conflict"
+    assert bench.index().document("x").text == CATS.decode() and bench.ids() == ["x", "y", "z"]
+    assert bench.statuses()["x"] == "indexed"
+
+
+def test_the_other_kinds(make: Callable[..., Bench], tmp_path: Path) -> None:
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "d.md").write_text("# Deer\n\nDeer run.\n")
+    (docs / "e.pdf").write_bytes(b"%PDF-nonsense")
+    bench = make(folders=(docs,))
+    bench.add(
+        bench.upload("x", metadata={"year": 1}), bench.upload("y/1"), bench.upload("y/2", "Two.", metadata={"year": 2})
+    )
+    assert bench.run("metadata", {"id": "x", "metadata": {"year": 5}}).report == {"updated": 1}
+    assert bench.index().document("x").metadata["year"] == 5
+    synced = bench.run("sync")
+    assert synced.report is not None and synced.report["added"] == 1
+    failed = [one for one in bench.state.document_states("a") if one.status == "failed"]
+    assert [one.id.endswith("e.pdf") for one in failed] == [True]
+    refused = bench.run("sync", {"folders": ["/etc"]})
+    assert refused.state == "failed" and refused.error is not None and "/etc" not in json.dumps(refused.error)
+    assert bench.run("add_view", {"view": "slice", "settings": {"chunk": 300}}).state == "done"
+    assert bench.index().manifest.views["slice"].settings["chunk"] == 300
+    assert bench.run("add_view", {"view": "nonsense"}).state == "failed"
+    for kind in ("check", "repair"):
+        assert bench.run(kind).report == {"problems": []}
+    assert bench.run("optimize").state == bench.run("embed").state == "done"
+    assert bench.run("remove", {"filter": {"type": "eq", "key": "year", "value": 2}}).report == {"removed": 1}
+    assert bench.run("remove", {"prefix": "y/"}).report == {"removed": 1}
+    assert bench.run("remove", {"ids": ["x", "none"]}).state == "done"
+    assert [Path(doc_id).name for doc_id in bench.ids()] == ["d.md"] and "x" not in bench.statuses()
+    assert bench.run("evaluate").state == "failed"
+
+
+def test_a_collection_is_dropped_with_what_is_the_servers(bench: Bench) -> None:
+    bench.add(bench.upload("x"))
+    assert bench.run("drop").state == "done"
+    assert not bench.path.exists() and not bench.blobs.exists() and bench.state.collections() == []
+    assert bench.run("check").state == "failed"
+
+
+def test_an_index_that_stands_elsewhere_is_not_dropped(make: Callable[..., Bench], tmp_path: Path) -> None:
+    elsewhere = tmp_path / "own.index"
+    with mw.open(elsewhere, embedder="none") as index:
+        index.add(mw.Document("d", "A text."))
+    bench = make(path=elsewhere)
+    bench.add(bench.upload("x"))
+    assert bench.ids() == ["d", "x"] and bench.run("drop").state == "done"
+    assert bench.ids() == ["d", "x"] and not bench.blobs.exists()
+
+
+def test_indexes_are_made_before_the_first_document(bench: Bench) -> None:
+    bench.writer.make_indexes()
+    assert bench.ids() == []
+
+
+def test_a_model_that_fails_fails_its_job_alone(make: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = make()
+    bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    broken = mw.Index.add
+
+    def add(self: mw.Index, sources: list[mw.File], **options: Any) -> mw.AddReport:
+        if any(source.id == "bad" for source in sources):
+            raise mw.ModelError("the model is gone", "start it")
+        return broken(self, sources, **options)
+
+    monkeypatch.setattr(mw.Index, "add", add)
+    bad = bench.run("add", uploads=[bench.upload("bad", "Bad text.")])
+    assert bad.state == "failed" and bad.error is not None
+    assert (bad.error["code"], bad.error["detail"], bad.error["hint"]) == ("model", "the model is gone", "start it")
+    assert bench.ids() == ["x"] and bench.statuses() == {"bad": "failed", "x": "indexed"}
+    monkeypatch.setattr(mw.Index, "add", lambda *a, **k: 1 / 0)
+    defect = bench.add(bench.upload("y"))
+    assert defect.error is not None and (defect.error["code"], "division" in json.dumps(defect.error)) == (
+        "internal",
+        False,
+    )
+    monkeypatch.undo()
+    bench.state.retry(defect.id)
+    bench.writer.run_round()
+    assert bench.after(defect).state == "done"
+
+
+def test_cancelling_keeps_finished_batches(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mergewise.index import pipeline
+
+    monkeypatch.setattr(pipeline, "BATCH_DOCUMENTS", 2)
+    monkeypatch.setattr(writing, "TELL_SECONDS", 0.0)
+    uploads = [bench.upload(f"d{number}", f"Text number {number}.") for number in range(6)]
+    job = bench.state.enqueue("add", "a", uploads=uploads)
+    beside = bench.state.enqueue("add", "a", uploads=[bench.upload("z", "Beside it.")])
+    tell, told = writing._Watch.tell, []
+
+    def cancel_at_the_fourth(self: Any, done: int, total: int, document: str) -> None:
+        told.append(document)
+        tell(self, done, total, document)
+        if document == "d4" and bench.ids():
+            bench.state.cancel(job.id)
+
+    monkeypatch.setattr(writing._Watch, "tell", cancel_at_the_fourth)
+    bench.age()
+    bench.writer.run_round()
+    ended = bench.after(job)
+    assert ended.state == "cancelled" and ended.report is not None
+    kept = bench.ids()
+    assert 2 <= len(kept) < 6 and ended.report["finished"] == len(kept)
+    assert bench.statuses() == {**dict.fromkeys(kept, "indexed"), "z": "queued"}
+    assert bench.index().check() == []
+    bench.writer.run_round()
+    assert bench.after(beside).state == "done" and "z" in bench.ids()
+
+
+def test_a_writer_that_ends_leaves_its_job_to_the_next(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    monkeypatch.setattr(
+        mw.Index, "add", lambda self, *a, cancel, **k: (bench.writer.stopping.set(), cancel(), _cancelled())[0]
+    )
+    bench.age()
+    bench.writer.run_round()
+    left = bench.after(job)
+    assert (left.state, left.kills) == ("queued", 0) and bench.statuses() == {"x": "queued"}
+
+
+def _cancelled() -> None:
+    raise Cancelled("called off", "")
+
+
+def test_another_writer_is_waited_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "TELL_SECONDS", 0.01)
+    bench.writer.make_indexes()
+    job = bench.state.enqueue("add", "a", uploads=[bench.upload("x")])
+    bench.age()
+    with bench.index().store._hold_lock():
+        thread = threading.Thread(target=bench.writer.run_round)
+        thread.start()
+        while bench.after(job).state != "waiting_lock":
+            thread.join(0.01)
+    thread.join()
+    assert bench.after(job).state == "done"
+    assert [event.job["state"] for event in bench.state.events(job.id)].count("waiting_lock") == 1
+    other = bench.state.enqueue("add", "a", uploads=[bench.upload("y")])
+    bench.age()
+    with bench.index().store._hold_lock():
+        thread = threading.Thread(target=bench.writer.run_round)
+        thread.start()
+        while bench.after(other).state != "waiting_lock":
+            thread.join(0.01)
+        bench.state.cancel(other.id)
+        thread.join()
+    assert bench.after(other).state == "cancelled" and bench.ids() == ["x"]
+
+
+def test_rows_are_written_by_the_model_that_the_configuration_names(make: Callable[..., Bench]) -> None:
+    pytest.importorskip("openai")
+    with ChatServer(["A summary of cats."]) as endpoint:
+        bench = make(views=("leaf", "slice"), chat="local")
+        chats = {"local": ModelConfig("openai:m", base_url=endpoint.base_url, key_env="HOME")}
+        bench.writer.config = replace(bench.config, chats=chats)
+        assert bench.add(bench.upload("x")).state == "done"
+        calls = len(endpoint.asked)
+        assert calls and bench.index().manifest.views["slice"].settings["summary"] == "abstractive"
+        # the same bytes again are not paid for again
+        assert bench.add(bench.upload("x")).report["unchanged"] == 1 and len(endpoint.asked) == calls  # type: ignore[index]
+
+
+def test_a_backup_waits_for_the_job_and_the_job_for_the_backup(bench: Bench) -> None:
+    job = bench.state.enqueue("check", "a")
+    with writing.waiting_lock(writing.lock_file(bench.config.data, "changes"), 1):
+        thread = threading.Thread(target=bench.writer.run_round)
+        thread.start()
+        thread.join(0.1)
+        assert bench.after(job).state == "queued"
+        with pytest.raises(IndexBusy), writing.waiting_lock(writing.lock_file(bench.config.data, "changes"), 0):
+            pass
+    thread.join()
+    assert bench.after(job).state == "done"
