@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 
+from mergewise.concurrency import demand_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader, languages_known
@@ -114,6 +115,7 @@ class HybridReader(TreeReader):
         if self._embedder is None:
             return None
         if question not in self._questions:
+            demand_time()
             self._questions[question] = self._embedder.embed_queries([question])[0]
         return self._questions[question]
 

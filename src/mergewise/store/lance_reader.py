@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mergewise.concurrency import BackgroundLoop
+from mergewise.concurrency import BackgroundLoop, demand_time
 from mergewise.errors import CorruptIndex, StoreError, UsageError
 from mergewise.protocols import FloatArray, Ranking
 from mergewise.ranges import short_repr
@@ -460,6 +460,7 @@ class LanceReader:
         return bool(((ids == rows[_ID].to_numpy()) | (ids < 0)).all())
 
     def _table(self, name: str) -> AsyncTable | None:
+        demand_time()
         IN_USE.demand_own_process(self.directory)
         if name not in self._tables:
             self._tables[name] = self._open(name)
