@@ -251,4 +251,4 @@ def test_the_time_of_an_answer_grows_with_its_length(shape: str) -> None:
         reader.add(text[at : at + 5])
     reader.end()
     assert time.process_time() - began < size / 10_000, "ten times what it takes"
-    assert "".join(shown) == cited.text.lstrip()
+    assert "".join(shown) == cited.text.strip()

@@ -262,7 +262,7 @@ def marks(data: bytes) -> None:
         reader.add(text[at : at + size])
     reader.end()
     whole, _ = without_unknown(text, known)
-    assert "".join(shown) == whole.lstrip()
+    assert "".join(shown) == whole.strip()
     assert all(set(piece.numbers) <= set(known) for piece in marked_texts(text, known))
 
 

@@ -64,7 +64,8 @@ class Browser:
         told: dict[str, Any] = json.loads(message)
         return told
 
-    def open(self, path: Path, scheme: str = "light", width: int = 1000, height: int = 900) -> None:
+    def open(self, place: Path | str, scheme: str = "light", width: int = 1000, height: int = 900) -> None:
+        """A file, or an address of a server, once it is loaded."""
         features = [
             {"name": "prefers-color-scheme", "value": scheme},
             {"name": "prefers-reduced-motion", "value": "reduce"},
@@ -72,7 +73,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", media="screen", features=features)
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=place if isinstance(place, str) else place.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
 

@@ -217,12 +217,14 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, int]:
 
 
 class MarkFilter:
-    """`without_unknown` for a text that arrives in pieces, without the white space at its beginning."""
+    """`without_unknown` for a text that arrives in pieces, without the white space at its beginning and at its end."""
 
     def __init__(self, known: Collection[int], show: Callable[[str], None]) -> None:
         self._reader = MarkReader(known)
         self._show = show
         self._begun = False
+        # white space, which is shown once more comes
+        self._spaces: list[str] = []
 
     def add(self, piece: str) -> None:
         self._pass_on(self._reader.add(piece))
@@ -231,9 +233,10 @@ class MarkFilter:
         self._pass_on(self._reader.end())
 
     def _pass_on(self, pieces: Sequence[MarkedText]) -> None:
-        text = "".join(piece.text for piece in pieces)
-        if not self._begun:
-            text = text.lstrip()
-        if text:
-            self._begun = True
-            self._show(text)
+        self._spaces.append("".join(piece.text for piece in pieces))
+        if not self._spaces[-1].strip():
+            return
+        text = "".join(self._spaces) if self._begun else self._spaces[-1].lstrip()
+        shown = text.rstrip()
+        self._spaces, self._begun = [text[len(shown) :]], True
+        self._show(shown)

@@ -10,7 +10,7 @@ from mergewise.errors import ModelError
 from mergewise.generate import prompts
 from mergewise.generate.citations import cite
 from mergewise.generate.marks import MarkFilter
-from mergewise.generate.mode import Request
+from mergewise.generate.mode import Request, Show
 from mergewise.generate.notes import Notes
 from mergewise.generate.sources import Source
 from mergewise.prompting.quoting import code_for
@@ -20,6 +20,40 @@ from mergewise.types import Answer, Message, Reply, Step, Usage
 
 # The share of the window that is kept free, since tokens are seldom counted by the tokenizer of the model itself.
 _MARGIN = 0.05
+
+
+class ShownUnlessRefused:
+    """Shows an answer as it arrives. One that begins like a refusal is held back until it is known whether it is one.
+
+    So a refusal is shown as an answer says it, in whatever words the model put it. One that comes after other words cannot be
+    called back: it stays as the model put it.
+    """
+
+    def __init__(self, refusals: Sequence[str], show: Show) -> None:
+        self._refusals = [" ".join(words(refusal)) for refusal in refusals]
+        self._show = show
+        self._held: list[str] = []
+        self._refuses = False
+        self.has_begun = False
+
+    def add(self, piece: str) -> None:
+        if self.has_begun:
+            self._show(piece)
+            return
+        self._held.append(piece)
+        if self._refuses:
+            return
+        written = " ".join(words("".join(self._held)))
+        self._refuses = any(written.startswith(refusal) for refusal in self._refusals)
+        if not self._refuses and not any(refusal.startswith(written) for refusal in self._refusals):
+            self.has_begun = True
+            self._show("".join(self._held))
+
+    def settle(self, text: str) -> None:
+        """The answer's text in the end, which is shown now where nothing is yet."""
+        if not self.has_begun:
+            self.has_begun = True
+            self._show(text)
 
 
 class Writer:
@@ -36,7 +70,8 @@ class Writer:
         self.window = int(self.chat.window * (1 - _MARGIN))
         # what is written takes a quarter of a small window at most
         self.limit = max(1, min(request.max_tokens, self.window // 4))
-        self._show = request.show
+        refusals = (self.prompts.fill(prompts.REFUSAL), prompts.NOT_FOUND)
+        self._shown = None if request.show is None else ShownUnlessRefused(refusals, request.show)
         self._usages = [self.context.usage]
 
     async def ask(self, messages: Sequence[Message], schema: Mapping[str, object] | None = None) -> str:
@@ -66,9 +101,13 @@ class Writer:
             )
         refusal = self.prompts.fill(prompts.REFUSAL)
         answered = not cited.refuses and words(text) != words(refusal)
+        if not answered and not (self._shown and self._shown.has_begun):
+            text = refusal
+        if self._shown is not None:
+            self._shown.settle(text)
         return Answer(
             question=self.question,
-            text=text if answered else refusal,
+            text=text,
             citations=cited.citations if answered else (),
             context=self.context,
             usage=reduce(add, self._usages),
@@ -87,10 +126,10 @@ class Writer:
         return [Step("prompts", f"of one's own: {', '.join(own)}")] if own else []
 
     async def _last(self, messages: Sequence[Message], numbers: Collection[int]) -> Reply:
-        """The last reply, shown in pieces where `show` was given; a mark is shown once it is known to name a source."""
-        if self._show is None:
+        """The last reply, shown in pieces where they are wanted; a mark is shown once it is known to name a source."""
+        if self._shown is None:
             return await self._complete(messages)
-        shown = MarkFilter(numbers, self._show)
+        shown = MarkFilter(numbers, self._shown.add)
         reply = Reply("", Usage())
         async for piece in self.chat.stream(messages, max_tokens=self.limit):
             if isinstance(piece, Reply):

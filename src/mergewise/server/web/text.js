@@ -31,6 +31,13 @@ export function shorten(value, length = 120) {
   return (word > (length * 2) / 3 ? cut.slice(0, word) : cut).trimEnd() + "…";
 }
 
+/** A message as a sentence: a capital at its beginning, a stop at its end. @param {unknown} value @param {number} [length] */
+export function sentence(value, length = 400) {
+  const line = shorten(value, length);
+  if (!line) return "";
+  return line[0].toLocaleUpperCase() + line.slice(1) + (/[.!?…:;。？！]["”’)]?$/.test(line) ? "" : ".");
+}
+
 /** From offsets in code points, as the server counts, to UTF-16 units, as JavaScript does, and back. */
 export class Offsets {
   /** @param {string} text */
@@ -136,6 +143,16 @@ export function keyOf(id) {
   let binary = "";
   for (const byte of bytes) binary += String.fromCharCode(byte);
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
+}
+
+/** The id behind a key. @param {string} key */
+export function idOf(key) {
+  try {
+    const binary = atob(key.replaceAll("-", "+").replaceAll("_", "/"));
+    return new TextDecoder().decode(Uint8Array.from(binary, (letter) => letter.charCodeAt(0)));
+  } catch {
+    return "";
+  }
 }
 
 /** Title and headings on one line. @param {string | undefined} title @param {string[] | undefined} headings */

@@ -157,19 +157,10 @@ class ShownAnswer:
     def __init__(self, show: Show | None) -> None:
         self.wanted = show is not None
         self._show = show or (lambda piece: None)
-        self._held = ""
-        self._filter = MarkFilter((), self._show_trimmed)
+        self._filter = MarkFilter((), self._show)
         self.add = self._filter.add
 
     def end(self, marks: str) -> None:
         self._filter.end()
         if marks:
             self._show(marks)
-
-    def _show_trimmed(self, text: str) -> None:
-        """What stands before white space at the end; that is held back until more comes."""
-        text = self._held + text
-        kept = text.rstrip()
-        self._held = text[len(kept) :]
-        if kept:
-            self._show(kept)

@@ -1,0 +1,199 @@
+// Ask: a question, its sources as soon as they are known, the answer as it is written, and questions that follow.
+
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { ask, conversationOf } from "./conversation.js";
+import { finishedSentences } from "./markdown.js";
+import { DEFAULT_WAYS, ErrorNote, focusOn, href, Icon, PassageCard, Prose, QuestionField, Waiting, WayChoice } from "./parts.js";
+import { kept, useStore } from "./store.js";
+import { counted, duration, headingPath, number, printable, shorten } from "./text.js";
+import { rangesIn } from "./trace.js";
+
+/** @typedef {import("./conversation.js").Turn} Turn */
+
+/** @param {{collection: string, info: any}} props */
+export function AskView({ collection, info }) {
+  const conversation = conversationOf(collection);
+  const turns = useStore(conversation);
+  const [question, setQuestion] = useState("");
+  const [ways, setWays] = useState({ ...DEFAULT_WAYS, ...kept.read("ways") });
+  const current = turns.at(-1);
+  const isBusy = Boolean(current?.controller);
+  const change = (/** @type {import("./parts.js").Ways} */ next) => {
+    setWays(next);
+    kept.write("ways", next);
+  };
+  const send = () => {
+    const asked = question.trim();
+    if (!asked || isBusy) return;
+    setQuestion("");
+    ask(collection, asked, ways);
+  };
+  const stop = () => current?.controller?.abort();
+  const field = html`
+    <div class="composer">
+      <${QuestionField} value=${question} onInput=${setQuestion} onSend=${send} label=${turns.length ? "A question that follows" : "Your question"}
+        placeholder=${turns.length ? "Ask what follows from it" : "Ask your documents"} isFocused=${!matchMedia("(pointer: coarse)").matches}>
+        ${isBusy
+          ? html`<button type="button" class="round" aria-label="Stop" title="Stop" onClick=${stop}><${Icon} name="stop" /></button>`
+          : html`<button type="submit" class="round primary" aria-label="Ask" title="Ask" disabled=${!question.trim()}><${Icon} name="send" /></button>`}
+      </${QuestionField}>
+      <div class="beneath">
+        <${WayChoice} info=${info} ways=${ways} onChange=${change} />
+        ${turns.length ? html`<button type="button" class="plain" onClick=${() => { stop(); conversation.set([]); }}>New conversation</button>` : null}
+      </div>
+    </div>`;
+  if (!turns.length) {
+    return html`
+      <div class="start">
+        <h1 tabindex="-1">What would you like to know?</h1>
+        ${field}
+        <${Holdings} collection=${collection} info=${info} />
+      </div>`;
+  }
+  return html`
+    <h1 class="sr" tabindex="-1">Questions to ${shorten(info?.title || collection, 60)}</h1>
+    <div class="conversation" onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Escape" && stop()}>
+      ${turns.map((turn, i) => html`<${TurnPart} key=${turn.id} collection=${collection} turn=${turn} isLast=${i === turns.length - 1} again=${() => ask(collection, turn.question, ways)} />`)}
+    </div>
+    ${field}
+    <${Listener} turn=${current} />
+  `;
+}
+
+/** What there is to ask. @param {{collection: string, info: any}} props */
+function Holdings({ collection, info }) {
+  if (!info) return null;
+  if (!info.documents) {
+    return html`<p class="holdings">There are no documents yet. <a href=${href(collection, "documents")}>Add some</a>, and ask them.</p>`;
+  }
+  return html`<p class="holdings"><a class="quiet" href=${href(collection, "documents")}>${counted(info.documents, "document")}</a>${info.characters ? `, ${number(info.characters)} characters` : ""}</p>`;
+}
+
+/** @param {{collection: string, turn: Turn, isLast: boolean, again: () => void}} props */
+function TurnPart({ collection, turn, isLast, again }) {
+  const [active, setActive] = useState(0);
+  const top = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    if (isLast && turn.id > 1) top.current?.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+  }, [turn.id]);
+  const id = `t${turn.id}`;
+  const follow = (/** @type {number} */ mark) => {
+    setActive(mark);
+    focusOn(document.getElementById(`${id}p${mark}`));
+  };
+  return html`
+    <section class="turn" ref=${top} aria-labelledby=${`${id}q`}>
+      <h2 class="asked" id=${`${id}q`} dir="auto">${printable(turn.question)}</h2>
+      <div class="sides">
+        <div class="main">
+          <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} again=${again} collection=${collection} />
+        </div>
+        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} />` : null}
+      </div>
+    </section>
+  `;
+}
+
+/** @param {{turn: Turn, active: number, point: (mark: number) => void, follow: (mark: number) => void, again: () => void, collection: string}} props */
+function AnswerPart({ turn, active, point, follow, again, collection }) {
+  const { answer, context, text, state } = turn;
+  const marks = context?.passages.length ?? 0;
+  const ranges = useMemo(() => unverifiedRanges(text, answer?.unverified), [text, answer]);
+  const mark = (/** @type {number} */ value) => {
+    if (value < 1 || value > marks) return null;
+    const path = headingPath(context?.passages[value - 1].document.title, context?.passages[value - 1].headings);
+    return html`<button type="button" class=${`cite${active === value ? " active" : ""}`} aria-label=${`Source ${value}: ${path}`} title=${path}
+      onMouseEnter=${() => point(value)} onMouseLeave=${() => point(0)} onFocus=${() => point(value)} onClick=${() => follow(value)}>${value}</button>`;
+  };
+  const isPending = state === "asking" || state === "reading" || (state === "writing" && !text);
+  return html`
+    <div class=${`answer${answer && !answer.found ? " nothing" : ""}`} aria-busy=${Boolean(turn.controller)}>
+      ${answer?.searched_for && answer.searched_for !== turn.question ? html`<p class="where" dir="auto">Searched for: ${shorten(answer.searched_for, 300)}</p>` : null}
+      ${isPending ? html`<${Waiting}>${state === "asking" ? "Searching" : `Reading ${counted(marks, "passage")}`}</${Waiting}>` : null}
+      ${text ? html`<div class=${`said${state === "writing" ? " writing" : ""}`}><${Prose} text=${text} ranges=${ranges} mark=${mark} /></div>` : null}
+      ${state === "stopped" ? html`<p class="note">Stopped.</p>` : null}
+      ${state === "failed" ? html`<${ErrorNote} error=${turn.error} retry=${again} />` : null}
+      ${answer ? html`<${Doubts} answer=${answer} />` : null}
+      ${answer ? html`<${AnswerFoot} collection=${collection} turn=${turn} />` : null}
+    </div>
+  `;
+}
+
+/** Where the sentences stand that their sources do not support. @param {string} text @param {string[] | undefined} sentences */
+function unverifiedRanges(text, sentences) {
+  return (sentences ?? []).flatMap((sentence) => {
+    const start = sentence ? text.indexOf(sentence) : -1;
+    const value = { class: "unverified", title: "The sources that it cites do not say this" };
+    return start < 0 ? [] : [{ start, end: start + sentence.length, value }];
+  });
+}
+
+/** What a reader has to know before trusting the answer. @param {{answer: any}} props */
+function Doubts({ answer }) {
+  const notes = [];
+  if (answer.found === false) notes.push("This is probably not in the documents. The sources are the nearest places.");
+  else if (answer.sure === false) notes.push("Unsure: what you look for is likely among these quotations.");
+  const unverified = answer.unverified?.length ?? 0;
+  if (unverified) notes.push(`${counted(unverified, "sentence")} (underlined) ${unverified === 1 ? "is" : "are"} not supported by the sources that ${unverified === 1 ? "it cites" : "they cite"}.`);
+  else if (answer.unsupported > 0) notes.push(`${Math.round(100 * answer.unsupported)} % of the sentences are not supported by the sources.`);
+  if (answer.complete === false) notes.push("The answer is cut: the model came to its limit of tokens.");
+  if (answer.removed_marks) notes.push(`${counted(answer.removed_marks, "mark")} that no source has ${answer.removed_marks === 1 ? "was" : "were"} taken out.`);
+  return notes.map((note) => html`<p class="note" role="note">${note}</p>`);
+}
+
+/** @param {{collection: string, turn: Turn}} props */
+function AnswerFoot({ collection, turn }) {
+  const { answer } = turn;
+  const [isCopied, setCopied] = useState(false);
+  const usage = answer.usage ?? {};
+  const timings = answer.timings ?? {};
+  const facts = [
+    answer.mode,
+    timings.assemble_ms != null ? `assembled in ${duration(timings.assemble_ms)}` : "",
+    timings.total_ms != null ? `${duration(timings.total_ms)} in all` : "",
+    usage.calls ? `${counted(usage.calls, "call")} of a model, ${number(usage.input_tokens)} + ${number(usage.output_tokens)} tokens` : "",
+  ].filter(Boolean);
+  const copy = () => navigator.clipboard?.writeText(turn.text).then(() => setCopied(true), () => {});
+  return html`
+    <footer class="foot">
+      <p class="where">${facts.join(" · ")}</p>
+      <p class="actions">
+        <a href=${href(collection, "merge")}>How it was merged</a>
+        <button type="button" class="plain" onClick=${copy}>${isCopied ? "Copied" : "Copy"}</button>
+      </p>
+    </footer>
+  `;
+}
+
+/** @param {{id: string, collection: string, turn: Turn, active: number}} props */
+function Sources({ id, collection, turn, active }) {
+  const { context, citations } = turn;
+  if (!context) return html`<aside class="sources" aria-hidden="true"><div class="ghost"></div><div class="ghost"></div></aside>`;
+  const heading = html`<h3 class="label" id=${`${id}s`}>${context.passages.length ? counted(context.passages.length, "source") : "No sources"}</h3>`;
+  return html`
+    <aside class="sources" aria-labelledby=${`${id}s`}>
+      ${heading}
+      ${context.passages.length ? null : html`<p class="where">Nothing in the documents fits the question.</p>`}
+      ${context.passages.map((passage, i) => {
+        const own = citations.filter((citation) => citation.mark === passage.mark);
+        const spans = own.map((citation) => ({ ...citation.span, value: { class: "cited", title: "The answer rests on it" } }));
+        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${`${id}p`} isActive=${active === passage.mark} isFolding=${true}
+          ranges=${passage.verbatim ? rangesIn(passage, spans) : []} target=${own[0]?.span} />`;
+      })}
+    </aside>
+  `;
+}
+
+/** Sentences of the answer for those who listen: each once, as it ends. @param {{turn: Turn | undefined}} props */
+function Listener({ turn }) {
+  const [spoken, setSpoken] = useState({ id: 0, at: 0, words: "" });
+  useEffect(() => {
+    if (!turn) return;
+    const at = spoken.id === turn.id ? spoken.at : 0;
+    const isOver = !turn.controller;
+    const words = isOver ? turn.text.slice(at) : finishedSentences(turn.text, at);
+    if (words) setSpoken({ id: turn.id, at: at + words.length, words: printable(words.replace(/\[\d{1,3}\]|[*_`#]/g, "")) });
+  }, [turn?.text, turn?.controller]);
+  const state = turn?.state === "reading" ? `${counted(turn.context?.passages.length ?? 0, "source")} found.` : "";
+  return html`<div class="sr" aria-live="polite" aria-atomic="true">${spoken.id === turn?.id ? spoken.words : state}</div>`;
+}

@@ -1,0 +1,109 @@
+// Conversations, one a collection: what was asked, and what came of it. They last as long as the page.
+
+import { isAbort, Problem, stream, within } from "./api.js";
+import { Store } from "./store.js";
+import { wayFields } from "./parts.js";
+import { contextOf, spanOf } from "./trace.js";
+
+/**
+ * @typedef {import("./trace.js").Context} Context
+ * @typedef {{mark: number, answer_spans: {start: number, end: number}[], document: {key: string, id: string, title: string}, headings: string[], page: number | null, line: number | null, text: string, span: import("./trace.js").Span}} Citation
+ * @typedef {{id: number, question: string, state: "asking" | "reading" | "writing" | "done" | "stopped" | "failed", context: Context | null, text: string, citations: Citation[], answer: any, error: any, controller: AbortController | null}} Turn
+ */
+
+/** @type {Map<string, Store<Turn[]>>} */
+const conversations = new Map();
+let turns = 0;
+
+/** @param {string} collection @returns {Store<Turn[]>} */
+export function conversationOf(collection) {
+  const known = conversations.get(collection) ?? new Store(/** @type {Turn[]} */ ([]));
+  conversations.set(collection, known);
+  return known;
+}
+
+/** The context that was looked at last. @param {string} collection @returns {Turn | undefined} */
+export function lastTurn(collection) {
+  return conversationOf(collection).value.findLast((turn) => turn.context);
+}
+
+/** Forgets all of them, as after signing out. */
+export function forgetConversations() {
+  for (const conversation of conversations.values()) {
+    for (const turn of conversation.value) turn.controller?.abort();
+    conversation.set([]);
+  }
+}
+
+/** @param {any[]} citations @returns {Citation[]} */
+function citationsOf(citations) {
+  return (citations ?? []).map((citation) => ({ ...citation, span: spanOf(citation.span) }));
+}
+
+const HISTORY = 50; // messages that the server takes
+const LONGEST_TURN = 20_000; // characters of an answer that go along with a follow-up
+
+/** @param {Turn[]} earlier */
+function historyOf(earlier) {
+  return earlier
+    .filter((turn) => turn.text && (turn.state === "done" || turn.state === "stopped"))
+    .flatMap((turn) => [
+      { role: "user", content: turn.question },
+      { role: "assistant", content: turn.text.slice(0, LONGEST_TURN) },
+    ])
+    .slice(-HISTORY);
+}
+
+/**
+ * Asks, and lets the conversation grow with what comes.
+ * @param {string} collection @param {string} question @param {import("./parts.js").Ways} ways
+ */
+export async function ask(collection, question, ways) {
+  const conversation = conversationOf(collection);
+  const controller = new AbortController();
+  const earlier = conversation.value;
+  /** @type {Turn} */
+  let turn = { id: ++turns, question, state: "asking", context: null, text: "", citations: [], answer: null, error: null, controller };
+  let pending = "";
+  let frame = 0;
+  const put = (/** @type {Partial<Turn>} */ change) => {
+    turn = { ...turn, ...change };
+    conversation.set([...conversation.value.filter((other) => other.id !== turn.id), turn].sort((a, b) => a.id - b.id));
+  };
+  const flush = () => {
+    cancelAnimationFrame(frame);
+    frame = 0;
+    if (pending) put({ text: turn.text + pending });
+    pending = "";
+  };
+  put({});
+  const body = {
+    question,
+    ...wayFields(ways),
+    ...(ways.mode ? { mode: ways.mode } : {}),
+    history: historyOf(earlier),
+    include: ["trace"],
+    stream: true,
+  };
+  try {
+    for await (const { event, data } of stream(within(collection, "/ask"), { body, signal: controller.signal })) {
+      if (event === "context") put({ context: contextOf(data), state: "reading" });
+      else if (event === "delta") {
+        pending += data.text;
+        if (turn.state !== "writing") put({ state: "writing" });
+        frame ||= requestAnimationFrame(flush);
+      } else if (event === "citations") {
+        flush();
+        put({ citations: citationsOf(data.citations) });
+      } else if (event === "done") {
+        flush();
+        put({ answer: data, text: data.answer ?? turn.text, citations: citationsOf(data.citations ?? turn.citations), state: "done", controller: null });
+      }
+    }
+    flush();
+    if (turn.state !== "done") throw new Problem({ detail: "The answer broke off.", hint: "Ask again." });
+  } catch (error) {
+    flush();
+    put(isAbort(error) ? { state: "stopped", controller: null } : { state: "failed", error, controller: null });
+  }
+}

@@ -1,0 +1,265 @@
+// Documents: dropped files with their progress, what the collection holds, why something failed, and removing.
+
+import { html, useEffect, useRef, useState } from "./vendor/preact.js";
+import { isAbort, request, upload, within } from "./api.js";
+import { ErrorNote, href, Icon, Waiting } from "./parts.js";
+import { Store, useStore } from "./store.js";
+import { counted, moment, number, printable, sentence, shorten, size } from "./text.js";
+
+const AT_ONCE = 2; // uploads side by side
+const SEARCH_PAUSE = 250; // ms without a key before a search begins
+const POLL = 1_200; // ms between two looks at what is under way
+const PAGE = 50; // documents at first, and with each further page
+
+/** @typedef {{id: number, collection: string, file: File, name: string, sent: number, state: "waiting" | "sending" | "failed", error: any, controller: AbortController, key: string}} Sending */
+
+/** Files on their way, which go on while other views are looked at. */
+const sendings = new Store(/** @type {Sending[]} */ ([]));
+/** How many files arrived since the page was opened; views that show documents look again when it changes. */
+const arrived = new Store(0);
+let count = 0;
+
+/** @param {number} id @param {Partial<Sending> | null} change None takes it off the list */
+function putSending(id, change) {
+  sendings.set(sendings.value.flatMap((one) => (one.id !== id ? [one] : change ? [{ ...one, ...change }] : [])));
+}
+
+/** @param {string} collection @param {File[]} files */
+function sendFiles(collection, files) {
+  const fresh = files.map((file) => ({
+    id: ++count,
+    collection,
+    file,
+    name: file.webkitRelativePath || file.name,
+    sent: 0,
+    state: /** @type {"waiting"} */ ("waiting"),
+    error: null,
+    controller: new AbortController(),
+    key: randomKey(),
+  }));
+  sendings.set([...sendings.value, ...fresh]);
+  next();
+}
+
+/** The same key for every try of a file: a server that has it already makes no second job. */
+function randomKey() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function next() {
+  const free = AT_ONCE - sendings.value.filter((one) => one.state === "sending").length;
+  for (const one of sendings.value.filter((each) => each.state === "waiting").slice(0, Math.max(0, free))) send(one);
+}
+
+/** @param {Sending} one */
+async function send(one) {
+  putSending(one.id, { state: "sending", error: null, sent: 0 });
+  const body = new FormData();
+  body.append("files", one.file, one.name);
+  try {
+    await upload(within(one.collection, "/documents"), body, {
+      headers: { "Idempotency-Key": one.key },
+      signal: one.controller.signal,
+      onProgress: (sent) => putSending(one.id, { sent: Math.min(sent, one.file.size) }),
+    });
+    putSending(one.id, null);
+    arrived.set(arrived.value + 1);
+  } catch (error) {
+    if (isAbort(error)) putSending(one.id, null);
+    else putSending(one.id, { state: "failed", error });
+  }
+  next();
+}
+
+/** @param {Sending} one */
+function retry(one) {
+  putSending(one.id, { state: "waiting", error: null, controller: new AbortController() });
+  next();
+}
+
+/** @param {{collection: string, info: any, changed: () => void}} props */
+export function DocumentsView({ collection, changed }) {
+  const [prefix, setPrefix] = useState("");
+  const [search, setSearch] = useState("");
+  const [status, setStatus] = useState("");
+  const [list, setList] = useState(/** @type {{items: any[], next: string | null} | null} */ (null));
+  const [jobs, setJobs] = useState(/** @type {Record<string, any>} */ ({}));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [turn, setTurn] = useState(0);
+  const shown = useRef(PAGE);
+  const own = useStore(sendings).filter((one) => one.collection === collection);
+  const landed = useStore(arrived);
+  const look = () => setTurn((now) => now + 1);
+  useEffect(() => {
+    const timer = setTimeout(() => { shown.current = PAGE; setSearch(prefix.trim()); }, SEARCH_PAUSE);
+    return () => clearTimeout(timer);
+  }, [prefix]);
+  useEffect(() => {
+    const controller = new AbortController();
+    readDocuments(collection, search, status, shown.current, controller.signal).then(
+      (found) => { setList(found.list); setJobs(found.jobs); setError(null); },
+      (problem) => controller.signal.aborted || setError(problem),
+    );
+    return () => controller.abort();
+  }, [collection, search, status, turn, landed]);
+  const isMoving = (list?.items ?? []).some((one) => one.status === "queued" || one.status === "indexing") || Object.values(jobs).some((job) => !ENDED.has(job.state));
+  useEffect(() => {
+    if (!isMoving) { if (list) changed(); return undefined; }
+    const timer = setInterval(() => document.hidden || look(), POLL);
+    return () => clearInterval(timer);
+  }, [isMoving]);
+  const more = () => { shown.current += PAGE; look(); };
+  const isFirst = !search && !status && list && !list.items.length && !own.length;
+  return html`
+    <h1 tabindex="-1">Documents</h1>
+    <${DropPlace} collection=${collection} isLarge=${Boolean(isFirst)} />
+    ${own.length ? html`<${SendingList} list=${own} />` : null}
+    ${error ? html`<${ErrorNote} error=${error} retry=${look} />` : null}
+    ${list && !isFirst ? html`
+      <div class="filters-row" role="search">
+        <label class="search"><span class="sr">Names that begin with</span><input type="search" placeholder="Names that begin with …" value=${prefix} dir="auto" onInput=${(/** @type {any} */ event) => setPrefix(event.target.value)} /></label>
+        <label><span class="sr">Status</span><select value=${status} onChange=${(/** @type {any} */ event) => { shown.current = PAGE; setStatus(event.target.value); }}>
+          <option value="">every status</option>${["indexed", "queued", "indexing", "failed"].map((one) => html`<option value=${one}>${one}</option>`)}
+        </select></label>
+      </div>
+      <${Summary} list=${list} jobs=${jobs} collection=${collection} look=${look} />
+      ${list.items.length
+        ? html`<ul class="rows">${list.items.map((one) => html`<${Row} key=${one.key} collection=${collection} one=${one} job=${jobs[idOf(one.job)]} look=${look} />`)}</ul>`
+        : html`<p class="where none">No document fits.</p>`}
+      ${list.next ? html`<p class="more"><button type="button" onClick=${more}>More documents</button></p>` : null}
+    ` : null}
+    ${!list && !error ? html`<${Waiting} />` : null}
+  `;
+}
+
+const ENDED = new Set(["done", "failed", "cancelled"]);
+
+/** @param {any} job its id, or the job itself */
+function idOf(job) {
+  return String(job?.id ?? job ?? "");
+}
+
+/** As many documents as are shown, and the jobs that are under way. @param {string} collection @param {string} prefix @param {string} status @param {number} most @param {AbortSignal} signal */
+async function readDocuments(collection, prefix, status, most, signal) {
+  /** @type {any[]} */
+  const items = [];
+  let cursor = "";
+  do {
+    const query = new URLSearchParams({ limit: String(Math.min(200, most - items.length)), ...(prefix ? { prefix } : {}), ...(status ? { status } : {}), ...(cursor ? { cursor } : {}) });
+    const page = await request(within(collection, `/documents?${query}`), { signal });
+    items.push(...page.items);
+    cursor = page.next ?? "";
+  } while (cursor && items.length < most);
+  const found = await request(`jobs?limit=100&collection=${encodeURIComponent(collection)}`, { signal }).catch((problem) => { if (isAbort(problem)) throw problem; return { items: [] }; });
+  const jobs = Object.fromEntries(/** @type {any[]} */ (found.items ?? []).filter((job) => job.collection === collection).map((job) => [job.id, job]));
+  return { list: { items, next: cursor || null }, jobs };
+}
+
+/** @param {{collection: string, isLarge: boolean}} props */
+function DropPlace({ collection, isLarge }) {
+  const [isOver, setOver] = useState(false);
+  const field = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const take = (/** @type {FileList | null | undefined} */ files) => files?.length && sendFiles(collection, [...files]);
+  useEffect(() => {
+    // a file that misses the place must not take the browser away from the page
+    const hold = (/** @type {DragEvent} */ event) => event.preventDefault();
+    addEventListener("dragover", hold);
+    addEventListener("drop", hold);
+    return () => { removeEventListener("dragover", hold); removeEventListener("drop", hold); };
+  }, []);
+  return html`
+    <div class=${`drop${isOver ? " over" : ""}${isLarge ? " large" : ""}`}
+      onDragOver=${(/** @type {DragEvent} */ event) => { event.preventDefault(); setOver(true); }}
+      onDragLeave=${() => setOver(false)}
+      onDrop=${(/** @type {DragEvent} */ event) => { event.preventDefault(); setOver(false); take(event.dataTransfer?.files); }}>
+      <p><b>${isLarge ? "This collection is empty." : "Drop files here"}</b> ${isLarge ? "Drop files here, or choose them." : "or choose them."}</p>
+      <input type="file" multiple id="files" class="sr" tabindex="-1" aria-hidden="true" ref=${field} onChange=${(/** @type {any} */ event) => { take(event.target.files); event.target.value = ""; }} />
+      <button type="button" onClick=${() => field.current?.click()}>Choose files</button>
+    </div>
+  `;
+}
+
+/** @param {{list: Sending[]}} props */
+function SendingList({ list }) {
+  return html`
+    <section class="sendings" aria-label="Uploads">
+      <ul class="rows">
+        ${list.map((one) => html`
+          <li key=${one.id} class="row">
+            <div class="what"><p class="name" dir="auto">${shorten(one.name, 120)}</p>
+              <p class="where">${one.state === "failed" ? html`<span class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</span>` : one.state === "waiting" ? "waits" : `${size(one.sent)} of ${size(one.file.size)}`}</p>
+              ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Sent of ${shorten(one.name, 60)}`} />` : null}
+            </div>
+            <div class="acts">
+              ${one.state === "failed" ? html`<button type="button" onClick=${() => retry(one)}>Retry</button>` : null}
+              <button type="button" class="plain" aria-label=${`${one.state === "failed" ? "Dismiss" : "Cancel"} ${shorten(one.name, 60)}`} onClick=${() => (one.state === "sending" ? one.controller.abort() : putSending(one.id, null))}>${one.state === "failed" ? "Dismiss" : "Cancel"}</button>
+            </div>
+          </li>`)}
+      </ul>
+    </section>
+  `;
+}
+
+/** @param {{done: number, total: number, label: string}} props */
+function Meter({ done, total, label }) {
+  const share = total > 0 ? Math.min(1, done / total) : 0;
+  return html`<div class="meter" role="progressbar" aria-label=${label} aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(100 * share)}><span style=${{ "--share": share }}></span></div>`;
+}
+
+/** What is under way in the collection as a whole. @param {{list: {items: any[], next: string | null}, jobs: Record<string, any>, collection: string, look: () => void}} props */
+function Summary({ list, jobs, look }) {
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const running = Object.values(jobs).filter((job) => !ENDED.has(job.state));
+  const [first] = running.filter((job) => job.state !== "queued").concat(running);
+  const failed = list.items.filter((one) => one.status === "failed").length;
+  const cancel = (/** @type {string} */ id) => request(`jobs/${encodeURIComponent(id)}/cancel`, { method: "POST" }).then(look, setError);
+  return html`
+    <div class="summary">
+      <p class="where" role="status">${counted(list.items.length, "document")}${list.next ? " shown, and there are more" : ""}${failed ? `, ${number(failed)} failed` : ""}${running.length ? `, ${counted(running.length, "job")} under way` : ""}.</p>
+      ${first ? html`
+        <div class="job">
+          <p class="where"><b>${WORDS[first.kind] ?? shorten(first.kind, 30)}</b> ${STATES[first.state] ?? shorten(first.state, 30)}${first.progress?.document ? html`: <span dir="auto">${shorten(first.progress.document, 70)}</span>` : ""}</p>
+          <${Meter} done=${first.progress?.done ?? 0} total=${first.progress?.total ?? 0} label="Progress of the job" />
+          <button type="button" class="plain" disabled=${first.state === "cancelling"} onClick=${() => cancel(first.id)}>Cancel</button>
+        </div>` : null}
+      ${error ? html`<${ErrorNote} error=${error} />` : null}
+    </div>
+  `;
+}
+
+const WORDS = /** @type {Record<string, string>} */ ({ add: "Indexing", replace: "Indexing", remove: "Removing", metadata: "Metadata", sync: "Folders", add_view: "A view", embed: "Embedding", evaluate: "Evaluation", check: "Check", repair: "Repair", optimize: "Tidying", drop: "Removing all" });
+const STATES = /** @type {Record<string, string>} */ ({ queued: "waits its turn", waiting_lock: "waits for another writer", running: "goes on", cancelling: "is being called off" });
+
+/** @param {{collection: string, one: any, job: any, look: () => void}} props */
+function Row({ collection, one, job, look }) {
+  const [state, setState] = useState({ isAsking: false, isBusy: false, error: /** @type {any} */ (null) });
+  const keep = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => { if (state.isAsking) keep.current?.focus(); }, [state.isAsking]);
+  const act = (/** @type {Promise<any>} */ doing) => {
+    setState({ isAsking: false, isBusy: true, error: null });
+    doing.then(() => { look(); setState({ isAsking: false, isBusy: false, error: null }); }, (error) => setState({ isAsking: false, isBusy: false, error }));
+  };
+  const remove = () => act(request(within(collection, `/documents/${encodeURIComponent(one.key)}`), { method: "DELETE" }));
+  const again = () => act(request(`jobs/${encodeURIComponent(idOf(one.job))}/retry`, { method: "POST" }));
+  const name = shorten(one.title || one.id, 120);
+  const isAt = job?.progress?.document === one.id && job.progress.total > 0;
+  const facts = [one.title && one.title !== one.id ? shorten(one.id, 80) : "", size(one.bytes), one.characters ? `${number(one.characters)} characters` : "", moment(one.indexed_at)].filter(Boolean);
+  return html`
+    <li class=${`row ${one.status}`}>
+      <div class="what">
+        <p class="name" dir="auto">${one.status === "indexed" || one.characters ? html`<a class="quiet" href=${href(collection, `d/${one.key}`)}>${name}</a>` : name}</p>
+        <p class="where" dir="auto">${facts.join(" · ")}</p>
+        ${one.error ? html`<p class="reason" dir="auto">${sentence(one.error.detail ?? one.error)} ${sentence(one.error.hint)}</p>` : null}
+        ${isAt && one.status === "indexing" ? html`<${Meter} done=${job.progress.done} total=${job.progress.total} label=${`Indexing ${name}`} />` : null}
+        ${state.error ? html`<${ErrorNote} error=${state.error} />` : null}
+      </div>
+      <span class=${`state ${one.status}`}>${printable(one.status)}</span>
+      <div class="acts">
+        ${one.status === "failed" && one.job ? html`<button type="button" disabled=${state.isBusy} aria-label=${`Retry ${name}`} onClick=${again}>Retry</button>` : null}
+        ${state.isAsking
+          ? html`<span class="confirm">Remove it? <button type="button" class="danger" onClick=${remove}>Remove</button> <button type="button" ref=${keep} class="plain" onClick=${() => setState({ ...state, isAsking: false })}>Keep</button></span>`
+          : html`<button type="button" class="round small" disabled=${state.isBusy} aria-label=${`Remove ${name}`} title="Remove" onClick=${() => setState({ ...state, isAsking: true })}><${Icon} name="close" /></button>`}
+      </div>
+    </li>
+  `;
+}

@@ -1,0 +1,312 @@
+// The parts that several views are made of. All texts become text nodes; nothing here makes HTML from a string.
+
+import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { Problem, waiting } from "./api.js";
+import { blocks, inlines } from "./markdown.js";
+import { useStore } from "./store.js";
+import { counted, headingPath, number, pieces, printable, sentence, shorten } from "./text.js";
+
+/**
+ * @typedef {import("./trace.js").Context} Context
+ * @typedef {import("./trace.js").Passage} Passage
+ * @typedef {{start: number, end: number, value: {class: string, title?: string}}} Range in UTF-16 units of a text
+ */
+
+const LONG_LINE = 55; // characters from which a line of prose counts as wrapped by its author
+const WRAP = new RegExp(`^(?=[^\\n]{${LONG_LINE},}$)(?![ \\t]{2}|[#|>\`~:.]|[-*+=] *[-*+=])[^\\n]*(\\n)(?=[\\p{L}\\p{N}_(\\[“"'<]|[*_\`]{1,2}[\\p{L}\\p{N}_])`, "gmu");
+
+/** The address of a view. @param {string} collection @param {string} view @param {Record<string, string | number | undefined>} [query] */
+export function href(collection, view, query = {}) {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const search = pairs.length ? `?${new URLSearchParams(pairs.map(([name, value]) => [name, String(value)]))}` : "";
+  return `#/c/${encodeURIComponent(collection)}/${view}${search}`;
+}
+
+/** The address of a place in a document. @param {string} collection @param {string} key @param {{start: number, end: number}} [span] */
+export function placeHref(collection, key, span) {
+  return href(collection, `d/${key}`) + (span ? `?s=${span.start}-${span.end}` : "");
+}
+
+/** Words with ranges marked. @param {string} text @param {number} start @param {number} end @param {Range[]} ranges */
+function marked(text, start, end, ranges) {
+  return pieces(start, end, ranges).map((piece) => {
+    const words = printable(text.slice(piece.start, piece.end));
+    if (!piece.values.length) return words;
+    const names = [...new Set(piece.values.map((value) => value.class))].join(" ");
+    return html`<mark class=${names} title=${piece.values.find((value) => value.title)?.title}>${words}</mark>`;
+  });
+}
+
+/** @param {string} text @param {import("./markdown.js").Inline[]} nodes @param {Range[]} ranges @param {(mark: number) => any} mark */
+function inlineNodes(text, nodes, ranges, mark) {
+  return nodes.map((node) => {
+    if (node.kind === "mark") return mark(node.number) ?? marked(text, node.start, node.end, ranges);
+    if (node.kind === "text") return marked(text, node.start, node.end, ranges);
+    if (node.kind === "code") return html`<code>${marked(text, node.start, node.end, ranges)}</code>`;
+    const inner = inlineNodes(text, node.children, ranges, mark);
+    return node.kind === "em" ? html`<em>${inner}</em>` : html`<strong>${inner}</strong>`;
+  });
+}
+
+/**
+ * A model's text by the subset of Markdown.
+ * @param {{text: string, ranges?: Range[], mark?: (mark: number) => any}} props
+ */
+export function Prose({ text, ranges = [], mark = () => null }) {
+  const found = useMemo(() => blocks(text), [text]);
+  const inner = (/** @type {import("./markdown.js").Inline[]} */ nodes) => inlineNodes(text, nodes, ranges, mark);
+  return found.map((block) => {
+    if (block.kind === "pre") return html`<pre tabindex="0" dir="ltr"><code>${printable(text.slice(block.start, block.end))}</code></pre>`;
+    if ("items" in block) {
+      const items = block.items.map((item) => html`<li dir="auto" data-depth=${item.depth || undefined}>${inner(item.children)}</li>`);
+      return block.kind === "ol" ? html`<ol start=${block.first}>${items}</ol>` : html`<ul>${items}</ul>`;
+    }
+    if (block.kind === "quote") return html`<blockquote dir="auto">${inner(block.children)}</blockquote>`;
+    return html`<p dir="auto" class=${block.kind === "h" ? "heading" : undefined}>${inner(block.children)}</p>`;
+  });
+}
+
+const SOFT_FORMATS = /\.(md|markdown|mdx|qmd|rst|txt|adoc|html?|xhtml)$/i;
+
+/** A text whose author wrapped its lines, without these line ends; as long as it was. @param {string} text @param {string} name */
+export function unwrapped(text, name) {
+  return SOFT_FORMATS.test(name) ? text.replace(WRAP, (line) => `${line.slice(0, -1)} `) : text;
+}
+
+/** A passage's own text, its emphasis and code as such where its format writes them so. @param {{passage: Passage, ranges: Range[]}} props */
+export function PassageText({ passage, ranges }) {
+  const text = useMemo(() => unwrapped(passage.text, passage.document.id), [passage]);
+  const isMarkdown = /\.(md|markdown|mdx|qmd)$/i.test(passage.document.id);
+  const plain = () => null;
+  const inner = isMarkdown ? inlineNodes(text, inlines(text, 0, text.length), ranges, plain) : marked(text, 0, text.length, ranges);
+  return html`<div class="text" dir="auto">${inner}</div>`;
+}
+
+/** Where a passage stands: page or line. @param {{page?: number | null, line?: number | null}} place */
+export function placeWords(place) {
+  if (place.page != null) return `page ${number(place.page)}`;
+  return place.line == null ? "" : `line ${number(place.line)}`;
+}
+
+/**
+ * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean, target?: {start: number, end: number}, children?: any}} props
+ */
+export function PassageCard({ collection, passage, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, target, children }) {
+  const mark = passage.mark;
+  const path = headingPath(passage.document.title, passage.headings) || shorten(passage.document.id, 80) || "No title";
+  const where = [placeWords(passage), ...facts].filter(Boolean).join(" · ");
+  const span = target ?? passage.spans[0];
+    return html`
+    <article class=${`passage${isActive ? " active" : ""}`} id=${`${prefix}${mark}`} tabindex="-1" aria-label=${`Passage ${mark}: ${path}`}>
+      <header>
+        <span class="number" aria-hidden="true">${mark}</span>
+        <h3 dir="auto"><a class="quiet" href=${placeHref(collection, passage.document.key, span)}>${path}</a></h3>
+        <p class="where" title=${printable(passage.document.id)}>${where || shorten(passage.document.id, 60)}</p>
+      </header>
+      <${Fold} isOn=${isFolding}><${PassageText} passage=${passage} ranges=${ranges} /></${Fold}>
+      ${passage.verbatim ? null : html`<p class="where">A model wrote this; it is no text of a document.</p>`}
+      ${children}
+    </article>
+  `;
+}
+
+const FOLDED = 9; // lines of a passage that are shown at first
+
+/** Long content that opens on demand. @param {{isOn: boolean, children?: any}} props */
+function Fold({ isOn, children }) {
+  const [isOpen, setOpen] = useState(false);
+  const [isLong, setLong] = useState(false);
+  const inner = useRef(/** @type {HTMLElement | null} */ (null));
+  useEffect(() => {
+    const element = inner.current;
+    if (!isOn || !element) return undefined;
+    const measure = () => setLong(element.scrollHeight > element.clientHeight + 4 || element.classList.contains("open"));
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [isOn]);
+  if (!isOn) return children;
+  return html`
+    <div ref=${inner} class=${`fold${isOpen ? " open" : ""}${isLong && !isOpen ? " long" : ""}`} style=${{ "--lines": FOLDED }}>${children}</div>
+    ${isLong ? html`<button type="button" class="plain" aria-expanded=${isOpen} onClick=${() => setOpen(!isOpen)}>${isOpen ? "Less" : "All of it"}</button>` : null}
+  `;
+}
+
+/** Shares of the context's tokens by passage, by length. @param {Context} context */
+export function sharesOf(context) {
+  const lengths = context.passages.map((passage) => passage.text.length + headingPath(passage.document?.title, passage.headings).length + 6);
+  const whole = lengths.reduce((sum, length) => sum + length, 0) || 1;
+  return lengths.map((length) => Math.round((context.tokens * length) / whole));
+}
+
+const MOST_SEGMENTS = 60;
+
+/**
+ * What the budget went to: a segment a passage, and the rest.
+ * @param {{context: Context, kinds: string[], prefix?: string, isPale?: (i: number) => boolean, caption?: string}} props
+ */
+export function BudgetBar({ context, kinds, prefix = "p", isPale = () => false }) {
+  const shares = sharesOf(context);
+  const budget = Number(context.budget) || context.tokens || 1;
+  const unused = Math.max(0, budget - context.tokens);
+  const go = (/** @type {Event} */ event, /** @type {string} */ id) => {
+    event.preventDefault();
+    focusOn(document.getElementById(id));
+  };
+  const segments = context.passages.slice(0, MOST_SEGMENTS).map((passage, i) => {
+    const mark = passage.mark;
+    const words = `Passage ${mark}: about ${number(shares[i])} tokens, ${Math.round((100 * shares[i]) / budget)} % of the budget`;
+    return html`<li style=${{ "--share": Math.max(1, shares[i]) }} class=${isPale(i) ? "pale" : undefined}>
+      <a class=${`k ${kinds[i] ?? "hit"}`} href=${`#${prefix}${mark}`} title=${words} aria-label=${words} onClick=${(/** @type {Event} */ event) => go(event, `${prefix}${mark}`)}>${mark}</a>
+    </li>`;
+  });
+  const further = shares.slice(MOST_SEGMENTS).reduce((sum, share) => sum + share, 0);
+  return html`
+    <figure class="budget">
+      <ol class="bar" aria-label="Tokens by passage">
+        ${segments}
+        ${further ? html`<li class="more" style=${{ "--share": further }}><span class="sr">${number(further)} tokens in further passages</span></li>` : null}
+        ${unused ? html`<li class="rest" style=${{ "--share": unused }} title=${`${number(unused)} tokens unused`}></li>` : null}
+      </ol>
+      <figcaption>${number(context.tokens)} of ${number(budget)} tokens${unused ? `, ${number(unused)} unused` : ""}</figcaption>
+    </figure>
+  `;
+}
+
+/** Brings an element into view and to the keyboard. @param {HTMLElement | null} element */
+export function focusOn(element) {
+  if (!element) return;
+  element.focus({ preventScroll: true });
+  const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  element.scrollIntoView({ block: "nearest", behavior: isStill ? "auto" : "smooth" });
+}
+
+/** What went wrong, and what to do. @param {{error: any, retry?: () => void}} props */
+export function ErrorNote({ error, retry }) {
+  const problem = error instanceof Problem ? error : new Problem({ detail: error?.message });
+  const title = problem.status === 403 ? "This token may not do that" : "That did not work";
+  return html`
+    <div class="note bad" role="alert">
+      <p><b>${title}.</b> <span dir="auto">${sentence(problem.message, 600)}</span></p>
+      ${problem.hint ? html`<p dir="auto">${sentence(problem.hint, 600)}</p>` : null}
+      ${problem.errors.slice(0, 6).map((one) => html`<p><code>${shorten(one.pointer, 80)}</code> ${shorten(one.detail, 200)}</p>`)}
+      ${problem.instance ? html`<p class="where">Request ${shorten(problem.instance, 80)}</p>` : null}
+      ${retry ? html`<p><button type="button" onClick=${retry}>Try again</button></p>` : null}
+    </div>
+  `;
+}
+
+/** @param {{title: string, children?: any}} props */
+export function Empty({ title, children }) {
+  return html`<div class="empty"><h2>${title}</h2>${children}</div>`;
+}
+
+/** A quiet line that says that something is under way; it shows after a moment, so that nothing flickers. @param {{children?: any}} props */
+export function Waiting({ children = "Loading" }) {
+  return html`<p class="waiting" role="status"><span class="dots" aria-hidden="true"></span>${children}</p>`;
+}
+
+/** What the server asked to wait for, with the seconds that are left. */
+export function WaitingLine() {
+  const { until, why } = useStore(waiting);
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (!until) return undefined;
+    const timer = setInterval(() => tick((count) => count + 1), 250);
+    return () => clearInterval(timer);
+  }, [until]);
+  const left = Math.max(1, Math.ceil((until - Date.now()) / 1000));
+  return html`<div role="status">${until ? html`<p class="ribbon">${why}: going on in ${counted(left, "second")}.</p>` : null}</div>`;
+}
+
+/**
+ * A question field that grows, and sends with Enter.
+ * @param {{value: string, onInput: (value: string) => void, onSend: () => void, label: string, placeholder?: string, id?: string, isFocused?: boolean, children?: any}} props
+ */
+export function QuestionField({ value, onInput, onSend, label, placeholder = "", id = "question-field", isFocused = false, children }) {
+  const field = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useEffect(() => {
+    if (isFocused) field.current?.focus({ preventScroll: true });
+  }, [isFocused]);
+  return html`
+    <form class="asking" onSubmit=${(/** @type {Event} */ event) => { event.preventDefault(); onSend(); }}>
+      <div class="field">
+        <label class="sr" for=${id}>${label}</label>
+        <div class="grows" data-value=${`${value} `}>
+          <textarea id=${id} ref=${field} rows="1" dir="auto" maxlength="8000" placeholder=${placeholder} value=${value}
+            onInput=${(/** @type {any} */ event) => onInput(event.target.value)}
+            onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
+              if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+              event.preventDefault();
+              onSend();
+            }}></textarea>
+        </div>
+        ${children}
+      </div>
+    </form>
+  `;
+}
+
+/** @param {{name: "send" | "stop" | "gear" | "close" | "up" | "down"}} props */
+export function Icon({ name }) {
+  const paths = {
+    send: "M12 19V5M6 11l6-6 6 6",
+    stop: "M8 8h8v8H8z",
+    gear: "M4 7h9M17 7h3M4 17h3M11 17h9M13 4.5v5M11 14.5v5",
+    close: "M7 7l10 10M17 7L7 17",
+    up: "M6 14l6-6 6 6",
+    down: "M6 10l6 6 6-6",
+  };
+  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
+}
+
+/** Strategy, budget, mode and chat model of a question, tucked away. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
+
+/** @type {Ways} */
+export const DEFAULT_WAYS = { strategy: "", budget: "", mode: "", rounds: "", chat: "" };
+
+/** The fields of a request that the choices stand for. @param {Ways} ways */
+export function wayFields(ways) {
+  const budget = ways.budget.trim();
+  return {
+    ...(ways.strategy ? { strategy: ways.strategy } : {}),
+    ...(budget ? { budget: budget === "auto" ? "auto" : Number(budget) } : {}),
+    ...(ways.rounds ? { rounds: Number(ways.rounds) } : {}),
+    ...(ways.chat ? { chat: ways.chat } : {}),
+  };
+}
+
+/**
+ * @param {{info: any, ways: Ways, onChange: (ways: Ways) => void, hasMode?: boolean, hasStrategy?: boolean}} props
+ */
+export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = true }) {
+  const set = (/** @type {keyof Ways} */ name) => (/** @type {any} */ event) => onChange({ ...ways, [name]: event.target.value });
+  const strategies = namesOf(info?.strategies);
+  const chats = namesOf(info?.chats);
+  const summary = [ways.strategy || namesOf([info?.defaults?.strategy ?? ""])[0] || strategies[0], ways.budget === "auto" ? "budget by itself" : `${number(Number(ways.budget || info?.defaults?.budget || 1200))} tokens`, ways.mode].filter(Boolean).join(" · ");
+  const choice = (/** @type {keyof Ways} */ name, /** @type {string} */ label, /** @type {string[]} */ values, /** @type {string} */ none) => html`
+    <label><span>${label}</span><select value=${ways[name]} onChange=${set(name)}>
+      <option value="">${none}</option>
+      ${values.map((value) => html`<option value=${value}>${shorten(value, 60)}</option>`)}
+    </select></label>`;
+  return html`
+    <details class="ways">
+      <summary><${Icon} name="gear" /><span>${hasStrategy ? summary : summary.split(" · ").slice(1).join(" · ") || "Options"}</span></summary>
+      <div class="choices">
+        ${hasStrategy ? choice("strategy", "Strategy", strategies, "as the collection says") : null}
+        <label><span>Budget, tokens</span><input type="text" inputmode="numeric" value=${ways.budget} placeholder=${String(info?.defaults?.budget ?? 1200)} pattern="auto|[0-9]{2,5}" onInput=${set("budget")} list="budgets" /></label>
+        <datalist id="budgets"><option value="auto" /><option value="600" /><option value="1200" /><option value="4000" /></datalist>
+        ${choice("rounds", "Rounds of search", ["1", "2", "3", "4"], "1")}
+        ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "as the strategy says") : null}
+        ${chats.length ? choice("chat", "Model", chats, "as the collection says") : null}
+      </div>
+    </details>
+  `;
+}
+
+/** The names of a list of names, of records with names, or of a mapping. @param {any} values @returns {string[]} */
+export function namesOf(values) {
+  if (!values || typeof values !== "object") return [];
+  if (!Array.isArray(values)) return Object.keys(values);
+  return values.map((value) => (typeof value === "string" ? value : String(value?.name ?? value?.id ?? ""))).filter(Boolean);
+}

@@ -1,0 +1,174 @@
+// Settings: how the page looks, collections, models, tokens, limits, and signing out.
+
+import { html, useState } from "./vendor/preact.js";
+import { all, request, signOut } from "./api.js";
+import { forgetConversations } from "./conversation.js";
+import { ErrorNote, href, Waiting } from "./parts.js";
+import { kept, useLoaded } from "./store.js";
+import { counted, moment, number, printable, shorten } from "./text.js";
+
+const SCOPES = ["read", "write", "admin"];
+const DAY = 86_400; // seconds
+
+/** @param {{collections: any[], changed: () => void}} props */
+export function SettingsView({ collections, changed }) {
+  return html`
+    <h1 tabindex="-1">Settings</h1>
+    <${Appearance} />
+    <${Collections} collections=${collections} changed=${changed} />
+    <${Models} />
+    <${Tokens} collections=${collections} />
+    <${Limits} />
+    <section class="setting"><h2>This browser</h2><p><button type="button" onClick=${() => { forgetConversations(); signOut(); }}>Sign out</button></p></section>
+  `;
+}
+
+function Appearance() {
+  const [scheme, setScheme] = useState(document.documentElement.dataset.scheme ?? "auto");
+  const choose = (/** @type {string} */ value) => {
+    if (value === "auto") delete document.documentElement.dataset.scheme;
+    else document.documentElement.dataset.scheme = value;
+    kept.write("scheme", value);
+    setScheme(value);
+  };
+  return html`
+    <section class="setting"><h2>Colours</h2>
+      <fieldset class="pills"><legend class="sr">Colours</legend>
+        ${[["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]].map(([value, label]) => html`<label><input type="radio" name="scheme" checked=${scheme === value} onChange=${() => choose(value)} /><span>${label}</span></label>`)}
+      </fieldset>
+    </section>`;
+}
+
+/** A part that only some tokens may see. @param {{error: any, retry: () => void}} props */
+function Refused({ error, retry }) {
+  return error.status === 403 || error.status === 404 ? html`<p class="where">This needs a token with the scope admin.</p>` : html`<${ErrorNote} error=${error} retry=${retry} />`;
+}
+
+/** @param {{collections: any[], changed: () => void}} props */
+function Collections({ collections, changed }) {
+  const [name, setName] = useState("");
+  const [title, setTitle] = useState("");
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const make = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setError(null);
+    request("collections", { body: { name, ...(title ? { title } : {}) } }).then(() => { setName(""); setTitle(""); changed(); }, setError);
+  };
+  return html`
+    <section class="setting"><h2>Collections</h2>
+      <ul class="rows">${collections.map((one) => html`<li key=${one.name} class="row"><div class="what">
+        <p class="name" dir="auto"><a class="quiet" href=${href(one.name, "ask")}>${shorten(one.title || one.name, 100)}</a></p>
+        <p class="where">${[one.title ? one.name : "", one.documents == null ? "" : counted(one.documents, "document"), shorten(one.embedder?.name ?? one.embedder, 60), (one.views ?? []).length ? namesLine(one.views) : ""].filter(Boolean).join(" · ")}</p></div></li>`)}</ul>
+      <details class="make"><summary>New collection</summary>
+        <form onSubmit=${make} class="line">
+          <label>Name <input type="text" required pattern="[a-z0-9][a-z0-9\\-]{0,62}" value=${name} placeholder="handbook" onInput=${(/** @type {any} */ event) => setName(event.target.value)} /></label>
+          <label>Title <input type="text" maxlength="200" value=${title} dir="auto" onInput=${(/** @type {any} */ event) => setTitle(event.target.value)} /></label>
+          <button type="submit" class="primary" disabled=${!name}>Make</button>
+        </form>
+      </details>
+      ${error ? html`<${ErrorNote} error=${error} />` : null}
+    </section>`;
+}
+
+/** @param {any} names a list, or a mapping by name */
+function namesLine(names) {
+  return (Array.isArray(names) ? names : Object.keys(names)).map((one) => shorten(one?.name ?? one, 40)).join(", ");
+}
+
+function Models() {
+  const { value, error, reload } = useLoaded((signal) => request("models", { signal }), []);
+  const groups = Array.isArray(value?.items) ? { models: value.items } : (value ?? {});
+  const filled = Object.entries(groups).filter(([, models]) => models && typeof models === "object" && Object.keys(models).length);
+  return html`
+    <section class="setting"><h2>Models</h2>
+      ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
+      ${!value && !error ? html`<${Waiting} />` : null}
+      ${value && !filled.length ? html`<p class="where">None but the embedder that ships. Answers are quotations until a chat model is named in the configuration.</p>` : null}
+      ${filled.map(([kind, models]) => html`<h3 class="label">${shorten(kind, 40)}</h3><${Facts} rows=${Array.isArray(models) ? models.map((model) => [model?.name ?? model?.id ?? model, factsOf(model)]) : Object.entries(models)} />`)}
+    </section>`;
+}
+
+/** What a record says, but its name. @param {any} record */
+function factsOf(record) {
+  if (!record || typeof record !== "object") return "";
+  return Object.entries(record).filter(([name, value]) => name !== "name" && name !== "id" && value != null && value !== "").map(([name, value]) => `${name.replaceAll("_", " ")}: ${plain(value)}`).join(" · ");
+}
+
+/** @param {any} value @returns {string} */
+function plain(value) {
+  if (Array.isArray(value)) return value.map(plain).join(", ");
+  if (value && typeof value === "object") return Object.entries(value).map(([name, inner]) => `${name} ${plain(inner)}`).join(", ");
+  return typeof value === "number" ? number(value) : shorten(value, 200);
+}
+
+/** @param {{rows: [any, any][]}} props */
+function Facts({ rows }) {
+  return html`<dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${shorten(String(name).replaceAll("_", " "), 80)}</dt><dd dir="auto">${plain(value) || "–"}</dd></div>`)}</dl>`;
+}
+
+/** @param {{collections: any[]}} props */
+function Tokens({ collections }) {
+  const { value: tokens, error, reload } = useLoaded((signal) => all("tokens", signal), []);
+  const [secret, setSecret] = useState(/** @type {any} */ (null));
+  const [problem, setProblem] = useState(/** @type {any} */ (null));
+  const [asking, setAsking] = useState("");
+  const remove = (/** @type {string} */ id) => request(`tokens/${encodeURIComponent(id)}`, { method: "DELETE" }).then(() => { setAsking(""); reload(); }, setProblem);
+  return html`
+    <section class="setting"><h2>Tokens</h2>
+      ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
+      ${!tokens && !error ? html`<${Waiting} />` : null}
+      ${secret ? html`<div class="note" role="status"><p><b>The new token, shown this once.</b></p><p class="secret"><code>${printable(secret)}</code></p>
+        <p><button type="button" onClick=${() => navigator.clipboard?.writeText(secret)}>Copy</button> <button type="button" class="plain" onClick=${() => setSecret(null)}>Hide</button></p></div>` : null}
+      ${tokens ? html`
+        <ul class="rows">${tokens.map((token) => html`<li key=${token.id} class="row"><div class="what">
+          <p class="name" dir="auto">${shorten(token.title || token.id, 80)}</p>
+          <p class="where">${[(token.scopes ?? []).join(", "), token.collections ? namesLine(token.collections) : "every collection", token.expires ? `until ${moment(token.expires)}` : "", token.rate ? `${number(token.rate)} a second` : "", token.title ? token.id : ""].filter(Boolean).join(" · ")}</p></div>
+          <div class="acts">${asking === token.id
+            ? html`<span class="confirm">It ends at once. <button type="button" class="danger" onClick=${() => remove(token.id)}>Remove</button> <button type="button" class="plain" onClick=${() => setAsking("")}>Keep</button></span>`
+            : html`<button type="button" class="plain" aria-label=${`Remove the token ${shorten(token.title || token.id, 60)}`} onClick=${() => setAsking(token.id)}>Remove</button>`}</div></li>`)}</ul>
+        <${NewToken} collections=${collections} made=${(/** @type {any} */ made) => { setSecret(made.secret ?? made.token ?? ""); reload(); }} />` : null}
+      ${problem ? html`<${ErrorNote} error=${problem} />` : null}
+    </section>`;
+}
+
+/** @param {{collections: any[], made: (token: any) => void}} props */
+function NewToken({ collections, made }) {
+  const [fields, setFields] = useState({ title: "", scopes: ["read"], collection: "", days: "" });
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const make = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    setError(null);
+    const body = {
+      title: fields.title,
+      scopes: fields.scopes,
+      ...(fields.collection ? { collections: [fields.collection] } : {}),
+      ...(Number(fields.days) > 0 ? { expires: Math.floor(Date.now() / 1000 + Number(fields.days) * DAY) } : {}),
+    };
+    request("tokens", { body }).then((token) => { setFields({ title: "", scopes: ["read"], collection: "", days: "" }); made(token); }, setError);
+  };
+  const toggle = (/** @type {string} */ scope) => setFields({ ...fields, scopes: fields.scopes.includes(scope) ? fields.scopes.filter((one) => one !== scope) : [...fields.scopes, scope] });
+  return html`
+    <details class="make"><summary>New token</summary>
+      <form onSubmit=${make} class="line">
+        <label>For <input type="text" maxlength="200" dir="auto" value=${fields.title} placeholder="who or what has it" onInput=${(/** @type {any} */ event) => setFields({ ...fields, title: event.target.value })} /></label>
+        <fieldset class="pills"><legend class="sr">Scopes</legend>${SCOPES.map((scope) => html`<label><input type="checkbox" checked=${fields.scopes.includes(scope)} onChange=${() => toggle(scope)} /><span>${scope}</span></label>`)}</fieldset>
+        <label>Collection <select value=${fields.collection} onChange=${(/** @type {any} */ event) => setFields({ ...fields, collection: event.target.value })}><option value="">every one</option>${collections.map((one) => html`<option value=${one.name}>${shorten(one.title || one.name, 40)}</option>`)}</select></label>
+        <label>Days <input type="number" class="short" min="1" max="3650" value=${fields.days} placeholder="no end" onInput=${(/** @type {any} */ event) => setFields({ ...fields, days: event.target.value })} /></label>
+        <button type="submit" class="primary" disabled=${!fields.scopes.length}>Make</button>
+      </form>
+      ${error ? html`<${ErrorNote} error=${error} />` : null}
+    </details>`;
+}
+
+function Limits() {
+  const { value, error, reload } = useLoaded((signal) => request("settings", { signal }), []);
+  const limits = value?.limits ?? {};
+  const rest = Object.entries(value ?? {}).filter(([name]) => name !== "limits");
+  return html`
+    <section class="setting"><h2>Limits</h2>
+      ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
+      ${!value && !error ? html`<${Waiting} />` : null}
+      ${Object.keys(limits).length ? html`<${Facts} rows=${Object.entries(limits)} />` : null}
+      ${rest.length ? html`<${Facts} rows=${rest} />` : null}
+    </section>`;
+}

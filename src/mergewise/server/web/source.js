@@ -1,0 +1,191 @@
+// Source: a document's own text, with the place that was cited, and pale what else the context took from it.
+
+import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { request, within } from "./api.js";
+import { lastTurn } from "./conversation.js";
+import { Empty, ErrorNote, href, placeHref, unwrapped, Waiting } from "./parts.js";
+import { useLoaded } from "./store.js";
+import { counted, number, Offsets, printable, shorten, size } from "./text.js";
+
+const WINDOW = 40_000; // characters that are fetched at a time
+const BEFORE = 6_000; // of them before the place
+const MARKDOWN = /\.(md|markdown|mdx|qmd)$/i;
+const SIGILS = /^ {0,3}#{1,6} +|\*{1,3}(?=\S)|(?<=\S)\*{1,3}|`+|^[ \t]*\|[-| :]+\|[ \t]*$|\|/gm; // what writes headings, emphasis, code and tables
+
+/** @typedef {{start: number, end: number, text: string}} TextWindow in code points */
+
+/** @param {{collection: string, itemKey: string, query: URLSearchParams}} props */
+export function SourceView({ collection, itemKey, query }) {
+  const span = spanOf(query.get("s"));
+  const address = within(collection, `/documents/${encodeURIComponent(itemKey)}`);
+  const { value: document, error, reload } = useLoaded((signal) => request(address, { signal }), [address]);
+  if (error) {
+    return error.status === 404
+      ? html`<${Empty} title="This document is gone"><p>It was removed, or it never was in this collection. <a href=${href(collection, "documents")}>To the documents</a></p></${Empty}>`
+      : html`<${ErrorNote} error=${error} retry=${reload} />`;
+  }
+  if (!document) return html`<${Waiting} />`;
+  return html`<${DocumentText} collection=${collection} address=${address} document=${document} span=${span} itemKey=${itemKey} />`;
+}
+
+/** @param {string | null} value @returns {{start: number, end: number} | null} */
+function spanOf(value) {
+  const found = /^(\d{1,12})-(\d{1,12})$/.exec(value ?? "");
+  if (!found) return null;
+  const [start, end] = [Number(found[1]), Number(found[2])];
+  return start < end ? { start, end } : null;
+}
+
+/** @param {{collection: string, address: string, document: any, span: {start: number, end: number} | null, itemKey: string}} props */
+function DocumentText({ collection, address, document, span, itemKey }) {
+  const length = Number(document.characters) || 0;
+  const [windows, setWindows] = useState(/** @type {TextWindow | null} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [goal, setGoal] = useState(span);
+  const held = useRef({ height: 0, isAbove: false });
+  const load = async (/** @type {number} */ start, /** @type {number} */ end, /** @type {AbortSignal} */ signal) => {
+    const answer = await request(`${address}/text?start=${start}&end=${end}`, { signal });
+    const text = typeof answer === "string" ? answer : String(answer.text ?? "");
+    return { start: Number(answer.start ?? start), end: Number(answer.end ?? end), text };
+  };
+  useEffect(() => setGoal(span), [span?.start, span?.end]);
+  useEffect(() => {
+    if (windows && (!goal || (windows.start <= goal.start && goal.start < windows.end))) return undefined;
+    const controller = new AbortController();
+    const start = goal ? Math.max(0, goal.start - BEFORE) : 0;
+    setError(null);
+    load(start, Math.min(length || start + WINDOW, Math.max(start + WINDOW, goal ? Math.min(goal.end, start + 150_000) : 0)), controller.signal).then(setWindows, (problem) => controller.signal.aborted || setError(problem));
+    return () => controller.abort();
+  }, [address, goal?.start, goal?.end]);
+  const extend = (/** @type {boolean} */ isAbove) => {
+    if (!windows) return;
+    const [start, end] = isAbove ? [Math.max(0, windows.start - WINDOW), windows.start] : [windows.end, Math.min(length, windows.end + WINDOW)];
+    held.current = { height: globalThis.document.documentElement.scrollHeight, isAbove };
+    load(start, end, new AbortController().signal).then(
+      (more) => setWindows((now) => now && (isAbove ? { start: more.start, end: now.end, text: more.text + now.text } : { start: now.start, end: more.end, text: now.text + more.text })),
+      setError,
+    );
+  };
+  // what is put above must not move what is read
+  useLayoutEffect(() => {
+    if (held.current.isAbove) scrollBy({ top: globalThis.document.documentElement.scrollHeight - held.current.height, behavior: "instant" });
+    held.current = { height: 0, isAbove: false };
+  }, [windows]);
+  useEffect(() => {
+    if (windows && goal) globalThis.document.querySelector("#place")?.scrollIntoView({ block: "center", behavior: "instant" });
+  }, [Boolean(windows), windows && goal?.start]);
+  const others = useMemo(() => spansOfContext(collection, itemKey), [collection, itemKey]);
+  const outline = /** @type {any[]} */ (document.outline ?? []);
+  const path = span ? headingsAt(outline, span.start) : [];
+  const page = span ? /** @type {any[]} */ (document.pages ?? []).find((one) => one.start <= span.start && span.start < one.end) : null;
+  const facts = [counted(length, "character"), size(document.bytes), document.media_type && shorten(document.media_type, 40), document.pages?.length ? counted(document.pages.length, "page") : ""].filter(Boolean);
+  return html`
+    <div class="document">
+      <header class="top">
+        <p class="where"><a class="quiet" href=${href(collection, "ask")}>Ask</a> / <a class="quiet" href=${href(collection, "documents")}>Documents</a></p>
+        <h1 tabindex="-1" dir="auto">${shorten(document.title || document.id, 300)}</h1>
+        <p class="facts"><span dir="auto">${shorten(document.id, 120)}</span> · ${facts.join(" · ")}</p>
+        <p class="actions"><a href=${`api/v1/${address}/original`} download>Original file</a></p>
+      </header>
+      ${outline.length > 1 ? html`<${Outline} collection=${collection} itemKey=${itemKey} outline=${outline} at=${span?.start ?? -1} />` : null}
+      <div class="paper">
+        ${span ? html`<p class="path where">${[page ? `Page ${number(page.number)}` : "", path.map((title) => shorten(title, 80)).join(" › ")].filter(Boolean).join(" · ") || "The cited place"}</p>` : null}
+        ${error ? html`<${ErrorNote} error=${error} retry=${() => { setWindows(null); setGoal(goal ? { ...goal } : null); }} />` : null}
+        ${!windows && !error ? html`<${Waiting} />` : null}
+        ${windows && windows.start > 0 ? html`<p class="more"><button type="button" onClick=${() => extend(true)}>Earlier text</button> <span class="where">${number(windows.start)} characters before</span></p>` : null}
+        ${windows ? html`<${TextOf} part=${windows} span=${span} others=${others} name=${document.id} outline=${outline} pages=${document.pages ?? []} />` : null}
+        ${windows && windows.end < length ? html`<p class="more"><button type="button" onClick=${() => extend(false)}>Later text</button> <span class="where">${number(length - windows.end)} characters after</span></p>` : null}
+      </div>
+    </div>
+  `;
+}
+
+/** What the last context of this collection took from a document. @param {string} collection @param {string} key */
+function spansOfContext(collection, key) {
+  return (lastTurn(collection)?.context?.passages ?? []).filter((passage) => passage.document.key === key).flatMap((passage) => passage.spans.filter((span) => span.doc === passage.document.id));
+}
+
+/** @param {any[]} outline @param {number} at @returns {string[]} from the outermost heading */
+function headingsAt(outline, at) {
+  /** @type {any[]} */
+  const open = [];
+  for (const heading of outline) {
+    if (heading.start > at) break;
+    while (open.length && open[open.length - 1].level >= heading.level) open.pop();
+    open.push(heading);
+  }
+  return open.map((heading) => heading.title);
+}
+
+/** @param {{collection: string, itemKey: string, outline: any[], at: number}} props */
+function Outline({ collection, itemKey, outline, at }) {
+  const isWide = matchMedia("(min-width: 64rem)").matches;
+  const current = outline.findLast((heading) => heading.start <= at);
+  const top = Math.min(...outline.map((heading) => heading.level));
+  const shown = outline.length > 400 ? outline.filter((heading) => heading.level <= top + 1).slice(0, 400) : outline;
+  return html`
+    <details class="outline" open=${isWide}>
+      <summary>Headings (${number(outline.length)})</summary>
+      <nav aria-label="Headings"><ul>
+        ${shown.map((heading) => html`<li data-depth=${Math.min(4, heading.level - top)}><a class="quiet" dir="auto" aria-current=${heading === current ? "location" : undefined} href=${placeHref(collection, itemKey, heading)}>${shorten(heading.title, 90)}</a></li>`)}
+      </ul></nav>
+    </details>
+  `;
+}
+
+/** @param {{part: TextWindow, span: {start: number, end: number} | null, others: {start: number, end: number}[], name: string, outline: any[], pages: any[]}} props */
+function TextOf({ part, span, others, name, outline, pages }) {
+  const offsets = useMemo(() => new Offsets(part.text), [part]);
+  const nodes = useMemo(() => {
+    const range = (/** @type {{start: number, end: number}} */ one, /** @type {string} */ value) => ({ start: offsets.unit(one.start - part.start), end: offsets.unit(one.end - part.start), value });
+    const isNear = (/** @type {{start: number, end: number}} */ one) => one.start < part.end && part.start < one.end;
+    const top = Math.min(...outline.map((heading) => heading.level));
+    const isMarkdown = MARKDOWN.test(name);
+    const ranges = [
+      ...outline.filter(isNear).map((heading) => range(heading, `heading h${Math.min(4, heading.level - top + 1)}`)),
+      ...others.filter(isNear).map((other) => range(other, "other")),
+      ...(span && isNear(span) ? [range(span, "here")] : []),
+      // a page's number cuts the text where the page begins
+      ...pages.filter((page) => part.start <= page.start && page.start < part.end).map((page) => range({ start: page.start, end: page.start + 1 }, `page ${page.number}`)),
+      ...(isMarkdown ? [...part.text.matchAll(SIGILS)].map((found) => ({ start: found.index, end: found.index + found[0].length, value: "sigil" })) : []),
+    ];
+    return cutText(unwrapped(part.text, name), ranges);
+  }, [part, span?.start, span?.end, others, offsets]);
+  return html`<div class="text" dir="auto">${nodes}</div>`;
+}
+
+/** @param {string} text @param {{start: number, end: number, value: string}[]} ranges */
+function cutText(text, ranges) {
+  let isFirst = true;
+  return sweep(text.length, ranges).flatMap(({ start, end, values }) => {
+    const words = printable(text.slice(start, end));
+    const page = ranges.find((range) => range.start === start && range.value.startsWith("page "))?.value;
+    const mark = page ? [html`<span class="page-mark">${page}</span>`] : [];
+    const heading = values.find((value) => value.startsWith("heading"));
+    /** @type {any} */
+    let body = values.includes("sigil") ? html`<span class="sigil">${words}</span>` : words;
+    if (heading) body = html`<strong class=${heading}>${body}</strong>`;
+    if (values.includes("here")) {
+      body = html`<mark class="here" id=${isFirst ? "place" : undefined}>${body}</mark>`;
+      isFirst = false;
+    } else if (values.includes("other")) body = html`<mark class="pale">${body}</mark>`;
+    return [...mark, body];
+  });
+}
+
+/** A long text cut by many ranges: each stretch between two cuts with the values that hold there. @param {number} length @param {{start: number, end: number, value: string}[]} ranges */
+function sweep(length, ranges) {
+  const bounds = ranges.flatMap((range) => [{ at: range.start, value: range.value, by: 1 }, { at: range.end, value: range.value, by: -1 }]);
+  bounds.sort((a, b) => a.at - b.at);
+  /** @type {Map<string, number>} */
+  const open = new Map();
+  const found = [];
+  let from = 0;
+  for (const bound of [...bounds, { at: length, value: "", by: 0 }]) {
+    const at = Math.max(0, Math.min(length, bound.at));
+    if (at > from) found.push({ start: from, end: at, values: [...open].filter(([, count]) => count > 0).map(([value]) => value) });
+    from = Math.max(from, at);
+    open.set(bound.value, (open.get(bound.value) ?? 0) + bound.by);
+  }
+  return found;
+}

@@ -1,0 +1,598 @@
+"""A server of the page's native API that follows a script: the JSON of each route as `mergewise serve` sends it, without an index."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from mergewise.server.web import page_files
+from mergewise.types import GAP
+
+TOKEN = "mw_stub_0123456789abcdef"
+JSON = Any
+QUESTION = "How do cats land on their feet?"
+
+RIGHTING = """# How cats land
+
+Cats almost always land on their feet. The reason is the *cat righting reflex*, an innate ability to turn in the air.
+
+## The reflex
+
+The righting reflex begins to appear at three to four weeks of age, and is perfected at six to nine weeks. Cats can do this
+because they have an unusually flexible backbone and no functional clavicle (collarbone).
+
+The minimum height for it to happen safely is about 30 centimetres. See *High-rise syndrome* for falls from great heights.
+
+## How it works
+
+A cat bends in the middle, so that the front half of its body turns about an axis that differs from that of the rear half.
+It tucks its front legs in and turns them quickly, while the extended rear legs turn little. Then it does the opposite.
+Depending on the cat's flexibility and angular momentum, it may have to repeat this.
+
+| phase | front legs | rear legs |
+| --- | --- | --- |
+| first | tucked | extended |
+| second | extended | tucked |
+"""
+FALLS = """# High-rise syndrome
+
+High-rise syndrome is a term of veterinarians for injuries of cats that fall from two storeys or more.
+
+## What was observed
+
+In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived. Injuries grew with the height up to seven
+storeys, and were fewer above. One reason may be that a cat relaxes once it falls at its terminal speed.
+"""
+ARABIC = """# القطط
+
+القطط حيوانات ثديية صغيرة. تنام القطط ست عشرة ساعة في اليوم.
+"""
+HOSTILE_WORDS = (
+    "<script>document.title='stolen'</script><img src=x onerror=\"document.title='stolen'\"> "
+    "[click](javascript:document.title='stolen') ![x](http://evil.invalid/x.png) \u202eevil\u202c \U000e0041\x1b[31m "
+    "<svg onload=alert(1)> " + "W" * 3000 + " 👩\u200d👩\u200d👧 ${alert(1)} {{constructor}} </textarea><iframe src=//evil.invalid>"
+)
+HOSTILE = f"# {HOSTILE_WORDS}\n\nBefore 👍 {HOSTILE_WORDS} after.\n"
+TEXTS = {
+    "cats/righting.md": (RIGHTING, "How cats land"),
+    "cats/high-rise.md": (FALLS, "High-rise syndrome"),
+    "cats/qitat.md": (ARABIC, "القطط"),
+    "papers/long-report.pdf": ("\n\n".join(f"Paragraph {n}. {FALLS.splitlines()[2]}" for n in range(4000)), "A long report"),
+}
+
+
+def key_of(doc_id: str) -> str:
+    return base64.urlsafe_b64encode(doc_id.encode()).decode().rstrip("=")
+
+
+def id_of(key: str) -> str:
+    return base64.urlsafe_b64decode(key + "=" * (-len(key) % 4)).decode()
+
+
+def outline_of(text: str) -> list[JSON]:
+    return [
+        {"level": len(m[1]), "title": m[2], "start": m.start(), "end": m.end()}
+        for m in re.finditer(r"(?m)^(#+) (.*)$", text)
+    ]
+
+
+@dataclass
+class Stub:
+    """What the server holds, and how it behaves. Tests change it while it runs."""
+
+    texts: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEXTS))
+    collections: list[str] = field(default_factory=lambda: ["cats"])
+    answer: str = (
+        "Cats land on their feet by the **righting reflex** [1]. A cat bends in the middle, so that the front half turns about "
+        "another axis than the rear half [2].\n\n1. It tucks its front legs in and turns them quickly [2].\n2. Then it does the "
+        "opposite, with the rear legs.\n\nMost cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."
+    )
+    unverified: tuple[str, ...] = ("They wear `parachutes`.",)
+    question: str = QUESTION
+    quotes: tuple[tuple[str, str], ...] = (
+        ("cats/righting.md", "Cats almost always land on their feet. The reason is the *cat righting reflex*, an innate ability to turn in the air."),
+        ("cats/righting.md", "A cat bends in the middle, so that the front half of its body turns about an axis that differs from that of the rear half."),
+        ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
+    )
+    found: bool = True
+    sure: bool = True
+    scopes: frozenset[str] = frozenset({"read", "write", "admin"})
+    pause: float = 0.0
+    """Seconds between two words of an answer."""
+    refusals: list[tuple[int, dict[str, str], JSON]] = field(default_factory=list)
+    """Responses to questions before the first that is answered: status, headers, problem."""
+    failures: dict[str, JSON] = field(default_factory=dict)
+    """Documents that failed, with their errors."""
+    jobs: list[JSON] = field(default_factory=list)
+    tokens: list[JSON] = field(default_factory=list)
+    evaluations: bool = True
+    requests: list[tuple[str, str, Mapping[str, str], bytes]] = field(default_factory=list)
+    hangups: int = 0
+    """Questions that the browser called off."""
+    address: str = ""
+
+    def span(self, doc_id: str, words: str) -> JSON:
+        """Where words stand, as traces name it: by the id of the document."""
+        start = self.texts[doc_id][0].index(words)
+        return {"doc": doc_id, "start": start, "end": start + len(words)}
+
+    def keyed_span(self, doc_id: str, words: str) -> JSON:
+        """The same as passages, citations and comparisons name it."""
+        span = self.span(doc_id, words)
+        return {"key": key_of(doc_id), "start": span["start"], "end": span["end"]}
+
+    def document(self, doc_id: str) -> JSON:
+        return {"key": key_of(doc_id), "id": doc_id, "title": self.texts[doc_id][1]}
+
+    def passage(self, mark: int, doc_id: str, *words: str, score: float) -> JSON:
+        text = self.texts[doc_id][0]
+        spans = [self.keyed_span(doc_id, one) for one in words]
+        path: list[JSON] = []
+        for heading in outline_of(text):
+            if heading["start"] <= spans[0]["start"]:
+                path = [above for above in path if above["level"] < heading["level"]] + [heading]
+        return {
+            "mark": mark,
+            "document": self.document(doc_id),
+            "headings": [heading["title"] for heading in path],
+            "page": None,
+            "line": text.count("\n", 0, spans[0]["start"]) + 1,
+            "text": GAP.join(words),
+            "score": score,
+            "verbatim": True,
+            "spans": spans,
+            "url": f"/#/c/cats/d/{key_of(doc_id)}?s={spans[0]['start']}-{spans[0]['end']}",
+        }
+
+    def context(self, strategy: str = "weave", quotes: Sequence[tuple[str, str]] | None = None) -> JSON:
+        shown = self.quotes if quotes is None else quotes
+        passages = [
+            self.passage(n, doc_id, *words.split(GAP), score=round(0.91 - 0.17 * n, 2))
+            for n, (doc_id, words) in enumerate(shown, 1)
+        ]
+        tokens = sum(len(passage["text"]) // 4 + 9 for passage in passages)
+        return {
+            "text": "\n".join(passage["text"] for passage in passages),
+            "tokens": tokens,
+            "budget": 300,
+            "strategy": strategy,
+            "passages": passages,
+            "snapshot": "7c1f",
+            "usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0},
+            "trace": self.trace(),
+        }
+
+    def trace(self) -> list[JSON]:
+        def step(action: str, reason: str, inputs: Sequence[JSON] = (), output: JSON = None, score: float | None = None, **more: JSON) -> JSON:
+            return {"action": action, "cause": more.pop("cause", action), "reason": reason, "inputs": list(inputs), "output": output, "score": score, **more}
+
+        spans = [self.span(doc_id, one) for doc_id, words in self.quotes for one in words.split(GAP)]
+        steps = [step("search", "34 leaves, 61 sentences", cause="search")]
+        for n, span in enumerate(spans[:2]):
+            steps.append(step("take", "it holds cats, land, feet", [span], score=0.74 - 0.2 * n))
+        if self.quotes[0][0] == "cats/righting.md":
+            near = self.span("cats/righting.md", "It tucks its front legs in and turns them quickly")
+            evidence = self.span("cats/righting.md", "Cats almost always land on their feet.")
+            target = {"doc": "cats/high-rise.md", "start": 0, "end": len(FALLS)}
+            out = self.span("cats/righting.md", "The minimum height for it to happen safely is about 30 centimetres.")
+            tail = self.span("cats/high-rise.md", "One reason may be that a cat relaxes once it falls at its terminal speed.")
+            whole = {"doc": "cats/righting.md", "start": spans[0]["start"], "end": near["end"]}
+            steps += [
+                step("hop", "1: the evidence names “high-rise syndrome”", [evidence], target, 0.68, cause="link", hop={"number": 1, "name": "high-rise syndrome"}),
+                *(step("take", "a hop by “high-rise syndrome”; it holds fall", [span], score=0.57, cause="hop") for span in spans[2:]),
+                step("merge", "2 of 3 parts were found", [spans[0]], whole, 0.6),
+                step("left", "22 tokens, 9 left", [out], score=0.41),
+                step("stop", "not worth its 19 tokens", [tail], score=0.33),
+            ]
+        return steps
+
+    def said(self) -> JSON:
+        citations = [
+            {
+                "mark": n,
+                "answer_spans": [],
+                "document": self.document(doc_id),
+                "headings": [],
+                "page": None,
+                "line": 3,
+                "text": words,
+                "span": self.keyed_span(doc_id, words.split(GAP)[0]),
+                "url": None,
+            }
+            for n, (doc_id, words) in enumerate(self.quotes, 1)
+        ]
+        return {
+            "id": "q1",
+            "question": self.question,
+            "searched_for": self.question,
+            "answer": self.answer,
+            "found": self.found,
+            "sure": self.sure,
+            "complete": True,
+            "mode": "cited",
+            "citations": citations,
+            "unverified": list(self.unverified),
+            "unsupported": 0.2 if self.unverified else 0.0,
+            "removed_marks": 0,
+            "usage": {"calls": 1, "input_tokens": 412, "output_tokens": 96},
+            "snapshot": "7c1f",
+            "timings": {"queue_ms": 0.4, "assemble_ms": 38.2, "first_token_ms": 412.0, "total_ms": 2310.0},
+            "cached": False,
+        }
+
+    def info(self, name: str) -> JSON:
+        return {
+            "name": name,
+            "title": {"cats": "All about cats"}.get(name, name),
+            "documents": len(self.texts) if name == self.collections[0] else 0,
+            "leaves": 61,
+            "characters": sum(len(text) for text, _ in self.texts.values()),
+            "embedder": "minilm",
+            "views": ["leaf", "slice"],
+            "strategies": ["weave", "topk", "auto-merge", "macrag", "sentence"],
+            "configured": True,
+            "defaults": {"strategy": "weave", "budget": 1200},
+            "snapshot": "7c1f",
+        }
+
+    def rows(self) -> list[JSON]:
+        rows = [
+            {
+                "key": key_of(doc_id),
+                "id": doc_id,
+                "title": title,
+                "metadata": {},
+                "status": "indexed",
+                "error": None,
+                "job": None,
+                "bytes": len(text.encode("utf-8", "replace")),
+                "characters": len(text),
+                "leaves": 9,
+                "media_type": "text/markdown",
+                "indexed_at": 1_790_000_000.0,
+            }
+            for doc_id, (text, title) in self.texts.items()
+        ]
+        for doc_id, error in self.failures.items():
+            blank = {"characters": None, "leaves": None, "indexed_at": None, "metadata": {}, "title": "", "media_type": "application/pdf"}
+            rows.append({"key": key_of(doc_id), "id": doc_id, "status": "failed", "error": error, "job": "j0", "bytes": 48_213, **blank})
+        for job in self.jobs:
+            if job["kind"] == "add" and job["state"] in ("queued", "running"):
+                status = "indexing" if job["state"] == "running" else "queued"
+                blank = {"characters": None, "leaves": None, "indexed_at": None, "metadata": {}, "title": "", "media_type": "text/plain"}
+                rows.append({"key": key_of(job["name"]), "id": job["name"], "status": status, "error": None, "job": job["id"], "bytes": job["bytes"], **blank})
+        return sorted(rows, key=lambda row: row["id"])
+
+    def add(self, name: str, text: str) -> JSON:
+        job = {
+            "id": f"j{len(self.jobs) + 1}",
+            "kind": "add",
+            "collection": self.collections[0],
+            "state": "queued",
+            "progress": {"done": 0, "total": len(text), "unit": "characters", "document": None},
+            "report": None,
+            "error": None,
+            "created": time.time(),
+            "started": None,
+            "finished": None,
+            "attempt": 1,
+            "name": name,
+            "bytes": len(text.encode()),
+            "text": text,
+        }
+        self.jobs.append(job)
+        return job
+
+    def go_on(self) -> None:
+        """Each look at the jobs lets them go on by a third."""
+        for job in self.jobs:
+            if job["state"] == "queued":
+                job["state"], job["progress"]["document"] = "running", job["name"]
+            elif job["state"] == "running":
+                total = job["progress"]["total"]
+                job["progress"]["done"] = min(total, job["progress"]["done"] + total // 3 + 1)
+                if job["progress"]["done"] == total:
+                    job["state"] = "done"
+                    self.texts[job["name"]] = (job["text"], "")
+
+
+LIMITS = {
+    "body": 100_000_000,
+    "json": 2_000_000,
+    "files": 200,
+    "queue": 32,
+    "streams": 64,
+    "context_deadline": 10.0,
+    "answer_deadline": 600.0,
+    "k": 500,
+    "candidates": 2000,
+    "rate": 20.0,
+}
+
+
+MODELS = {
+    "chats": [{"name": "small", "spec": "openai:gpt-small", "base_url": None, "window": 128_000, "has_key": True}, {"name": "extractive"}],
+    "embedders": [{"name": "minilm"}],
+    "rerankers": [],
+    "strategies": [{"name": "weave", "summary": "sentences, woven"}, {"name": "topk", "summary": "the best leaves"}],
+    "modes": [{"name": "cited", "summary": "an answer with marks", "needs": "CHAT"}, {"name": "extractive", "summary": "quotations", "needs": "NOTHING"}],
+}
+SETTINGS = {
+    "version": "0.1.0",
+    "workers": 2,
+    "public_url": None,
+    "allowed_hosts": ["127.0.0.1", "localhost"],
+    "allowed_origins": [],
+    "needs_token": True,
+    "profiles": [],
+    "limits": LIMITS,
+}
+
+
+def report() -> JSON:
+    """An evaluation as `mergewise.page.evaluation` has it."""
+    columns = [
+        {"label": "recall", "about": "share of the gold texts that are in the context", "decimals": 3, "is_share": True},
+        {"label": "density", "about": "share of the context's tokens that are gold", "decimals": 3, "is_share": True},
+        {"label": "ms", "about": "milliseconds a question", "decimals": 1, "is_share": False},
+    ]
+    cells = lambda *values: [{"value": v, "interval": [max(0.0, v - 0.06), min(1.0, v + 0.06)] if v < 1 else None} for v in values]  # noqa: E731
+    return {
+        "name": "cats-40",
+        "facts": "40 questions on 4 documents, seed 7",
+        "tables": [
+            {
+                "title": "Contexts",
+                "columns": columns,
+                "lines": [
+                    {"strategy": "weave", "budget": 1200, "cells": cells(0.93, 0.41, 17.2)},
+                    {"strategy": "topk", "budget": 1200, "cells": cells(0.81, 0.22, 9.8)},
+                ],
+            }
+        ],
+        "first": "weave",
+        "differences": [
+            {"strategy": "topk", "budget": 1200, "column": "recall", "mean": -0.12, "interval": [-0.19, -0.05], "probability": 0.0004, "is_apart": True, "better": 1, "worse": 9}
+        ],
+        "remarks": ["2 questions have no answer in the documents."],
+        "questions": [
+            {
+                "id": "q1",
+                "text": "How old are cats when the righting reflex is perfected?",
+                "gold": ["at six to nine weeks"],
+                "attempts": [
+                    {"strategy": "weave", "budget": 1200, "verdict": "found", "is_good": True, "said": "", "lost": [], "found": []},
+                    {"strategy": "topk", "budget": 1200, "verdict": "missed", "is_good": False, "said": "At three weeks.", "lost": [["at six to nine weeks", "not retrieved"]], "found": [["cats/righting.md:5", "The righting reflex begins to appear at three to four weeks"]]},
+                ],
+            },
+            {"id": "q2", "text": "من أين تأتي القطط؟", "gold": [], "attempts": [{"strategy": name, "budget": 1200, "verdict": "abstained", "is_good": True, "said": "", "lost": [], "found": []} for name in ("weave", "topk")]},
+        ],
+    }
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    stub: Stub
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+    def do_GET(self) -> None:
+        self._serve("GET")
+
+    def do_POST(self) -> None:
+        self._serve("POST")
+
+    def do_DELETE(self) -> None:
+        self._serve("DELETE")
+
+    def _serve(self, method: str) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        url = urlsplit(self.path)
+        self.stub.requests.append((method, self.path, dict(self.headers), body))
+        page = page_files().get(url.path)
+        if method == "GET" and page is not None:
+            return self._send(200, page.body, page.headers)
+        if url.path == "/livez":
+            return self._json({"status": "ok"})
+        if not url.path.startswith("/api/v1/"):
+            return self._problem(404, "not_found", "there is nothing here")
+        return self._api(method, url.path.removeprefix("/api/v1/").split("/"), parse_qs(url.query), body)
+
+    def _api(self, method: str, path: list[str], query: dict[str, list[str]], body: bytes) -> None:
+        stub = self.stub
+        if path == ["session"]:
+            if method == "DELETE":
+                return self._send(204, b"", {"Set-Cookie": "mw_session=; Max-Age=0; Path=/"})
+            if json.loads(body).get("token") != TOKEN:
+                return self._problem(401, "unauthorized", "no such token", "ask an admin for one")
+            return self._send(204, b"", {"Set-Cookie": "mw_session=1; HttpOnly; SameSite=Strict; Path=/"})
+        if "mw_session=1" not in self.headers.get("Cookie", ""):
+            return self._problem(401, "unauthorized", "a token is needed", "sign in", **{"WWW-Authenticate": "Bearer"})
+        if method != "GET" and self.headers.get("X-Mergewise") != "1":
+            return self._problem(403, "forbidden", "writes of the page carry X-Mergewise")
+        match path:
+            case ["collections"]:
+                return self._list([stub.info(name) for name in stub.collections])
+            case ["collections", name, *_] if name not in stub.collections:
+                return self._problem(404, "not_found", f"there is no collection {name!r}")
+            case ["collections", name]:
+                return self._json(stub.info(name))
+            case ["collections", name, "documents"] if method == "GET":
+                prefix, status = query.get("prefix", [""])[0], query.get("status", [""])[0]
+                rows = stub.rows() if name == stub.collections[0] else []
+                rows = [row for row in rows if row["id"].startswith(prefix) and status in ("", row["status"])]
+                at, limit = int(query.get("cursor", ["0"])[0]), int(query.get("limit", ["50"])[0])
+                return self._json({"items": rows[at : at + limit], "next": str(at + limit) if at + limit < len(rows) else None})
+            case ["collections", _, "documents"]:
+                name, text = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', body, re.DOTALL).groups()  # type: ignore[union-attr]
+                job = stub.add(name.decode(), text.decode("utf-8", "replace"))
+                return self._json({"job": job, "documents": [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]}, 202)
+            case ["collections", _, "documents", key, *rest]:
+                return self._document(method, id_of(key), rest, query)
+            case ["collections", _, "context"]:
+                return self._json({"id": "c1", "question": stub.question, "searched_for": stub.question, "context": stub.context(), "snapshot": "7c1f", "timings": {"assemble_ms": 41.0}, "cached": False})
+            case ["collections", _, "ask"]:
+                return self._ask()
+            case ["collections", _, "compare"]:
+                return self._compare(json.loads(body))
+            case ["collections", _, "evaluations", _]:
+                return self._json({"id": "e1", "state": "done", "rows": [], "report": report()})
+            case ["collections", _, "jobs"]:
+                if not stub.evaluations:
+                    return self._problem(501, "not_here", "this server runs no evaluations")
+                stub.jobs.append(evaluation_job())
+                return self._json({"job": stub.jobs[-1]}, 202)
+            case ["jobs"]:
+                stub.go_on()
+                kind = query.get("kind", [""])[0]
+                return self._list([job for job in stub.jobs if kind in ("", job["kind"])])
+            case ["jobs", job, "cancel" | "retry" as what]:
+                for one in stub.jobs:
+                    if one["id"] == job:
+                        one["state"] = "cancelled" if what == "cancel" else "queued"
+                return self._json({"id": job}, 202)
+            case ["models"]:
+                return self._json(MODELS)
+            case ["tokens" | "settings", *_] if "admin" not in stub.scopes:
+                return self._problem(403, "forbidden", "this needs a token with the scope admin", "ask an admin for one")
+            case ["settings"]:
+                return self._json(SETTINGS)
+            case ["tokens"] if method == "GET":
+                return self._list(stub.tokens)
+            case ["tokens"]:
+                form = json.loads(body)
+                token = {"id": f"t{len(stub.tokens) + 1}", "collections": None, "filter": None, "expires": None, "rate": None, "created": 0.0, **form}
+                stub.tokens.append(token)
+                return self._json({**token, "secret": f"mw_{token['id']}_secretsecret"}, 201)
+            case ["tokens", token]:
+                stub.tokens = [one for one in stub.tokens if one["id"] != token]
+                return self._send(204, b"", {})
+        return self._problem(404, "not_found", "there is nothing here")
+
+    def _document(self, method: str, doc_id: str, rest: list[str], query: dict[str, list[str]]) -> None:
+        stub = self.stub
+        if method == "DELETE":
+            stub.texts.pop(doc_id, None)
+            stub.failures.pop(doc_id, None)
+            return self._json({"job": {"id": "j9", "state": "queued"}}, 202)
+        if doc_id not in stub.texts:
+            return self._problem(404, "not_found", "there is no such document")
+        text, _ = stub.texts[doc_id]
+        if rest == ["text"]:
+            start, end = int(query.get("start", ["0"])[0]), int(query.get("end", [str(len(text))])[0])
+            end = min(len(text), end, start + 200_000)
+            return self._json({"start": start, "end": end, "characters": len(text), "text": text[start:end]})
+        if rest == ["original"]:
+            return self._send(200, text.encode("utf-8", "replace"), {"Content-Disposition": "attachment", "Content-Security-Policy": "sandbox", "Content-Type": "text/plain"})
+        row = next(row for row in stub.rows() if row["id"] == doc_id)
+        step = 20_000
+        pages = [{"number": n + 1, "start": at, "end": at + step} for n, at in enumerate(range(0, len(text), step))]
+        return self._json({**row, "outline": outline_of(text), "pages": pages if doc_id.endswith(".pdf") else []})
+
+    def _ask(self) -> None:
+        stub = self.stub
+        if stub.refusals:
+            status, headers, problem = stub.refusals.pop(0)
+            return self._json(problem, status, headers)
+        send = self._stream()
+        try:
+            send("started", {"id": "q1", "snapshot": "7c1f"})
+            send("context", stub.context())
+            for word in re.findall(r"\S+\s*|\s+", stub.answer):
+                if stub.pause:
+                    time.sleep(stub.pause)
+                send("delta", {"text": word})
+            done = stub.said()
+            send("citations", {"citations": done["citations"]})
+            send("done", done)
+        except (BrokenPipeError, ConnectionResetError):
+            stub.hangups += 1
+        return None
+
+    def _compare(self, form: JSON) -> None:
+        stub = self.stub
+        send = self._stream()
+        for i, run in enumerate(form["runs"]):
+            quotes = stub.quotes if i == 0 else stub.quotes[: max(1, 3 - i)]
+            only = [stub.keyed_span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
+            send("run", {"index": i, "context": stub.context(run["strategy"], quotes), "only": only, "ms": 12.5 * (i + 1)})
+        send("done", {"question": form["question"]})
+
+    def _stream(self) -> Callable[[str, JSON], None]:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+
+        def send(event: str, data: JSON) -> None:
+            self.wfile.write(f"event: {event}\ndata: {json.dumps(data)}\n\n".encode())
+            self.wfile.flush()
+
+        return send
+
+    def _list(self, items: Sequence[JSON]) -> None:
+        self._json({"items": list(items), "next": None})
+
+    def _json(self, value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
+        kind = "application/json" if status < 400 else "application/problem+json"
+        self._send(status, json.dumps(value).encode(), {"Content-Type": kind, "Cache-Control": "no-store", **(headers or {})})
+
+    def _problem(self, status: int, code: str, detail: str, hint: str = "", **headers: str) -> None:
+        problem = {"type": f"urn:mergewise:problem:{code}", "title": code, "status": status, "code": code, "detail": detail, "hint": hint}
+        self._json(problem, status, headers)
+
+    def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if status != 204:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def evaluation_job(state: str = "done") -> JSON:
+    progress = {"done": 40, "total": 40, "unit": "questions", "document": None}
+    rest = {"report": None, "error": None, "created": 1_790_000_000.0, "started": 1_790_000_001.0, "finished": 1_790_000_042.0, "attempt": 1}
+    return {"id": "e1", "kind": "evaluate", "collection": "cats", "state": state, "progress": progress, **rest}
+
+
+def hostile_stub() -> Stub:
+    """A server whose documents, titles, answers and errors attack the page."""
+    name = "evil/" + HOSTILE_WORDS[:300].replace("/", "_")
+    stub = Stub(texts={name: (HOSTILE, HOSTILE_WORDS)}, question=HOSTILE_WORDS[:900], answer=f"{HOSTILE_WORDS} [1]", unverified=(HOSTILE_WORDS[:40],))
+    stub.quotes = ((name, HOSTILE_WORDS),)
+    stub.failures = {name + ".pdf": {"code": "x", "detail": HOSTILE_WORDS, "hint": HOSTILE_WORDS}}
+    stub.tokens = [{"id": "t1", "title": HOSTILE_WORDS[:190], "scopes": ["read"], "collections": None, "expires": None, "rate": None}]
+    return stub
+
+
+@contextmanager
+def serving(stub: Stub, port: int = 0) -> Iterator[Stub]:
+    """The stub at `stub.address`, until the block ends."""
+    server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (Handler,), {"stub": stub}))
+    server.daemon_threads = True
+    stub.address = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield stub
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def unquoted(address: str) -> str:
+    return unquote(address)
