@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("fastapi")
-openai = pytest.importorskip("openai")
+pytest.importorskip("openai")
+
+import openai
 
 from mergewise.models.scripted import Turn
 from mergewise.server.configuration import ModelConfig, ProfileConfig

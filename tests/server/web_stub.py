@@ -121,15 +121,21 @@ class Stub:
     address: str = ""
 
     def span(self, doc_id: str, words: str) -> JSON:
+        """Where words stand, as traces name it: by the id of the document."""
         start = self.texts[doc_id][0].index(words)
         return {"doc": doc_id, "start": start, "end": start + len(words)}
+
+    def keyed_span(self, doc_id: str, words: str) -> JSON:
+        """The same as passages, citations and comparisons name it."""
+        span = self.span(doc_id, words)
+        return {"key": key_of(doc_id), "start": span["start"], "end": span["end"]}
 
     def document(self, doc_id: str) -> JSON:
         return {"key": key_of(doc_id), "id": doc_id, "title": self.texts[doc_id][1]}
 
     def passage(self, mark: int, doc_id: str, *words: str, score: float) -> JSON:
         text = self.texts[doc_id][0]
-        spans = [self.span(doc_id, one) for one in words]
+        spans = [self.keyed_span(doc_id, one) for one in words]
         path: list[JSON] = []
         for heading in outline_of(text):
             if heading["start"] <= spans[0]["start"]:
@@ -155,7 +161,6 @@ class Stub:
         ]
         tokens = sum(len(passage["text"]) // 4 + 9 for passage in passages)
         return {
-            "question": self.question,
             "text": "\n".join(passage["text"] for passage in passages),
             "tokens": tokens,
             "budget": 300,
@@ -163,14 +168,14 @@ class Stub:
             "passages": passages,
             "snapshot": "7c1f",
             "usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0},
-            "trace": self.trace(passages),
+            "trace": self.trace(),
         }
 
-    def trace(self, passages: Sequence[JSON]) -> list[JSON]:
+    def trace(self) -> list[JSON]:
         def step(action: str, reason: str, inputs: Sequence[JSON] = (), output: JSON = None, score: float | None = None, **more: JSON) -> JSON:
             return {"action": action, "cause": more.pop("cause", action), "reason": reason, "inputs": list(inputs), "output": output, "score": score, **more}
 
-        spans = [span for passage in passages for span in passage["spans"]]
+        spans = [self.span(doc_id, one) for doc_id, words in self.quotes for one in words.split(GAP)]
         steps = [step("search", "34 leaves, 61 sentences", cause="search")]
         for n, span in enumerate(spans[:2]):
             steps.append(step("take", "it holds cats, land, feet", [span], score=0.74 - 0.2 * n))
@@ -200,7 +205,7 @@ class Stub:
                 "page": None,
                 "line": 3,
                 "text": words,
-                "span": self.span(doc_id, words.split(GAP)[0]),
+                "span": self.keyed_span(doc_id, words.split(GAP)[0]),
                 "url": None,
             }
             for n, (doc_id, words) in enumerate(self.quotes, 1)
@@ -234,8 +239,7 @@ class Stub:
             "embedder": "minilm",
             "views": ["leaf", "slice"],
             "strategies": ["weave", "topk", "auto-merge", "macrag", "sentence"],
-            "modes": ["cited", "extractive"],
-            "chats": ["small"],
+            "configured": True,
             "defaults": {"strategy": "weave", "budget": 1200},
             "snapshot": "7c1f",
         }
@@ -312,6 +316,25 @@ LIMITS = {
     "k": 500,
     "candidates": 2000,
     "rate": 20.0,
+}
+
+
+MODELS = {
+    "chats": [{"name": "small", "spec": "openai:gpt-small", "base_url": None, "window": 128_000, "has_key": True}, {"name": "extractive"}],
+    "embedders": [{"name": "minilm"}],
+    "rerankers": [],
+    "strategies": [{"name": "weave", "summary": "sentences, woven"}, {"name": "topk", "summary": "the best leaves"}],
+    "modes": [{"name": "cited", "summary": "an answer with marks", "needs": "CHAT"}, {"name": "extractive", "summary": "quotations", "needs": "NOTHING"}],
+}
+SETTINGS = {
+    "version": "0.1.0",
+    "workers": 2,
+    "public_url": None,
+    "allowed_hosts": ["127.0.0.1", "localhost"],
+    "allowed_origins": [],
+    "needs_token": True,
+    "profiles": [],
+    "limits": LIMITS,
 }
 
 
@@ -413,22 +436,22 @@ class Handler(BaseHTTPRequestHandler):
             case ["collections", _, "documents"]:
                 name, text = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', body, re.DOTALL).groups()  # type: ignore[union-attr]
                 job = stub.add(name.decode(), text.decode("utf-8", "replace"))
-                return self._json({"job": job["id"], "documents": [{"key": key_of(job["name"]), "id": job["name"]}]}, 202)
+                return self._json({"job": job, "documents": [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]}, 202)
             case ["collections", _, "documents", key, *rest]:
                 return self._document(method, id_of(key), rest, query)
             case ["collections", _, "context"]:
-                return self._json({"id": "c1", "context": stub.context(), "snapshot": "7c1f", "timings": {"assemble_ms": 41.0}, "cached": False})
+                return self._json({"id": "c1", "question": stub.question, "searched_for": stub.question, "context": stub.context(), "snapshot": "7c1f", "timings": {"assemble_ms": 41.0}, "cached": False})
             case ["collections", _, "ask"]:
                 return self._ask()
             case ["collections", _, "compare"]:
                 return self._compare(json.loads(body))
             case ["collections", _, "evaluations", _]:
-                return self._json({"rows": [], "report": [report()]})
+                return self._json({"id": "e1", "state": "done", "rows": [], "report": report()})
             case ["collections", _, "jobs"]:
                 if not stub.evaluations:
                     return self._problem(501, "not_here", "this server runs no evaluations")
                 stub.jobs.append(evaluation_job())
-                return self._json({"job": stub.jobs[-1]["id"]}, 202)
+                return self._json({"job": stub.jobs[-1]}, 202)
             case ["jobs"]:
                 stub.go_on()
                 kind = query.get("kind", [""])[0]
@@ -438,12 +461,12 @@ class Handler(BaseHTTPRequestHandler):
                     if one["id"] == job:
                         one["state"] = "cancelled" if what == "cancel" else "queued"
                 return self._json({"id": job}, 202)
-            case ["models" | "tokens" | "settings", *_] if "admin" not in stub.scopes:
-                return self._problem(403, "forbidden", "this needs a token with the scope admin", "ask an admin for one")
             case ["models"]:
-                return self._json({"chats": [{"name": "small", "spec": "openai:gpt-small", "window": 128_000}], "embedders": [{"name": "minilm", "dimensions": 384}], "rerankers": []})
+                return self._json(MODELS)
+            case ["tokens" | "settings", *_] if "admin" not in stub.scopes:
+                return self._problem(403, "forbidden", "this needs a token with the scope admin", "ask an admin for one")
             case ["settings"]:
-                return self._json({"title": "", "limits": LIMITS})
+                return self._json(SETTINGS)
             case ["tokens"] if method == "GET":
                 return self._list(stub.tokens)
             case ["tokens"]:
@@ -461,7 +484,7 @@ class Handler(BaseHTTPRequestHandler):
         if method == "DELETE":
             stub.texts.pop(doc_id, None)
             stub.failures.pop(doc_id, None)
-            return self._json({"job": "j9"}, 202)
+            return self._json({"job": {"id": "j9", "state": "queued"}}, 202)
         if doc_id not in stub.texts:
             return self._problem(404, "not_found", "there is no such document")
         text, _ = stub.texts[doc_id]
@@ -501,8 +524,9 @@ class Handler(BaseHTTPRequestHandler):
         send = self._stream()
         for i, run in enumerate(form["runs"]):
             quotes = stub.quotes if i == 0 else stub.quotes[: max(1, 3 - i)]
-            only = [stub.span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
+            only = [stub.keyed_span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
             send("run", {"index": i, "context": stub.context(run["strategy"], quotes), "only": only, "ms": 12.5 * (i + 1)})
+        send("done", {"question": form["question"]})
 
     def _stream(self) -> Callable[[str, JSON], None]:
         self.send_response(200)

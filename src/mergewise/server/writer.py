@@ -189,7 +189,9 @@ class Writer:
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
         refused = {upload.id: _standing_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
-        failed = [{"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None]
+        failed = [
+            {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
+        ]
         told = {
             "documents": len(uploads),
             "indexed": sum(problem is None for problem in settled.values()),
@@ -324,7 +326,7 @@ class _Watch:
         return self._cancelled or self._stopping.is_set()
 
     def wait_for_lock(self, lock: FileLock) -> None:
-        """Wait until no other process writes to the index, before any work is done. Raises Cancelled where the jobs are to end."""
+        """Wait until nobody else writes to the index, before any work is done. Raises Cancelled where the jobs are to end."""
         while _is_held(lock):
             self._give("waiting_lock")
             self._looked = -TELL_SECONDS
@@ -451,8 +453,8 @@ def lock_file(data: Path, name: str) -> Path:
     return folder / name
 
 
-def run_writer(config: ServerConfig) -> None:
-    """The process: it ends by SIGTERM, or with its parent. Raises what ends it too early."""
+def run_writer(config: ServerConfig, parent: int) -> None:
+    """The process: it ends by SIGTERM, or with the process `parent`. Raises what ends it too early."""
     state = State(config.database)
     with waiting_lock(lock_file(config.data, "writer"), WAIT_SECONDS):
         writer = Writer(config, state)
@@ -464,7 +466,6 @@ def run_writer(config: ServerConfig) -> None:
         for name, own in config.collections.items() if config.watch else ():
             if own.folders:
                 Thread(target=_follow, args=(config, state, name, writer.stopping), daemon=True).start()
-        parent = os.getppid()
         while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
             state.beat(os.getpid())
             working.join(BEAT_SECONDS)

@@ -26,7 +26,7 @@ _LONGEST_TITLE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ChatQuestion:
     """A question, and what was said before it. `ignored` tells whether instructions of the client were left out."""
 
     question: str
@@ -38,7 +38,7 @@ class Conversation:
         return self.question.lstrip().startswith(_TASK) or _HISTORY in self.question
 
 
-def conversation_of(messages: Sequence[Any]) -> Conversation:
+def chat_question(messages: Sequence[Any]) -> ChatQuestion:
     """The conversation in messages of OpenAI's form, which have a `role` and a `content`.
 
     Raises HTTPProblem 400 where the last message is not the user's, and for what is no text.
@@ -55,7 +55,7 @@ def conversation_of(messages: Sequence[Any]) -> Conversation:
     if not said or said[-1].role != "user":
         raise refused("the last message is not a question of the user", "messages")
     question, before = said[-1].text, said[:-1][-MOST_HISTORY:]
-    found = Conversation(question, tuple(before), tuple(dict.fromkeys(ignored)))
+    found = ChatQuestion(question, tuple(before), tuple(dict.fromkeys(ignored)))
     longest = LONGEST_TASK if found.is_task else LONGEST_QUESTION
     if len(question) > longest:
         raise refused(f"the question has {len(question):,} characters, at most {longest:,} are read", "messages")

@@ -8,7 +8,7 @@ from typing import Any
 
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.openai.completions import CompletionStyle
-from mergewise.server.openai.conversations import Conversation, unknown_model
+from mergewise.server.openai.conversations import ChatQuestion, unknown_model
 from mergewise.server.openai.forms import ChatExtras, ChatForm
 from mergewise.server.questions import QuestionRequest
 from mergewise.server.records import Token
@@ -32,7 +32,7 @@ class Profile:
         wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
         return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
 
-    def request(self, conversation: Conversation, form: ChatForm) -> QuestionRequest:
+    def request(self, conversation: ChatQuestion, form: ChatForm) -> QuestionRequest:
         """The question; what the client says goes before what the profile says, and both filters must be met."""
         config, extras = self.config, form.mergewise
         return QuestionRequest(

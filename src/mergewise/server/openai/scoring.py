@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Request
 
-from mergewise import HTTPReranker, OpenAIEmbedder, count_tokens
+import mergewise as mw
 from mergewise.defaults import EMBEDDER as SHIPPED
 from mergewise.errors import UsageError
 from mergewise.models import load_embedder, load_reranker
@@ -40,7 +40,7 @@ async def embed(form: EmbeddingsForm, request: Request, service: Server, token: 
         {"object": "embedding", "index": at, "embedding": _encoded(vector, form.encoding_format)}
         for at, vector in enumerate(vectors)
     ]
-    tokens = sum(count_tokens(texts))
+    tokens = sum(mw.count_tokens(texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": form.model, "usage": usage}
 
@@ -100,9 +100,6 @@ async def _admitted(service: Service, config: ModelConfig, work: Callable[[], Fl
 @cache
 def _embedder(config: ModelConfig) -> Embedder:
     """The embedder, once a process."""
-    kind, _, model = config.spec.partition(":")
-    if kind == "openai":
-        return OpenAIEmbedder(model, base_url=config.base_url, api_key=config.key())
     found = load_embedder(config.spec)
     if found is None:
         raise UsageError(f"{config.spec} is no embedder", "name one in the configuration")
@@ -114,7 +111,7 @@ def _reranker(config: ModelConfig) -> Reranker:
     """The reranker, once a process."""
     kind, _, address = config.spec.partition(":")
     if kind in ("http", "https"):
-        return HTTPReranker(address if kind == "http" else config.spec, key=config.key())
+        return mw.HTTPReranker(address if kind == "http" else config.spec, key=config.key())
     found = load_reranker(config.spec)
     if found is None:
         raise UsageError(f"{config.spec} is no reranker", "name one in the configuration")

@@ -80,7 +80,9 @@ function Rooms({ route }) {
   const name = route.collection || (names.includes(last) ? last : names[0]) || "";
   const summary = collections?.find((one) => one.name === name);
   const detail = useLoaded((signal) => (name && summary ? request(within(name), { signal }) : Promise.resolve(undefined)), [name, Boolean(summary), isHere]);
-  const info = detail.value?.name === name ? detail.value : summary;
+  const { value: models } = useLoaded((signal) => (collections ? request("models", { signal }) : Promise.resolve(undefined)), [Boolean(collections), isHere]);
+  const found = detail.value?.name === name ? detail.value : summary;
+  const info = found && { ...found, modes: models?.modes, chats: models?.chats };
   useEffect(() => {
     if (summary) kept.write("collection", name);
   }, [name, Boolean(summary)]);
@@ -89,7 +91,7 @@ function Rooms({ route }) {
   const title = known?.label ?? "Nothing here";
   useEffect(() => {
     document.title = `${title} · ${shorten(info?.title || name || "mergewise", 60)}`;
-  }, [title, name, info]);
+  }, [title, name, info?.title]);
   const inner = () => {
     if (!collections) return error ? html`<${ErrorNote} error=${error} retry=${reload} />` : html`<${Waiting} />`;
     if (!known) return html`<${Empty} title="There is nothing here"><p><a href="#/">To the questions</a></p></${Empty}>`;
@@ -170,7 +172,7 @@ function SignIn({ error }) {
         <button type="submit" class="primary" disabled=${!token.trim() || isBusy}>Sign in</button></div>
       </form>
       ${problem ? html`<p class="note bad" role="alert">${problem.status === 401 || problem.status === 422 ? "The server does not know this token. It may have expired." : shorten(problem.message, 300)}</p>` : null}
-      <p class="where">Another one: <code>mergewise serve token add</code></p>
+      <p class="where">Another one: <code>mergewise server token add</code></p>
     </div>`;
 }
 

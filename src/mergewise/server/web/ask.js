@@ -175,9 +175,9 @@ function Sources({ id, collection, turn, active }) {
       ${heading}
       ${context.passages.length ? null : html`<p class="where">Nothing in the documents fits the question.</p>`}
       ${context.passages.map((passage, i) => {
-        const own = citations.filter((citation) => citation.mark === (passage.mark ?? i + 1));
+        const own = citations.filter((citation) => citation.mark === passage.mark);
         const spans = own.map((citation) => ({ ...citation.span, value: { class: "cited", title: "The answer rests on it" } }));
-        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} index=${i} prefix=${`${id}p`} isActive=${active === (passage.mark ?? i + 1)} isFolding=${true}
+        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${`${id}p`} isActive=${active === passage.mark} isFolding=${true}
           ranges=${passage.verbatim ? rangesIn(passage, spans) : []} target=${own[0]?.span} />`;
       })}
     </aside>

@@ -1,18 +1,23 @@
 // Compare: two to four strategies for one question, side by side. What only one of them has is marked.
 
 import { html, useRef, useState } from "./vendor/preact.js";
-import { isAbort, stream, within } from "./api.js";
+import { isAbort, Problem, stream, within } from "./api.js";
 import { lastTurn } from "./conversation.js";
 import { BudgetBar, DEFAULT_WAYS, Empty, ErrorNote, Icon, namesOf, PassageCard, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
 import { kept } from "./store.js";
 import { counted, duration, printable, shorten } from "./text.js";
-import { rangesIn } from "./trace.js";
+import { contextOf, rangesIn, spanOf } from "./trace.js";
 
 const FEWEST = 2;
 const MOST = 4;
 
-/** @typedef {{context: import("./trace.js").Context, only: {doc?: string, start: number, end: number}[], ms: number}} Run */
+/** @typedef {{context: import("./trace.js").Context | null, only: import("./trace.js").Span[], ms: number, problem: any}} Run */
 /** @typedef {{question: string, strategies: string[], runs: (Run | null)[], isBusy: boolean, error: any}} Comparison */
+
+/** @param {any} run @returns {Run} */
+function runOf(run) {
+  return { context: run.context ? contextOf(run.context) : null, only: (run.only ?? []).map(spanOf), ms: run.ms, problem: run.problem ? new Problem(run.problem) : null };
+}
 
 /** The last comparison of each collection, which stays while other views are looked at. @type {Map<string, Comparison>} */
 const made = new Map();
@@ -51,7 +56,7 @@ export function CompareView({ collection, info }) {
     try {
       const body = { question: now.question, runs, ...shared, stream: true };
       for await (const { event, data } of stream(within(collection, "/compare"), { body, signal: controller.current.signal })) {
-        if (event === "run") put({ runs: now.runs.map((run, i) => (i === data.index ? data : run)) });
+        if (event === "run") put({ runs: now.runs.map((run, i) => (i === data.index ? runOf(data) : run)) });
       }
       put({ isBusy: false });
     } catch (error) {
@@ -100,7 +105,7 @@ function Column({ collection, strategy, run, number: place, isBusy }) {
   const only = (run?.only ?? []).map((span) => ({ ...span, value: { class: "k only", title: "only here" } }));
   const ranges = (context?.passages ?? []).map((passage) => {
     if (!passage.verbatim) return [{ start: 0, end: passage.text.length, value: { class: "k only", title: "only here" } }];
-    return rangesIn(passage, only.map((span) => ({ ...span, doc: span.doc ?? passage.document.id })));
+    return rangesIn(passage, only);
   });
   const alone = ranges.map((own) => own.reduce((sum, range) => sum + range.end - range.start, 0));
   const length = (context?.passages ?? []).reduce((sum, passage) => sum + passage.text.length, 0) || 1;
@@ -113,10 +118,11 @@ function Column({ collection, strategy, run, number: place, isBusy }) {
         <h3 id=${`s${place}`}>${shorten(context?.strategy ?? strategy, 80)}</h3>
         ${context ? html`<p class="where">${facts.join(" · ")}</p><${BudgetBar} context=${context} kinds=${kinds} prefix=${prefix} />` : null}
       </header>
-      ${!context && isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
-      ${!context && !isBusy ? html`<p class="where">Not assembled.</p>` : null}
+      ${!run && isBusy ? html`<${Waiting}>Assembling</${Waiting}>` : null}
+      ${run?.problem ? html`<${ErrorNote} error=${run.problem} />` : null}
+      ${!context && !run && !isBusy ? html`<p class="where">Not assembled.</p>` : null}
       ${context && !context.passages.length ? html`<p class="where">Nothing was found.</p>` : null}
-      ${(context?.passages ?? []).map((passage, i) => html`<${PassageCard} key=${i} collection=${collection} passage=${passage} index=${i} prefix=${prefix} ranges=${ranges[i]} />`)}
+      ${(context?.passages ?? []).map((passage, i) => html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${prefix} ranges=${ranges[i]} />`)}
     </section>
   `;
 }

@@ -3,10 +3,11 @@
 import { isAbort, Problem, stream, within } from "./api.js";
 import { Store } from "./store.js";
 import { wayFields } from "./parts.js";
+import { contextOf, spanOf } from "./trace.js";
 
 /**
  * @typedef {import("./trace.js").Context} Context
- * @typedef {{mark: number, answer_spans: {start: number, end: number}[], document: {key: string, id: string, title: string}, headings: string[], page: number | null, line: number | null, text: string, span: {doc?: string, start: number, end: number}}} Citation
+ * @typedef {{mark: number, answer_spans: {start: number, end: number}[], document: {key: string, id: string, title: string}, headings: string[], page: number | null, line: number | null, text: string, span: import("./trace.js").Span}} Citation
  * @typedef {{id: number, question: string, state: "asking" | "reading" | "writing" | "done" | "stopped" | "failed", context: Context | null, text: string, citations: Citation[], answer: any, error: any, controller: AbortController | null}} Turn
  */
 
@@ -32,6 +33,11 @@ export function forgetConversations() {
     for (const turn of conversation.value) turn.controller?.abort();
     conversation.set([]);
   }
+}
+
+/** @param {any[]} citations @returns {Citation[]} */
+function citationsOf(citations) {
+  return (citations ?? []).map((citation) => ({ ...citation, span: spanOf(citation.span) }));
 }
 
 const HISTORY = 50; // messages that the server takes
@@ -81,17 +87,17 @@ export async function ask(collection, question, ways) {
   };
   try {
     for await (const { event, data } of stream(within(collection, "/ask"), { body, signal: controller.signal })) {
-      if (event === "context") put({ context: data.context ?? data, state: "reading" });
+      if (event === "context") put({ context: contextOf(data), state: "reading" });
       else if (event === "delta") {
         pending += data.text;
         if (turn.state !== "writing") put({ state: "writing" });
         frame ||= requestAnimationFrame(flush);
       } else if (event === "citations") {
         flush();
-        put({ citations: data.citations ?? data });
+        put({ citations: citationsOf(data.citations) });
       } else if (event === "done") {
         flush();
-        put({ answer: data, text: data.answer ?? turn.text, citations: data.citations ?? turn.citations, state: "done", controller: null });
+        put({ answer: data, text: data.answer ?? turn.text, citations: citationsOf(data.citations ?? turn.citations), state: "done", controller: null });
       }
     }
     flush();

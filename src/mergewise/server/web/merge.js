@@ -6,7 +6,7 @@ import { lastTurn } from "./conversation.js";
 import { BudgetBar, DEFAULT_WAYS, Empty, ErrorNote, focusOn, Icon, PassageCard, placeHref, QuestionField, Waiting, WayChoice, wayFields } from "./parts.js";
 import { kept, Store, useStore } from "./store.js";
 import { counted, duration, headingPath, keyOf, number, printable, shorten } from "./text.js";
-import { KINDS, leftOut, mainKind, partsOf, reasonsOf, stretchesOf, treeOf } from "./trace.js";
+import { contextOf, KINDS, leftOut, mainKind, partsOf, reasonsOf, stretchesOf, treeOf } from "./trace.js";
 
 /** @typedef {import("./trace.js").Context} Context @typedef {import("./trace.js").TraceNode} TraceNode */
 
@@ -35,7 +35,7 @@ export function MergeView({ collection, info }) {
     setState({ isBusy: true, error: null });
     try {
       const found = await request(within(collection, "/context"), { body: { question: question.trim(), ...wayFields(ways), include: ["trace"] } });
-      store.set({ question: question.trim(), context: found.context ?? found, timings: found.timings, after: turn?.id ?? 0 });
+      store.set({ question: question.trim(), context: contextOf(found.context), timings: found.timings, after: turn?.id ?? 0 });
       setState({ isBusy: false, error: null });
     } catch (error) {
       setState({ isBusy: false, error });
@@ -83,7 +83,7 @@ function ContextPart({ collection, shown, isAsked }) {
       ${context.passages.length ? null : html`<p class="where">Nothing was found.</p>`}
       ${context.passages.map((passage, i) => {
         const ranges = stretches[i].filter((stretch) => stretch.kind).map((stretch) => ({ start: stretch.from, end: stretch.to, value: { class: `k ${stretch.kind}`, title: whyOf(stretch) } }));
-        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} index=${i} ranges=${trimmed(passage.text, ranges)} facts=${[passage.score != null ? `score ${passage.score.toFixed(2)}` : ""]}>
+        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} ranges=${trimmed(passage.text, ranges)} facts=${[passage.score != null ? `score ${passage.score.toFixed(2)}` : ""]}>
           <${Reasons} passage=${passage} stretches=${stretches[i]} />
         </${PassageCard}>`;
       })}
@@ -148,7 +148,7 @@ function Tree({ collection, context, step }) {
 
 /** The passage that holds some of a span. @param {{doc: string, start: number, end: number}} span @param {Context} context */
 function passageOf(span, context) {
-  return context.passages.findIndex((passage) => passage.spans.some((own) => (own.doc ?? passage.document.id) === span.doc && own.start < span.end && span.start < own.end));
+  return context.passages.findIndex((passage) => passage.spans.some((own) => own.doc === span.doc && own.start < span.end && span.start < own.end));
 }
 
 /** @param {TraceNode} node @param {Context} context @returns {boolean} */
@@ -173,7 +173,7 @@ function Node({ collection, context, node, step }) {
   const at = passageOf(node, context);
   const passage = at < 0 ? null : context.passages[at];
   const quote = shorten(quoteOf(node, context), 130);
-  const mark = passage ? (passage.mark ?? at + 1) : 0;
+  const mark = passage ? (passage.mark) : 0;
   const isLink = node.kind === "link";
   const kind = isLink ? "hop" : node.kind === "evidence" ? "taken" : node.kind;
   const section = passage ? shorten(headingPath(passage.document.title, passage.headings).split(" › ").at(-1), 60) : shorten(node.doc.split("/").at(-1), 40);

@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
 import { Problem, waiting } from "./api.js";
 import { blocks, inlines } from "./markdown.js";
 import { useStore } from "./store.js";
-import { counted, headingPath, keyOf, number, pieces, printable, sentence, shorten } from "./text.js";
+import { counted, headingPath, number, pieces, printable, sentence, shorten } from "./text.js";
 
 /**
  * @typedef {import("./trace.js").Context} Context
@@ -89,20 +89,19 @@ export function placeWords(place) {
 }
 
 /**
- * @param {{collection: string, passage: Passage, index: number, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean, target?: {start: number, end: number}, children?: any}} props
+ * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean, target?: {start: number, end: number}, children?: any}} props
  */
-export function PassageCard({ collection, passage, index, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, target, children }) {
-  const mark = passage.mark ?? index + 1;
-  const path = headingPath(passage.title ?? passage.document?.title, passage.headings) || shorten(passage.document?.id, 80) || "No title";
+export function PassageCard({ collection, passage, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, target, children }) {
+  const mark = passage.mark;
+  const path = headingPath(passage.document.title, passage.headings) || shorten(passage.document.id, 80) || "No title";
   const where = [placeWords(passage), ...facts].filter(Boolean).join(" · ");
   const span = target ?? passage.spans[0];
-  const key = passage.document?.key ?? keyOf(passage.document?.id ?? "");
-  return html`
+    return html`
     <article class=${`passage${isActive ? " active" : ""}`} id=${`${prefix}${mark}`} tabindex="-1" aria-label=${`Passage ${mark}: ${path}`}>
       <header>
         <span class="number" aria-hidden="true">${mark}</span>
-        <h3 dir="auto"><a class="quiet" href=${placeHref(collection, key, span)}>${path}</a></h3>
-        <p class="where" title=${printable(passage.document?.id)}>${where || shorten(passage.document?.id, 60)}</p>
+        <h3 dir="auto"><a class="quiet" href=${placeHref(collection, passage.document.key, span)}>${path}</a></h3>
+        <p class="where" title=${printable(passage.document.id)}>${where || shorten(passage.document.id, 60)}</p>
       </header>
       <${Fold} isOn=${isFolding}><${PassageText} passage=${passage} ranges=${ranges} /></${Fold}>
       ${passage.verbatim ? null : html`<p class="where">A model wrote this; it is no text of a document.</p>`}
@@ -155,7 +154,7 @@ export function BudgetBar({ context, kinds, prefix = "p", isPale = () => false }
     focusOn(document.getElementById(id));
   };
   const segments = context.passages.slice(0, MOST_SEGMENTS).map((passage, i) => {
-    const mark = passage.mark ?? i + 1;
+    const mark = passage.mark;
     const words = `Passage ${mark}: about ${number(shares[i])} tokens, ${Math.round((100 * shares[i]) / budget)} % of the budget`;
     return html`<li style=${{ "--share": Math.max(1, shares[i]) }} class=${isPale(i) ? "pale" : undefined}>
       <a class=${`k ${kinds[i] ?? "hit"}`} href=${`#${prefix}${mark}`} title=${words} aria-label=${words} onClick=${(/** @type {Event} */ event) => go(event, `${prefix}${mark}`)}>${mark}</a>

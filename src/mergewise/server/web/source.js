@@ -102,7 +102,7 @@ function DocumentText({ collection, address, document, span, itemKey }) {
 
 /** What the last context of this collection took from a document. @param {string} collection @param {string} key */
 function spansOfContext(collection, key) {
-  return (lastTurn(collection)?.context?.passages ?? []).filter((passage) => passage.document.key === key).flatMap((passage) => passage.spans.filter((span) => !span.doc || span.doc === passage.document.id));
+  return (lastTurn(collection)?.context?.passages ?? []).filter((passage) => passage.document.key === key).flatMap((passage) => passage.spans.filter((span) => span.doc === passage.document.id));
 }
 
 /** @param {any[]} outline @param {number} at @returns {string[]} from the outermost heading */

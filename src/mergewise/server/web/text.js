@@ -145,6 +145,16 @@ export function keyOf(id) {
   return btoa(binary).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "");
 }
 
+/** The id behind a key. @param {string} key */
+export function idOf(key) {
+  try {
+    const binary = atob(key.replaceAll("-", "+").replaceAll("_", "/"));
+    return new TextDecoder().decode(Uint8Array.from(binary, (letter) => letter.charCodeAt(0)));
+  } catch {
+    return "";
+  }
+}
+
 /** Title and headings on one line. @param {string | undefined} title @param {string[] | undefined} headings */
 export function headingPath(title, headings) {
   const parts = [title, ...(headings ?? [])].filter(Boolean).map((part) => shorten(part, 160));

@@ -1,12 +1,12 @@
 // What the steps of a trace say: why each stretch of a context is there, how steps lead to each other, and what was left out.
 // The static pages read traces by the same rules (mergewise/page/marks.py, hops.py).
 
-import { Offsets } from "./text.js";
+import { idOf, Offsets } from "./text.js";
 
 /**
- * @typedef {{doc?: string, start: number, end: number}} Span
+ * @typedef {{doc: string, start: number, end: number}} Span
  * @typedef {{action: string, cause: string, reason: string, inputs: Span[], output: Span | null, score: number | null, hop?: {number: number, name: string}}} Step
- * @typedef {{mark?: number, document: {key: string, id: string, title: string}, headings: string[], page?: number | null, line?: number | null, text: string, score: number, verbatim: boolean, spans: Span[]}} Passage
+ * @typedef {{mark: number, document: {key: string, id: string, title: string}, headings: string[], page?: number | null, line?: number | null, text: string, score: number, verbatim: boolean, spans: Span[]}} Passage
  * @typedef {{text: string, tokens: number, budget: number, strategy: string, passages: Passage[], trace?: Step[], question?: string}} Context
  * @typedef {{kind: string, why: string, score: number | null, doc: string, start: number, end: number}} Reason
  * @typedef {{from: number, to: number, kind: string, reasons: Reason[]}} Stretch
@@ -32,6 +32,27 @@ const KIND_OF_CAUSE = Object.fromEntries(Object.entries(KINDS).flatMap(([kind, {
 const LEFT_OUT = /** @type {Record<string, string>} */ ({ left: "left out", skip: "did not fit", drop: "dropped", stop: "not worth its tokens" });
 const GAP = " …\n"; // stands between the parts of a passage that do not touch
 
+/** A span of the API, which names its document by its key, or by its id in traces. @param {any} span @returns {Span} */
+export function spanOf(span) {
+  return { doc: String(span.doc ?? idOf(span.key ?? "")), start: Number(span.start), end: Number(span.end) };
+}
+
+/** A context of the API, its spans as the rest of the page has them. @param {any} context @returns {Context} */
+export function contextOf(context) {
+  const step = (/** @type {any} */ one) => ({ ...one, inputs: (one.inputs ?? []).map(spanOf), output: one.output ? spanOf(one.output) : null });
+  return {
+    ...context,
+    passages: (context.passages ?? []).map((/** @type {any} */ passage, /** @type {number} */ i) => ({
+      ...passage,
+      mark: passage.mark ?? i + 1,
+      document: passage.document ?? { key: "", id: "", title: "" },
+      headings: passage.headings ?? [],
+      spans: (passage.spans ?? []).map(spanOf),
+    })),
+    trace: (context.trace ?? []).map(step),
+  };
+}
+
 const overlap = (/** @type {Span} */ a, /** @type {Span} */ b) => a.doc === b.doc && a.start < b.end && b.start < a.end;
 const holds = (/** @type {Span} */ a, /** @type {Span} */ b) => a.doc === b.doc && a.start <= b.start && b.end <= a.end;
 
@@ -47,7 +68,7 @@ export function partsOf(passage) {
   return passage.spans.map((span) => {
     const start = at;
     at += span.end - span.start + GAP.length;
-    return { doc: span.doc ?? passage.document.id, start: span.start, end: span.end, from: offsets.unit(start), to: offsets.unit(start + span.end - span.start) };
+    return { doc: span.doc, start: span.start, end: span.end, from: offsets.unit(start), to: offsets.unit(start + span.end - span.start) };
   });
 }
 
@@ -55,7 +76,7 @@ export function partsOf(passage) {
  * Ranges of documents as ranges of a passage's text.
  * @template T
  * @param {Passage} passage
- * @param {{doc?: string, start: number, end: number, value: T}[]} spans
+ * @param {{doc: string, start: number, end: number, value: T}[]} spans
  * @returns {{start: number, end: number, value: T}[]} in units of the text
  */
 export function rangesIn(passage, spans) {
@@ -63,7 +84,7 @@ export function rangesIn(passage, spans) {
   return partsOf(passage).flatMap((part) => {
     const first = offsets.point(part.from);
     return spans
-      .filter((span) => overlap({ doc: part.doc, start: part.start, end: part.end }, { doc: span.doc ?? part.doc, start: span.start, end: span.end }))
+      .filter((span) => overlap(part, span))
       .map((span) => ({
         start: offsets.unit(first + Math.max(0, span.start - part.start)),
         end: offsets.unit(first + Math.min(part.end, span.end) - part.start),
@@ -80,7 +101,7 @@ export function reasonsOf(trace) {
     const at = step.cause === "cut" ? null : step.output;
     if (!kind || (at && passed.some((span) => holds(span, at)))) return [];
     const why = step.cause === "search" ? KINDS[kind].meaning : step.reason;
-    return coversOf(step).map((span) => ({ kind, why, score: step.score, doc: span.doc ?? "", start: span.start, end: span.end }));
+    return coversOf(step).map((span) => ({ kind, why, score: step.score, doc: span.doc, start: span.start, end: span.end }));
   });
 }
 
@@ -131,10 +152,10 @@ export function mainKind(passage, stretches) {
  * @returns {{doc: string, start: number, end: number, label: string, why: string, score: number | null}[]}
  */
 export function leftOut(context) {
-  const taken = context.passages.flatMap((passage) => passage.spans.map((span) => ({ ...span, doc: span.doc ?? passage.document.id })));
+  const taken = context.passages.flatMap((passage) => passage.spans);
   const out = (context.trace ?? [])
     .filter((step) => LEFT_OUT[step.cause])
-    .flatMap((step) => step.inputs.map((span) => ({ doc: span.doc ?? "", start: span.start, end: span.end, label: LEFT_OUT[step.cause], why: step.reason, score: step.score })))
+    .flatMap((step) => step.inputs.map((span) => ({ ...span, label: LEFT_OUT[step.cause], why: step.reason, score: step.score })))
     .filter((span) => span.start < span.end && !taken.some((own) => overlap(own, span)))
     .sort((a, b) => (b.score ?? -1) - (a.score ?? -1));
   /** @type {typeof out} */
@@ -156,7 +177,7 @@ export function treeOf(trace, most = 300) {
   const nodes = [];
   let more = 0;
   const add = (/** @type {string} */ kind, /** @type {Step | null} */ step, /** @type {Span} */ span, /** @type {number} */ first, /** @type {TraceNode[]} */ among) => {
-    const node = { id: nodes.length, kind, step, doc: span.doc ?? "", start: span.start, end: span.end, children: [], first };
+    const node = { id: nodes.length, kind, step, ...span, children: [], first };
     nodes.push(node);
     among.push(node);
     return node;
@@ -182,7 +203,7 @@ export function treeOf(trace, most = 300) {
       node.children.push(...parts);
     } else {
       for (const span of step.cause === "cut" ? [target] : coversOf(step)) {
-        const same = nodes.find((node) => node.doc === (span.doc ?? "") && node.start === span.start && node.end === span.end && node.kind !== "link");
+        const same = nodes.find((node) => node.doc === span.doc && node.start === span.start && node.end === span.end && node.kind !== "link");
         if (same) {
           if (same.kind === "evidence" || RANK[kind] < RANK[same.kind]) Object.assign(same, { kind, step });
           continue;
