@@ -7,6 +7,7 @@ import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
 const POLL = 1_500;
+const FIRST = ["weave", "topk"]; // strategies where nobody chose yet
 const LARGEST = 1_900_000; // bytes of a question set: the server takes 2 MB of JSON
 const ENDED = new Set(["done", "failed", "cancelled"]);
 
@@ -61,7 +62,7 @@ function Start({ collection, info, begun }) {
   const [picked, setPicked] = useState(/** @type {string[] | null} */ (null));
   const [budgets, setBudgets] = useState("1200");
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
-  const chosen = picked ?? strategies.slice(0, 2);
+  const chosen = picked ?? strategies.filter((name) => FIRST.includes(name));
   const read = async (/** @type {any} */ event) => {
     const file = /** @type {File | undefined} */ (event.target.files?.[0]);
     if (!file) return;
