@@ -70,9 +70,7 @@ The front half turns about another axis than the rear half [2].
 1. It tucks its front legs in and turns them quickly [2].
 2. Then it does the opposite, with the rear legs.
 
-Most cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`.""".replace(
-    "turns\nabout", "turns about"
-)
+Most cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."""
 QUOTES = (
     (
         "cats/righting.md",

@@ -141,7 +141,8 @@ function Report({ collection, id }) {
   const { value, error, reload } = useLoaded((signal) => request(within(collection, `/evaluations/${encodeURIComponent(id)}`), { signal }), [collection, id]);
   if (error) return html`<${ErrorNote} error=${error} retry=${reload} />`;
   if (!value) return html`<${Waiting} />`;
-  const reports = [value.report ?? value].flat();
+  const reports = [value.report ?? []].flat();
+  if (!reports.length) return html`<p class="where">This run left no report.</p>`;
   return html`<div class="evaluation">${reports.map((report) => html`<${SetReport} report=${report} />`)}</div>`;
 }
 

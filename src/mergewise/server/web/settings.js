@@ -83,7 +83,7 @@ function Models() {
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
       ${!value && !error ? html`<${Waiting} />` : null}
       ${value && (value.chats ?? []).every((/** @type {any} */ chat) => chat.name === "extractive") ? html`<p class="where">No chat model is configured: answers are quotations.</p>` : null}
-      ${groups.map(({ label, models }) => html`<h3 class="label">${label}</h3><${Facts} rows=${models.map((model) => [model.name, factsOf(model)])} />`)}
+      ${groups.map(({ label, models }) => html`<h3 class="label">${label}</h3><${Facts} rows=${models.map((model) => [model.name, model.name === "extractive" ? "no model: answers are quotations" : factsOf(model)])} />`)}
       ${["strategies", "modes"].map((kind) => (value?.[kind]?.length ? html`
         <details class="make"><summary>${kind === "modes" ? "Modes of answers" : "Strategies"} (${value[kind].length})</summary>
           <${Facts} rows=${value[kind].map((/** @type {any} */ one) => [one.name, [one.summary, one.needs ? `needs a ${one.needs.toLowerCase()} model` : ""].filter(Boolean).join("; ")])} />
@@ -109,7 +109,7 @@ function plain(value) {
 
 /** @param {{rows: [any, any][]}} props */
 function Facts({ rows }) {
-  return html`<dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${shorten(String(name).replaceAll("_", " "), 80)}</dt><dd dir="auto">${plain(value) || "–"}</dd></div>`)}</dl>`;
+  return html`<dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${shorten(String(name).replaceAll("_", " "), 80)}</dt><dd dir="auto">${plain(value)}</dd></div>`)}</dl>`;
 }
 
 /** @param {{collections: any[]}} props */
@@ -169,7 +169,7 @@ function NewToken({ collections, made }) {
 function Limits() {
   const { value, error, reload } = useLoaded((signal) => request("settings", { signal }), []);
   const limits = Object.entries(value?.limits ?? {}).map(([name, limit]) => withUnit(name, limit));
-  const rest = Object.entries(value ?? {}).filter(([name]) => name !== "limits");
+  const rest = Object.entries(value ?? {}).filter(([name, value]) => name !== "limits" && plain(value));
   return html`
     <section class="setting"><h2>Limits</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
