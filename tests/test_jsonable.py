@@ -24,6 +24,7 @@ from mergewise.types import (
     DocumentInfo,
     Duplicate,
     Failure,
+    Location,
     Origin,
     Passage,
     Problem,
@@ -37,16 +38,32 @@ CONTEXT = Context(
     "q", "topk", 99, "text", 3, (Passage("text", 0.5, (SPAN,)),), (Step("take", "fits", (SPAN,), SPAN, 0.5),)
 )
 CONTEXT_JSON = (
-    '{"question": "q", "strategy": "topk", "budget": 99, "tokens": 3, "text": "text", "passages": [{"text": "text", '
+    '{"question": "q", "strategy": "topk", "budget": 99, "tokens": 3, "text": "text", "passages": [{"mark": 1, '
+    '"doc": "d", "title": "", "headings": [], "page": null, "line": null, "url": null, "text": "text", '
     '"score": 0.5, "verbatim": true, "spans": [{"doc": "d", "start": 2, "end": 9}]}], "trace": ['
     '{"action": "take", "cause": "take", "reason": "fits", "inputs": [{"doc": "d", "start": 2, "end": 9}], '
-    '"output": {"doc": "d", "start": 2, "end": 9}, "score": 0.5}]}'
+    '"output": {"doc": "d", "start": 2, "end": 9}, "score": 0.5}], '
+    '"usage": {"calls": 0, "input_tokens": 0, "output_tokens": 0, "estimated": false, "unread": 0}, "snapshot": ""}'
 )
 
 
 def test_a_context() -> None:
     assert json.dumps(context_json(CONTEXT)) == CONTEXT_JSON
     assert json.dumps(comparison_json([(CONTEXT, 0.01234)])) == f'[{CONTEXT_JSON[:-1]}, "ms": 12.3}}]'
+
+
+def test_a_context_with_the_places_of_its_passages() -> None:
+    second = Passage("more", 0.25, (Span("e", 0, 4), Span("e", 9, 12)), False, "Title", ("One", "Two"))
+    context = replace(CONTEXT, passages=(*CONTEXT.passages, second, Passage("none", 0.1, ())), snapshot="abc")
+    places = {SPAN: Location(3, None, "https://example.org"), Span("e", 0, 4): Location(line=7)}
+    first, other, written = context_json(context, places)["passages"]
+    assert (first["mark"], first["page"], first["line"], first["url"]) == (1, 3, None, "https://example.org")
+    assert (other["mark"], other["doc"], other["line"], other["headings"]) == (2, "e", 7, ["One", "Two"])
+    assert (written["mark"], written["doc"], written["page"], written["spans"]) == (3, None, None, [])
+    answer = Answer("q", "text [1]", (), context)
+    assert answer_json(answer, places=places)["context"] == context_json(context, places)
+    assert context_json(context)["passages"][0] == {**first, "page": None, "url": None}
+    assert context_json(context)["snapshot"] == "abc"
 
 
 def test_an_answer() -> None:

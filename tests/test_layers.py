@@ -14,8 +14,8 @@ import mergewise
 SOURCE = Path(mergewise.__file__).parent
 LEVELS = [
     {"masking"},
-    {"types", "errors", "defaults", "concurrency", "files"},
-    {"protocols", "jsonable", "ranges"},
+    {"types", "errors", "defaults", "files"},
+    {"protocols", "jsonable", "ranges", "concurrency"},
     {"text", "prompting", "readers", "models", "page"},
     {"store", "inputs"},
     {"index"},

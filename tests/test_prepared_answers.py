@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 import mergewise as mw
-from mergewise.models.scripted import ScriptedChat
+from mergewise.concurrency import THREADS
+from mergewise.jsonable import context_json
+from mergewise.models.scripted import ScriptedChat, Turn
 from tests.support import HashEmbedder
 
 TEXTS = {
@@ -77,12 +80,47 @@ def test_preparing_is_awaited_and_so_is_answering(index: mw.Index) -> None:
     assert answer.text == "".join(pieces) and answer.citations
 
 
+def test_models_that_write_slowly_keep_no_context_from_being_assembled(tmp_path: Path) -> None:
+    many = THREADS + 8
+    # no answer ends before all are under way
+    chat = ScriptedChat([Turn("Cats eat fish [1].", together=many)])
+    index = mw.open(tmp_path / "index", embedder="none", chat=chat)
+    index.add(mw.Document("cats", "Cats eat fish."))
+
+    async def ask() -> int:
+        prepared = await index.aprepare(QUESTION)
+        answers = [asyncio.create_task(prepared.aanswer()) for _ in range(many - 1)]
+        while chat.transcript.most_at_once < many - 1:
+            await asyncio.sleep(0.005)
+        assert (await index.acontext(QUESTION)).passages and not any(answer.done() for answer in answers)
+        async for _ in prepared.aanswer_stream():
+            pass
+        await asyncio.gather(*answers)
+        return chat.transcript.most_at_once
+
+    assert asyncio.run(ask()) == many
+
+
 def test_what_cannot_be_asked_is_refused_before_a_model_is_called(index: mw.Index) -> None:
     assert isinstance(index.chat, ScriptedChat)
     for wrong in ({"mode": "poetry"}, {"budget": 0}, {"max_tokens": 0}, {"strategy": "magic"}, {"where": "year >"}):
         with pytest.raises(mw.UsageError):
             index.prepare(QUESTION, **wrong)
     assert not index.chat.asked
+
+
+def test_json_says_where_passages_stand_in_code_points(index: mw.Index) -> None:
+    text = "# \U0001f600 Yaks\n\nYaks \U0001f600 give milk.\n"
+    index.add(mw.Document("yaks.md", text, "Yaks"))
+    prepared = index.prepare("What do yaks give?", strategy="topk", budget=20)
+    written = context_json(prepared.context, prepared.locations())
+    first = written["passages"][0]
+    (span,) = first["spans"]
+    assert text[span["start"] : span["end"]] == first["text"] and first["mark"] == 1 and first["doc"] == "yaks.md"
+    assert first["line"] == 3 and first["title"] == "Yaks" and written["snapshot"] == index.snapshot
+    assert (
+        json.loads(json.dumps(written)) == written == context_json(prepared.context, index.locations(prepared.context))
+    )
 
 
 def test_locations_say_page_line_and_address(index: mw.Index) -> None:

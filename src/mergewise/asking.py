@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Literal, TypeAlias
 
+from mergewise.concurrency import deadline_in, demand_time
 from mergewise.defaults import AUTO_BUDGET, AUTO_STOP, DEFAULT_BUDGET
 from mergewise.designs import MODES, VIEWS, modes, strategies
 from mergewise.designs.weave.quotable import evidence_in
@@ -17,7 +18,7 @@ from mergewise.generate.mode import Request, Show
 from mergewise.history import Turn, standalone_question
 from mergewise.models.record import Models
 from mergewise.protocols import StoreReader
-from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, short_repr, text, text_or_none, whole
+from mergewise.ranges import BUDGET, OUTPUT, ROUNDS, SECONDS, Ceilings, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import HybridReader, SearchSettings
 from mergewise.rounds import in_rounds
 from mergewise.store.filters import Where, condition_text
@@ -64,6 +65,7 @@ class IndexState:
     store: StoreReader
     settings: SearchSettings
     models: Models
+    ceilings: Ceilings | None = None
 
     def for_question(self) -> IndexState:
         """The same with the models of one question."""
@@ -94,11 +96,12 @@ class PreparedAnswer:
     def answer(self, show: Show | None = None, *, deadline: float | None = None) -> Answer:
         """The answer, as `Index.ask` gives it. `show` gets its pieces as they arrive.
 
-        Raises ModelError where the model fails for good or answers nothing.
+        Raises DeadlineExceeded after so many seconds, and ModelError where the model fails for good or answers nothing.
         """
-        began = perf_counter()
+        seconds, began = deadline_seconds(deadline), perf_counter()
         request = self.request if show is None else replace(self.request, show=show)
-        answer = replace(modes.answer(self.mode, request), question=self.question)
+        with deadline_in(seconds):
+            answer = replace(modes.answer(self.mode, request), question=self.question)
         cited, calls, took = len(answer.citations), answer.usage.calls, _ms_since(began)
         log.info("answered by %s: %d citations, %d calls, %.0f ms", self.mode, cited, calls, took)
         return answer.instead_of_mode(self.preferred)
@@ -117,9 +120,13 @@ class PreparedAnswer:
         texts = store.texts(list(dict.fromkeys(span.doc_id for span in spans)))
         return replace(self, request=replace(self.request, document=texts.get))
 
-    aanswer = as_async(answer)
+    aanswer = as_async(answer, waits=True)
     answer_stream = as_stream(answer, AnswerStream)
     aanswer_stream = as_stream(answer, AsyncAnswerStream)
+
+
+def deadline_seconds(deadline: float | None) -> float | None:
+    return None if deadline is None else number("the deadline is", deadline, float, SECONDS)
 
 
 def context(question: str, search: Search, state: IndexState) -> Context:
@@ -202,6 +209,10 @@ def _with_question(context: Context, question: str, spent: Usage, state: IndexSt
 def _assemble_context(question: str, search: Search, state: IndexState, reader: HybridReader) -> Context:
     began = perf_counter()
     models = state.models
+    if state.ceilings is not None:
+        strategies.demand_within(state.ceilings, search.strategy, search.parameters)
+        if search.then is not None:
+            strategies.demand_within(state.ceilings, search.then)
     budget, parameters = _most_tokens(question, search.budget, state, reader.languages(question)), search.parameters
     if search.budget == "auto":
         parameters = strategies.stopping(search.strategy, AUTO_STOP, parameters)
@@ -217,6 +228,7 @@ def _assemble_context(question: str, search: Search, state: IndexState, reader: 
         reason = f"{waiting} leaves wait for their vectors: they are found by words alone"
         step = Step("vectors", reason, cause=Cause.MISSING)
         context = replace(context, trace=(step, *context.trace))
+    demand_time()
     held, tokens, took = len(context.passages), context.tokens, _ms_since(began)
     log.info("context by %s: %d passages, %d of %d tokens, %.0f ms", search.strategy, held, tokens, budget, took)
     return context

@@ -13,22 +13,61 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from math import inf
 from threading import Lock, Thread
+from time import monotonic
 from typing import Any, Generic, TypeVar
+
+from mergewise.errors import DeadlineExceeded
 
 Result = TypeVar("Result")
 Resource = TypeVar("Resource")
 Other = TypeVar("Other")
 
-# Threads that await models and stores for coroutines.
-THREADS = 32
+# Threads that work for coroutines, and those that wait for a model which writes: these do next to nothing.
+THREADS, WAITING_THREADS = 32, 256
+
+
+_DEADLINE: ContextVar[float] = ContextVar("mergewise-deadline", default=inf)
+
+
+@contextmanager
+def deadline_in(seconds: float | None) -> Iterator[None]:
+    """What is done within ends by then, or raises DeadlineExceeded: whatever asks `demand_time`, and what is awaited."""
+    if seconds is None:
+        yield
+        return
+    before = _DEADLINE.set(min(_DEADLINE.get(), monotonic() + seconds))
+    try:
+        yield
+    finally:
+        _DEADLINE.reset(before)
+
+
+def demand_time() -> float | None:
+    """The seconds that are left; None where there is no deadline. Raises DeadlineExceeded where none is left."""
+    deadline = _DEADLINE.get()
+    if deadline == inf:
+        return None
+    left = deadline - monotonic()
+    if left <= 0:
+        raise _late()
+    return left
+
+
+def _late() -> DeadlineExceeded:
+    return DeadlineExceeded("the question took longer than its deadline", "give it more time, or ask for less")
 
 
 class CancellableWork:
-    """Work that another thread may call off: the coroutine that it waits for is then cancelled, and so is every later one."""
+    """Work that another thread may call off: the coroutine that it waits for is then cancelled, and so is every later one.
+
+    So is one that is still awaited when a deadline passes (`deadline_in`).
+    """
 
     _current: ContextVar[CancellableWork | None] = ContextVar("mergewise-work", default=None)
 
@@ -58,13 +97,18 @@ class CancellableWork:
             future.cancel()
 
     def wait(self, future: Future[Result]) -> Result:
-        """The future's result, unless the work is called off meanwhile."""
+        """The future's result, unless the work is called off meanwhile, or its time is over."""
         with self._lock:
             if self.cancelled:
                 raise CancelledError
             self._awaited.add(future)
         try:
-            return future.result()
+            return future.result(demand_time())
+        except TimeoutError:
+            # one that the coroutine raised is another matter
+            if future.done():
+                raise
+            raise _late() from None
         finally:
             with self._lock:
                 self._awaited.discard(future)
@@ -109,9 +153,13 @@ class BackgroundLoop:
     def run(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """The coroutine's result. When the caller is interrupted, so is the coroutine."""
         work = CancellableWork.current()
-        if work.cancelled:
+        try:
+            demand_time()
+            if work.cancelled:
+                raise CancelledError
+        except BaseException:
             coroutine.close()
-            raise CancelledError
+            raise
         future = self.start(coroutine)
         try:
             return work.wait(future)
@@ -139,15 +187,20 @@ async def both(first: Coroutine[Any, Any, Result], second: Coroutine[Any, Any, O
     return results[0], results[1]
 
 
-_POOL = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work"))
+_WORKING = _PerProcess(lambda: ThreadPoolExecutor(THREADS, thread_name_prefix="mergewise-work"))
+_WAITING = _PerProcess(lambda: ThreadPoolExecutor(WAITING_THREADS, thread_name_prefix="mergewise-wait"))
 
 
-async def in_thread(function: Callable[[], Result]) -> Result:
-    """The function's result, computed in a thread of the pool. When the caller is cancelled, the work is called off."""
+async def in_thread(function: Callable[[], Result], *, waits: bool = False) -> Result:
+    """The function's result, computed in a thread of a pool. When the caller is cancelled, the work is called off.
+
+    What mostly `waits` for a model has a pool of its own, so that slow models keep no one else from working.
+    """
     work = CancellableWork()
     loop = asyncio.get_running_loop()
+    pool = (_WAITING if waits else _WORKING).get()
     try:
-        return await loop.run_in_executor(_POOL.get(), copy_context().run, work.do, function)
+        return await loop.run_in_executor(pool, copy_context().run, work.do, function)
     except asyncio.CancelledError:
         work.cancel()
         raise

@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
+from mergewise.concurrency import deadline_in
 from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY, When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
@@ -151,7 +152,7 @@ def open(
     )
     named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
     loaded = tuple(model for model, spec in named if isinstance(spec, str))
-    index = Index(store, search_settings, models, loaded)
+    index = Index(store, search_settings, models, loaded, ceilings)
     log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
     index.add_views(wanted, progress)
     return index
@@ -176,6 +177,7 @@ class Index:
     # the embedder is None until it is needed
     _models: Models
     _loaded: tuple[object, ...] = ()
+    ceilings: Ceilings | None = None
 
     def __repr__(self) -> str:
         if isinstance(self.store, ClosedStore):
@@ -568,13 +570,17 @@ class Index:
         `history` is what was said before: answers, messages, or pairs of question and answer. A question that leans on it is
         made to stand alone, by the chat model or by rules; `Context.question` is the question that was searched for.
 
+        After `deadline` seconds no call of a model or of the index is begun, a chat model's is broken off, and DeadlineExceeded
+        is raised.
+
         Raises UsageError for an empty question, a budget, strategy, parameter, condition or history that cannot be, or a view
         that the index lacks; ModelError where a model fails for good; and what `embedder` raises.
         """
         from mergewise import asking
 
         search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
-        return asking.context(question, search, self.state())
+        with deadline_in(asking.deadline_seconds(deadline)):
+            return asking.context(question, search, self.state())
 
     def messages(self, context: Context) -> list[Message]:
         """What the mode "r&b" asks a chat model about a context of this index: for those who call their model themselves.
@@ -616,7 +622,8 @@ class Index:
 
         search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
         chosen, preferred = self._modes(mode, strategy)
-        return asking.prepare(question, search, self.state(), chosen, max_tokens, preferred).answer(show)
+        with deadline_in(asking.deadline_seconds(deadline)):
+            return asking.prepare(question, search, self.state(), chosen, max_tokens, preferred).answer(show)
 
     def prepare(
         self,
@@ -639,9 +646,11 @@ class Index:
         """
         from mergewise import asking
 
-        search, state = asking.Search(strategy, budget, where, parameters, rounds, then, history), self.state()
+        search = asking.Search(strategy, budget, where, parameters, rounds, then, history)
         chosen, preferred = self._modes(mode, strategy)
-        return asking.prepare(question, search, state, chosen, max_tokens, preferred).detached(state.store)
+        with deadline_in(asking.deadline_seconds(deadline)):
+            state = self.state()
+            return asking.prepare(question, search, state, chosen, max_tokens, preferred).detached(state.store)
 
     def locations(self, context: Context) -> dict[Span, Location]:
         """Where the spans of a context's passages stand in their documents: pages, lines and addresses, for JSON.
@@ -720,7 +729,7 @@ class Index:
         """What questions are answered from now: the state of the index that stands, and the models, as `ask` takes them."""
         from mergewise.asking import IndexState
 
-        return IndexState(self.store.reader(), self.search_settings, self.models)
+        return IndexState(self.store.reader(), self.search_settings, self.models, self.ceilings)
 
     # -- care
 

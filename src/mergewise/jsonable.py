@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from mergewise.types import AddReport, Answer, Citation, Context, DocumentInfo, Problem, Span, Step
+from mergewise.types import AddReport, Answer, Citation, Context, DocumentInfo, Location, Passage, Problem, Span, Step
 
 
 def span_json(span: Span) -> dict[str, Any]:
@@ -29,18 +29,38 @@ def step_json(step: Step) -> dict[str, Any]:
     }
 
 
-def context_json(context: Context) -> dict[str, Any]:
+def context_json(context: Context, places: Mapping[Span, Location] | None = None) -> dict[str, Any]:
+    """`places` say where spans stand (`Index.locations`, `PreparedAnswer.locations`), a passage where its first span does.
+
+    Without them pages, lines and addresses are null. Offsets are in code points.
+    """
     return {
         "question": context.question,
         "strategy": context.strategy,
         "budget": context.budget,
         "tokens": context.tokens,
         "text": context.text,
-        "passages": [
-            {"text": p.text, "score": p.score, "verbatim": p.verbatim, "spans": [span_json(span) for span in p.spans]}
-            for p in context.passages
-        ],
+        "passages": [passage_json(mark, p, places or {}) for mark, p in enumerate(context.passages, 1)],
         "trace": [step_json(step) for step in context.trace],
+        "usage": asdict(context.usage),
+        "snapshot": context.snapshot,
+    }
+
+
+def passage_json(mark: int, passage: Passage, places: Mapping[Span, Location]) -> dict[str, Any]:
+    """`mark` is the number that answers cite the passage by."""
+    first = passage.spans[0] if passage.spans else None
+    place = Location() if first is None else places.get(first, Location())
+    return {
+        "mark": mark,
+        "doc": None if first is None else first.doc_id,
+        "title": passage.title,
+        "headings": list(passage.headings),
+        **asdict(place),
+        "text": passage.text,
+        "score": passage.score,
+        "verbatim": passage.verbatim,
+        "spans": [span_json(span) for span in passage.spans],
     }
 
 
@@ -54,8 +74,10 @@ def comparison_json(
     return rows
 
 
-def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -> dict[str, Any]:
-    """Prices are for a million tokens; without any, the cost is null.
+def answer_json(
+    answer: Answer, price_in: float = 0.0, price_out: float = 0.0, places: Mapping[Span, Location] | None = None
+) -> dict[str, Any]:
+    """Prices are for a million tokens; without any, the cost is null. `places` are those of `context_json`.
 
     "instead_of" is the mode that the strategy prefers, where its model was not at hand; "estimated" says that an endpoint did not
     tell all of its tokens.
@@ -76,7 +98,7 @@ def answer_json(answer: Answer, price_in: float = 0.0, price_out: float = 0.0) -
         "unsupported_extract": answer.unsupported_extract,
         "usage": asdict(usage) | {"cost": usage.cost(price_in, price_out) if price_in or price_out else None},
         "trace": [step_json(step) for step in answer.trace],
-        "context": context_json(answer.context),
+        "context": context_json(answer.context, places),
         **({} if answer.streams is None else {"streams": answer.streams.as_dict()}),
     }
 

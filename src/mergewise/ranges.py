@@ -62,6 +62,16 @@ class Ceilings:
     k: int = 500
     candidates: int = 2000
 
+    def __post_init__(self) -> None:
+        for name in ("k", "candidates"):
+            whole(f"the ceiling of {name} is", getattr(self, name), Range(1, MOST_ROWS))
+
+    def of(self, parameter: str) -> int | None:
+        """That of a parameter of this name; None where it is free."""
+        if parameter in ("k", "k1", "k2", "onward"):
+            return self.k
+        return self.candidates if parameter in ("among", "beam", "n") else None
+
 
 def check_fields(record: Any) -> None:
     """To be called as a frozen dataclass's `__post_init__`: each field becomes a value of its type, in its range."""

@@ -105,13 +105,13 @@ _STREAM_TEXTS: dict[type, tuple[str, str]] = {
 
 
 def as_async(
-    method: Callable[Concatenate[Owner, Given], Result],
+    method: Callable[Concatenate[Owner, Given], Result], *, waits: bool = False
 ) -> Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]]:
-    """The method as a coroutine function, whose work is done in a thread."""
+    """The method as a coroutine function, whose work is done in a thread. It mostly `waits` for a model where that is said."""
 
     @wraps(method)
     async def twin(self: Owner, /, *args: Given.args, **kwargs: Given.kwargs) -> Result:
-        return await in_thread(partial(method, self, *args, **kwargs))
+        return await in_thread(partial(method, self, *args, **kwargs), waits=waits)
 
     awaited: Callable[Concatenate[Owner, Given], Coroutine[Any, Any, Result]] = _described_as(
         twin, method, "a" + method.__name__, "Awaits `{name}`. When the awaiting task is cancelled, so is the work."
@@ -209,7 +209,7 @@ def _pieces(work: Answerer, answers: list[Answer]) -> Generator[str, None, None]
 async def _pieces_awaited(work: Answerer, answers: list[Answer]) -> AsyncGenerator[str, None]:
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[str | None] = asyncio.Queue()
-    task = loop.create_task(in_thread(lambda: work(lambda piece: _put(loop, arrived, piece))))
+    task = loop.create_task(in_thread(lambda: work(lambda piece: _put(loop, arrived, piece)), waits=True))
     task.add_done_callback(lambda _: arrived.put_nowait(None))
     try:
         shown = False

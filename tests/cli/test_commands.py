@@ -71,9 +71,11 @@ def test_ask_quotes_and_cites(home: Path) -> None:
 def test_context_has_the_fields_that_scripts_read(home: Path) -> None:
     context = run_json(home, "context", "What do cats eat?", "--budget", "60")
     assert isinstance(context, dict)
-    assert context.keys() == {"question", "strategy", "budget", "tokens", "text", "passages", "trace"}
+    fields = {"question", "strategy", "budget", "tokens", "text", "passages", "trace", "usage", "snapshot"}
+    assert context.keys() == fields
     passage = context["passages"][0]
-    assert passage.keys() == {"text", "score", "verbatim", "spans"}
+    place = {"mark", "doc", "title", "headings", "page", "line", "url"}
+    assert passage.keys() == {"text", "score", "verbatim", "spans"} | place and passage["line"] is not None
     assert passage["spans"][0].keys() == {"doc", "start", "end"}
     assert context["tokens"] <= context["budget"] == 60
     done = run(home, "context", "What do cats eat?", "--trace")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
@@ -16,12 +16,12 @@ pytest.importorskip("fastapi")
 from mergewise.server.openai.completions import (
     Completion,
     CompletionStyle,
-    annotations,
     footer,
     marked_sources,
+    url_citations,
     web_address,
 )
-from mergewise.server.openai.conversations import conversation_of, task_by_rules
+from mergewise.server.openai.conversations import chat_question, task_by_rules
 from mergewise.server.openai.forms import ChatForm
 from mergewise.server.openai.markup import ImageEscaper, literal, position_without_images, without_images
 from mergewise.server.problems import HTTPProblem
@@ -109,7 +109,7 @@ def passages(count: int) -> list[dict[str, Any]]:
     ]
 
 
-async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncIterator[QuestionEvent]:
+async def events(text: str, given: dict[str, Any], count: int = 3) -> AsyncGenerator[QuestionEvent, None]:
     yield QuestionEvent("started", {"id": "q1", "snapshot": "s"})
     yield QuestionEvent("context", {"passages": passages(count)})
     for at in range(0, len(text), 3):
@@ -132,7 +132,7 @@ def content_of(chunks: Sequence[Any]) -> str:
 
 
 def test_annotations_go_for_every_mark_up_to_the_highest_that_is_cited() -> None:
-    told = annotations(marked_sources(answer("Eat mice [3] and fish [2].", (3, 2)), passages(5)))
+    told = url_citations(marked_sources(answer("Eat mice [3] and fish [2].", (3, 2)), passages(5)))
     assert [one["url_citation"]["title"] for one in told] == ["Title 1", "Title 2, p. 3", "Title 3"]
     assert [(one["url_citation"]["start_index"], one["url_citation"]["end_index"]) for one in told] == [
         (0, 0),
@@ -207,6 +207,25 @@ def test_the_whole_and_the_chunks_say_the_same() -> None:
     assert not any("tool_calls" in json.dumps(chunk) for chunk in chunks)
 
 
+def test_a_stream_that_nobody_reads_ends_its_question() -> None:
+    ended = []
+
+    async def endless() -> AsyncGenerator[QuestionEvent, None]:
+        try:
+            while True:
+                yield QuestionEvent("delta", {"text": "more "})
+        finally:
+            ended.append(True)
+
+    async def leave() -> None:
+        chunks = Completion("c", "docs").chunks(endless())
+        await anext(chunks)
+        await chunks.aclose()
+        assert ended == [True]
+
+    asyncio.run(leave())
+
+
 def test_an_answer_that_was_cut_says_so() -> None:
     given = answer("Cut", complete=False)
     assert [c["choices"][0]["finish_reason"] for c in chunks_of(given)][-1] == "length"
@@ -235,7 +254,7 @@ def test_events_of_open_webui_take_the_place_of_annotations() -> None:
 
 
 def chat(*messages: dict[str, Any]) -> Any:
-    return conversation_of(ChatForm.model_validate({"model": "m", "messages": list(messages)}).messages)
+    return chat_question(ChatForm.model_validate({"model": "m", "messages": list(messages)}).messages)
 
 
 def test_the_last_message_is_the_question_and_the_others_its_history() -> None:

@@ -94,7 +94,8 @@ class Answerer:
             say_aside(usage_line(answer, self.options.price_in, self.options.price_out))
 
     def as_dict(self, answer: Answer) -> dict[str, Any]:
-        return answer_json(answer, self.options.price_in, self.options.price_out)
+        places = self.index.locations(answer.context)
+        return answer_json(answer, self.options.price_in, self.options.price_out, places)
 
 
 @dataclass(slots=True)

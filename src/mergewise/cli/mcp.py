@@ -11,6 +11,7 @@ import typer
 from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.asking import QuestionOptions
+from mergewise.cli.output import PrintableFormatter
 from mergewise.errors import MissingExtra
 
 
@@ -39,15 +40,19 @@ def mcp(
     *,
     common: ServedIndexOptions,
 ) -> None:
-    """Serve an index to a program, such as Claude Desktop, VS Code or Cursor, which starts this command itself."""
+    """Serve an index to a program that starts this command itself, such as Claude Desktop, VS Code or Cursor."""
     try:
-        from mergewise.server.mcp.stdio import serve_index
+        import fastapi
+        import mcp.server
     except ImportError as error:
-        raise MissingExtra("mcp", "serve", error) from error
+        raise MissingExtra("mcp", "serve", error) from None
+    from mergewise.server.mcp.stdio import serve_index
 
-    opened = QuestionOptions(**{name: getattr(common, name) for name in common.__slots__}).open_index()
-    log = logging.getLogger("mcp")
-    log.addHandler(logging.getLogger("mergewise").handlers[-1])
-    log.propagate = False
-    with opened as index:
+    assert fastapi and mcp.server
+    # the SDK's own log, beside ours on standard error
+    log = logging.StreamHandler()
+    log.setFormatter(PrintableFormatter())
+    logging.getLogger("mcp").addHandler(log)
+    opened = QuestionOptions(**{name: getattr(common, name) for name in common.__slots__})
+    with opened.open_index() as index:
         serve_index(index, common.index_dir, strategy, writes=allow_writes)

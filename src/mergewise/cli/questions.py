@@ -67,7 +67,7 @@ def context(
             say_form(form, context, index)
         return context
 
-    _each_question(question, common, assemble, context_json)
+    _each_question(question, common, assemble, lambda context: context_json(context, index.locations(context)))
 
 
 def _each_question(

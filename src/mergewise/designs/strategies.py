@@ -12,7 +12,7 @@ from mergewise.designs.specs import assignments, split_spec, with_parameters
 from mergewise.errors import UsageError
 from mergewise.models.record import Models
 from mergewise.protocols import IndexReader
-from mergewise.ranges import short_repr, text
+from mergewise.ranges import Ceilings, short_repr, text
 from mergewise.types import Context
 
 
@@ -63,6 +63,15 @@ def resolve(spec: str, parameters: Mapping[str, object] | None = None) -> tuple[
         raise UsageError(f"the parameters are {short_repr(parameters)}", "give a dictionary, name to value")
     given = {**assignments(arguments, spec), **(parameters or {})}
     return strategy, with_parameters(strategy.parameters, given, name, strategy.presets)
+
+
+def demand_within(ceilings: Ceilings, spec: str, parameters: Mapping[str, object] | None = None) -> None:
+    """Raises UsageError where a parameter is above its ceiling, and above what it is by default."""
+    strategy, chosen = resolve(spec, parameters)
+    for field in fields(chosen):
+        ceiling, value = ceilings.of(field.name), getattr(chosen, field.name)
+        if ceiling is not None and value > max(ceiling, getattr(strategy.parameters, field.name)):
+            raise UsageError(f"{spec}: {field.name} cannot be {short_repr(value)}", f"its ceiling here is {ceiling:,}")
 
 
 def preferred_mode(spec: str) -> str:

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from mergewise.concurrency import demand_time
 from mergewise.errors import ModelError
 from mergewise.protocols import FloatArray, Reranker
 
@@ -67,6 +68,7 @@ class PairMemory:
             scores = {pair: self._known[pair] for pair in pairs if pair in self._known}
             missing = [pair for pair in dict.fromkeys(pairs) if pair not in scores]
             for first in range(0, len(missing), self._batch):
+                demand_time()
                 batch = missing[first : first + self._batch]
                 scores.update(zip(batch, self._score(batch), strict=True))
             self._known.update(scores)

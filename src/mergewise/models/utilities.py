@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isfinite, log
 
+from mergewise.concurrency import demand_time
 from mergewise.errors import ModelError
 from mergewise.models.scores import Pair, PairMemory
 from mergewise.protocols import CountsCut, Embedder, LogitReranker, Reranker, UtilityPredictor
@@ -68,6 +69,7 @@ class EmbedderUtilities:
     def utilities(self, question: str, texts: Sequence[str]) -> list[float]:
         if not texts:
             return []
+        demand_time()
         asked = self._embedder.embed_queries([question])[0]
         return [float(cosine) for cosine in self._embedder.embed_documents(texts) @ asked]
 

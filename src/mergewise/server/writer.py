@@ -189,7 +189,9 @@ class Writer:
         errors = {failure.source: _unreadable(failure.reason) for failure in report.failed}
         settled = {upload.id: errors.get(upload.id) for upload in uploads if upload.id not in kept}
         refused = {upload.id: _standing_error(upload.id) for upload in uploads if kept.get(upload.id) == "fail"}
-        failed = [{"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None]
+        failed = [
+            {"id": doc_id, **problem} for doc_id, problem in {**settled, **refused}.items() if problem is not None
+        ]
         told = {
             "documents": len(uploads),
             "indexed": sum(problem is None for problem in settled.values()),
@@ -324,7 +326,7 @@ class _Watch:
         return self._cancelled or self._stopping.is_set()
 
     def wait_for_lock(self, lock: FileLock) -> None:
-        """Wait until no other process writes to the index, before any work is done. Raises Cancelled where the jobs are to end."""
+        """Wait until nobody else writes to the index, before any work is done. Raises Cancelled where the jobs are to end."""
         while _is_held(lock):
             self._give("waiting_lock")
             self._looked = -TELL_SECONDS

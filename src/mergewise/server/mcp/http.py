@@ -9,21 +9,23 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
+from mcp.server.mcpserver import Context
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
 from starlette.routing import BaseRoute
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import Collection, key_of
 from mergewise.server.configuration import ServerConfig
 from mergewise.server.mcp.library import Inquiry, Json
-from mergewise.server.mcp.tools import Call, mcp_server
+from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import list_documents
 from mergewise.server.problems import HTTPProblem, unknown
 from mergewise.server.questions import QuestionEvent, QuestionRequest
 from mergewise.server.records import Job, Token, Upload
-from mergewise.server.routing import Service
+from mergewise.server.routing import Service, token_of
 from mergewise.server.spool import keep_bytes
 from mergewise.types import Document
 
@@ -39,9 +41,8 @@ class McpEndpoint:
     def __init__(self, service: Service) -> None:
         config = service.config
 
-        def library_for(call: Call[Any, Any]) -> TokenLibrary:
-            token: Token = call.request_context.request.scope["mergewise.token"]
-            return TokenLibrary(service, token)
+        def library_for(call: Context[Any, Any]) -> TokenLibrary:
+            return TokenLibrary(service, token_of(cast(Request, call.request_context.request)))
 
         self._server = mcp_server(library_for, writes=config.allow_writes_by_mcp)
         # the guard has looked at Host and Origin before; without settings the SDK would look at them only on loopback
@@ -89,7 +90,7 @@ class TokenLibrary:
         rows = partial(
             list_documents, collection, self.service, self.token, status=["indexed"], limit=limit, cursor=cursor
         )
-        return (await in_thread(rows))["items"]
+        return cast(Sequence[Json], (await in_thread(rows))["items"])
 
     async def document(self, collection: str, doc_id: str) -> Document:
         return await in_thread(partial(self._document, self._collection(collection), doc_id))
@@ -145,7 +146,8 @@ class TokenLibrary:
         last = monotonic() + _WAIT_SECONDS
         while not job.has_ended and monotonic() < last:
             await asyncio.sleep(_LOOK_SECONDS)
-            job = await in_thread(partial(state.job, job.id)) or job
+            looked_at: Job | None = await in_thread(partial(state.job, job.id))
+            job = looked_at or job
         if job.state in ("failed", "cancelled"):
             error = job.error or {}
             raise HTTPProblem(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, TypeAlias
 
-from mergewise import count_tokens
+import mergewise as mw
 from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.server.openai.markup import without_images
 from mergewise.text.keys import heading_path
@@ -46,7 +46,7 @@ def fenced(texts: Sequence[Quoted], note: str = "") -> str:
 def beginning(text: str, most: int) -> str:
     """As much of the text as `most` tokens hold, up to the end of a line or word where one is near."""
     kept = text[: _REACH * most]
-    while (tokens := count_tokens([kept])[0]) > most:
+    while (tokens := mw.count_tokens([kept])[0]) > most:
         kept = kept[: min(len(kept) - 1, len(kept) * most * 19 // (tokens * 20))]
     if len(kept) == len(text):
         return kept
@@ -58,7 +58,7 @@ def first_that_fit(texts: Sequence[Quoted], most: int = ROOM) -> list[Quoted]:
     """The texts from the first on that `most` tokens hold together; where not even the first fits, its beginning."""
     kept: list[Quoted] = []
     left = most
-    for one, tokens in zip(texts, count_tokens([one.text for one in texts]), strict=True):
+    for one, tokens in zip(texts, mw.count_tokens([one.text for one in texts]), strict=True):
         left -= tokens + _LINES
         if left < 0:
             break
@@ -116,7 +116,7 @@ def document_part(document: Document, start: int, length: int, most: int = ROOM)
 
 def fitting_documents(documents: Sequence[Json]) -> int:
     """How many of the documents, one at least, fit into a list."""
-    costs = accumulate(tokens + 1 for tokens in count_tokens([_document_line(document) for document in documents]))
+    costs = accumulate(tokens + 1 for tokens in mw.count_tokens([_document_line(document) for document in documents]))
     return max(1, sum(cost <= ROOM - _LINES for cost in costs))
 
 

@@ -14,12 +14,12 @@ from itertools import zip_longest
 from typing import Annotated, Any
 
 from mcp.server import MCPServer
-from mcp.server.mcpserver import Context as Call
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
-from mergewise import __version__, count_tokens
+import mergewise as mw
 from mergewise.errors import MergewiseError
 from mergewise.prompting.quoting import code_for, quotation, warning
 from mergewise.server.collections import id_of, key_of
@@ -63,7 +63,7 @@ _PIECES = 25  # of an answer, between two reports of progress
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
-LibraryFor = Callable[[Call[Any, Any]], Library]
+LibraryFor = Callable[[Context[Any, Any]], Library]
 """The collections that the caller may read."""
 
 Query = Annotated[str, Field(min_length=1, max_length=8000, description="What to look for, in plain words.")]
@@ -115,7 +115,7 @@ def mcp_server(library_for: LibraryFor, *, writes: bool = False) -> MCPServer[An
             title="mergewise",
             description="Passages and cited answers from your documents.",
             instructions=INSTRUCTIONS,
-            version=__version__,
+            version=mw.__version__,
             log_level="WARNING",
             subscriptions=False,
         )
@@ -160,7 +160,7 @@ class Tools:
 
     library_for: LibraryFor
 
-    async def search(self, query: Query, ctx: Call[Any, Any]) -> SearchResults:
+    async def search(self, query: Query, ctx: Context[Any, Any]) -> SearchResults:
         """Find places in the documents. Each result has an id for fetch, a title, and the text that was found."""
         library, found = self.library_for(ctx), []
         with _failures_as(ToolError):
@@ -178,12 +178,12 @@ class Tools:
                 for (name, passage), excerpt in zip(ranked, excerpts, strict=True)
             ],
         )
-        while len(results.results) > 1 and count_tokens([results.model_dump_json(indent=2)])[0] > MOST_TOKENS:
+        while len(results.results) > 1 and mw.count_tokens([results.model_dump_json(indent=2)])[0] > MOST_TOKENS:
             results.results.pop()
         return results
 
     async def fetch(
-        self, id: Annotated[str, Field(max_length=2000, description="An id from search.")], ctx: Call[Any, Any]
+        self, id: Annotated[str, Field(max_length=2000, description="An id from search.")], ctx: Context[Any, Any]
     ) -> FetchedDocument:
         """Read a document around the place that search found. metadata.next is the id by which to read on."""
         library = self.library_for(ctx)
@@ -192,7 +192,7 @@ class Tools:
             document = await library.document(place.collection, place.doc_id)
         start = _line_start(document.text, place.start - _LEAD)
         part, end = document_part(document, start, LONGEST_PART)
-        metadata: dict[str, str | int] = {"characters": len(document.text), "start": start, "end": end}
+        metadata: dict[str, str | int | float | bool] = {"characters": len(document.text), "start": start, "end": end}
         if end < len(document.text):
             metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + min(_LEAD, end)))
         address = library.url(place.collection, document.id, start, end) or web_address(document.metadata.get("url"))
@@ -207,7 +207,7 @@ class Tools:
     async def build_context(
         self,
         question: AskedQuestion,
-        ctx: Call[Any, Any],
+        ctx: Context[Any, Any],
         collection: CollectionName = None,
         budget: ContextBudget = 1200,
         strategy: StrategyName = None,
@@ -223,7 +223,7 @@ class Tools:
     async def ask(
         self,
         question: AskedQuestion,
-        ctx: Call[Any, Any],
+        ctx: Context[Any, Any],
         collection: CollectionName = None,
         budget: ContextBudget = 1200,
         strategy: StrategyName = None,
@@ -253,7 +253,7 @@ class Tools:
 
     async def list_documents(
         self,
-        ctx: Call[Any, Any],
+        ctx: Context[Any, Any],
         cursor: Annotated[str | None, Field(max_length=1500, description="Where the last list ended.")] = None,
         collection: CollectionName = None,
     ) -> str:
@@ -277,7 +277,7 @@ class Tools:
     async def read_document(
         self,
         id: DocumentName,
-        ctx: Call[Any, Any],
+        ctx: Context[Any, Any],
         start: Annotated[int, Field(ge=0, description="The character to begin at.")] = 0,
         length: Annotated[int, Field(ge=1, le=LONGEST_PART, description="Most characters to read.")] = 8_000,
         collection: CollectionName = None,
@@ -295,7 +295,7 @@ class Tools:
         note += f"To go on, call read_document with start {end}." if end < characters else "The document ends here."
         return fenced([Quoted(f"document {short_title(document.id)}", part)], note)
 
-    async def document(self, collection: str, key: str, ctx: Call[Any, Any]) -> str:
+    async def document(self, collection: str, key: str, ctx: Context[Any, Any]) -> str:
         """The text of a document, as a resource."""
         library = self.library_for(ctx)
         with _failures_as(ResourceNotFoundError):
@@ -307,7 +307,7 @@ class Tools:
         self,
         id: DocumentName,
         text: Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_TEXT, description="Plain text or Markdown.")],
-        ctx: Call[Any, Any],
+        ctx: Context[Any, Any],
         title: Annotated[str, Field(max_length=300, description="The document's title.")] = "",
         collection: CollectionName = None,
     ) -> str:
@@ -317,7 +317,7 @@ class Tools:
             name = await _collection_named(library, collection)
             return await library.add(name, Document(id, text, title))
 
-    async def remove_document(self, id: DocumentName, ctx: Call[Any, Any], collection: CollectionName = None) -> str:
+    async def remove_document(self, id: DocumentName, ctx: Context[Any, Any], collection: CollectionName = None) -> str:
         """Remove a document from a collection. This cannot be undone."""
         library = self.library_for(ctx)
         with _failures_as(ToolError):
@@ -330,7 +330,7 @@ async def _collection_named(library: Library, name: str | None) -> str:
     names = await library.collections()
     if name is None and len(names) == 1:
         return names[0]
-    if name not in names:
+    if name is None or name not in names:
         listed = ", ".join(names) or "none"
         raise ToolError(
             f"name a collection: {listed}" if name is None else f"there is no such collection; there are: {listed}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 
 from mergewise.concurrency import in_thread, run
 from mergewise.server.openai.completions import Completion, Json, task_answer, task_events
-from mergewise.server.openai.conversations import Conversation, conversation_of, refused, task_by_rules
+from mergewise.server.openai.conversations import ChatQuestion, chat_question, refused, task_by_rules
 from mergewise.server.openai.forms import ChatForm
 from mergewise.server.openai.profiles import Profile, profile_named, profiles
 from mergewise.server.problems import openai_error
@@ -45,7 +45,7 @@ async def complete_chat(form: ChatForm, request: Request, service: Server, token
     """An answer from the documents, with its sources as annotations."""
     profile = profile_named(service, token, form.model)
     _check(form)
-    conversation = conversation_of(form.messages)
+    conversation = chat_question(form.messages)
     extras = [*form.ignored(), *(["tools"] if form.tools else []), *conversation.ignored]
     completion = Completion(
         "chatcmpl-" + secrets.token_hex(12), form.model, profile.style(form.mergewise), service.config.url, extras
@@ -54,7 +54,7 @@ async def complete_chat(form: ChatForm, request: Request, service: Server, token
         answer = await until_disconnect(request, _answer_to_task(service, token, profile, conversation))
         if not form.stream:
             return JSONResponse(completion.whole({**answer, "context": {"passages": []}}))
-        events: AsyncIterator[QuestionEvent] = task_events(answer)
+        events: AsyncGenerator[QuestionEvent, None] = task_events(answer)
     elif not form.stream:
         asked = service.questions.answer(profile.request(conversation, form), token)
         return JSONResponse(completion.whole(await until_disconnect(request, asked)))
@@ -78,7 +78,7 @@ def _check(form: ChatForm) -> None:
 
 
 async def _answer_to_task(
-    service: Service, token: Token, profile: Profile, conversation: Conversation
+    service: Service, token: Token, profile: Profile, conversation: ChatQuestion
 ) -> dict[str, Any]:
     """What the program asked for itself: by the chat model, or without one by rules."""
     collection = service.collections.get(profile.config.collection, token)

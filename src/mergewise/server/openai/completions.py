@@ -8,7 +8,8 @@ of one address.
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
@@ -99,7 +100,7 @@ def web_address(url: object, base: str = "") -> str | None:
     return url if parts.scheme in ("http", "https") and parts.netloc and url.isprintable() and " " not in url else None
 
 
-def annotations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
+def url_citations(sources: Sequence[MarkedSource]) -> list[dict[str, Any]]:
     return [
         {
             "type": "url_citation",
@@ -158,7 +159,7 @@ class Completion:
         """The completion of an answer with its context."""
         sources = marked_sources(answer, answer["context"]["passages"], self.base)
         content = without_images(answer["answer"]) + (footer(sources) if self.style.footer else "")
-        message = {"role": "assistant", "content": content, "refusal": None, "annotations": annotations(sources)}
+        message = {"role": "assistant", "content": content, "refusal": None, "annotations": url_citations(sources)}
         return {
             **self._frame("chat.completion"),
             "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish_reason(answer)}],
@@ -166,33 +167,38 @@ class Completion:
             "mergewise": {**answer, "ignored": list(self.ignored)},
         }
 
-    async def chunks(self, events: AsyncIterator[QuestionEvent], include_usage: bool = False) -> AsyncIterator[Json]:
+    async def chunks(
+        self, events: AsyncGenerator[QuestionEvent, None], include_usage: bool = False
+    ) -> AsyncGenerator[Json, None]:
         """The chunks of a stream, from the events of a question."""
         escaper = ImageEscaper()
         passages: Sequence[Json] = ()
-        async for event in events:
-            match event.name:
-                case "started":
-                    yield self._chunk({"role": "assistant", "content": ""}, include_usage, mergewise=dict(event.data))
-                case "context":
-                    passages = event.data["passages"]
-                case "delta":
-                    if text := escaper.feed(event.data["text"]):
-                        yield self._chunk({"content": text}, include_usage)
-                case "done":
-                    answer = event.data
-                    sources = marked_sources(answer, passages, self.base)
-                    if text := escaper.rest() + (footer(sources) if self.style.footer else ""):
-                        yield self._chunk({"content": text}, include_usage)
-                    if self.style.open_webui:
-                        for shown in open_webui_events(sources):
-                            yield shown
-                    elif sources:
-                        yield self._chunk({"annotations": annotations(sources)}, include_usage)
-                    told = {**answer, "ignored": list(self.ignored)}
-                    yield self._chunk({}, include_usage, finish_reason(answer), mergewise=told)
-                    if include_usage:
-                        yield {**self._frame("chat.completion.chunk"), "choices": [], "usage": usage(answer)}
+        async with aclosing(events):
+            async for event in events:
+                match event.name:
+                    case "started":
+                        yield self._chunk(
+                            {"role": "assistant", "content": ""}, include_usage, mergewise=dict(event.data)
+                        )
+                    case "context":
+                        passages = event.data["passages"]
+                    case "delta":
+                        if text := escaper.feed(event.data["text"]):
+                            yield self._chunk({"content": text}, include_usage)
+                    case "done":
+                        answer = event.data
+                        sources = marked_sources(answer, passages, self.base)
+                        if text := escaper.rest() + (footer(sources) if self.style.footer else ""):
+                            yield self._chunk({"content": text}, include_usage)
+                        if self.style.open_webui:
+                            for shown in open_webui_events(sources):
+                                yield shown
+                        elif sources:
+                            yield self._chunk({"annotations": url_citations(sources)}, include_usage)
+                        told = {**answer, "ignored": list(self.ignored)}
+                        yield self._chunk({}, include_usage, finish_reason(answer), mergewise=told)
+                        if include_usage:
+                            yield {**self._frame("chat.completion.chunk"), "choices": [], "usage": usage(answer)}
 
     def _chunk(
         self, delta: Json, include_usage: bool, finish: str | None = None, mergewise: Json | None = None
@@ -214,7 +220,7 @@ def task_answer(text: str, tokens: Usage) -> dict[str, Any]:
     return {"answer": text, "citations": [], "complete": True, "usage": spent}
 
 
-async def task_events(answer: Json) -> AsyncIterator[QuestionEvent]:
+async def task_events(answer: Json) -> AsyncGenerator[QuestionEvent, None]:
     yield QuestionEvent("started", {})
     yield QuestionEvent("delta", {"text": answer["answer"]})
     yield QuestionEvent("done", answer)

@@ -26,7 +26,7 @@ _LONGEST_TITLE = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class ChatQuestion:
     """A question, and what was said before it. `ignored` tells whether instructions of the client were left out."""
 
     question: str
@@ -38,7 +38,7 @@ class Conversation:
         return self.question.lstrip().startswith(_TASK) or _HISTORY in self.question
 
 
-def conversation_of(messages: Sequence[Any]) -> Conversation:
+def chat_question(messages: Sequence[Any]) -> ChatQuestion:
     """The conversation in messages of OpenAI's form, which have a `role` and a `content`.
 
     Raises HTTPProblem 400 where the last message is not the user's, and for what is no text.
@@ -55,7 +55,7 @@ def conversation_of(messages: Sequence[Any]) -> Conversation:
     if not said or said[-1].role != "user":
         raise refused("the last message is not a question of the user", "messages")
     question, before = said[-1].text, said[:-1][-MOST_HISTORY:]
-    found = Conversation(question, tuple(before), tuple(dict.fromkeys(ignored)))
+    found = ChatQuestion(question, tuple(before), tuple(dict.fromkeys(ignored)))
     longest = LONGEST_TASK if found.is_task else LONGEST_QUESTION
     if len(question) > longest:
         raise refused(f"the question has {len(question):,} characters, at most {longest:,} are read", "messages")
@@ -78,6 +78,12 @@ def _text_of(content: Any, at: int) -> str:
 def refused(detail: str, parameter: str) -> HTTPProblem:
     """400, as clients of OpenAI expect it: `param` names the parameter."""
     return HTTPProblem(400, "invalid-request", detail, fields=[{"pointer": f"/{parameter}", "detail": detail}])
+
+
+def unknown_model(name: str, hint: str) -> HTTPProblem:
+    """404, by OpenAI's own name for it."""
+    detail = f"there is no model {name[:100]!r} for this"
+    return HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
 
 
 def task_by_rules(task: str) -> str:

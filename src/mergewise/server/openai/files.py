@@ -130,7 +130,8 @@ def _attach(service: Service, collection: Collection, token: Token, forms: Seque
         raise refused("two files of one name would take each other's place", "file_ids")
     blobs = collection.blobs
     uploads = [shelf.upload(file, blobs, form.attributes or {}) for file, form in zip(files, forms, strict=True)]
-    request = {"on_conflict": "replace"}
+    # uploads that are settled leave the job: a batch is asked about for longer
+    request = {"on_conflict": "replace", "documents": [upload.id for upload in uploads]}
     job = service.state.enqueue("add", collection.name, request, uploads=uploads, token=token.id)
     for file in files:
         shelf.note(Attachment(file.id, file.name, job.id, job.created), collection.name)
@@ -252,13 +253,13 @@ def cancel_batch(c: str, id: str, service: Server, token: Caller) -> dict[str, A
 
 def _batch(service: Service, c: str, id: str) -> Job:
     job = service.state.job(id)
-    if job is None or job.collection != c or job.kind != "add":
+    if job is None or job.collection != c or "documents" not in job.request:
         raise unknown("batch")
     return job
 
 
 def _batch_form(service: Service, job: Job) -> dict[str, Any]:
-    ids = [upload.id for upload in service.state.uploads(job.id)]
+    ids = job.request["documents"]
     states = {state.id: state for state in service.state.document_states(job.collection, ids=ids)}
     counts = dict.fromkeys((*_ENDED.values(), "in_progress"), 0)
     for doc_id in ids:

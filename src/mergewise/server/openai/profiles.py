@@ -8,9 +8,8 @@ from typing import Any
 
 from mergewise.server.configuration import ProfileConfig
 from mergewise.server.openai.completions import CompletionStyle
-from mergewise.server.openai.conversations import Conversation
+from mergewise.server.openai.conversations import ChatQuestion, unknown_model
 from mergewise.server.openai.forms import ChatExtras, ChatForm
-from mergewise.server.problems import HTTPProblem
 from mergewise.server.questions import QuestionRequest
 from mergewise.server.records import Token
 from mergewise.server.routing import Service
@@ -33,7 +32,7 @@ class Profile:
         wanted = self.config.footer == "always" or (self.config.footer == "auto" and not self.config.open_webui)
         return CompletionStyle(wanted if extras.footer is None else extras.footer, self.config.open_webui)
 
-    def request(self, conversation: Conversation, form: ChatForm) -> QuestionRequest:
+    def request(self, conversation: ChatQuestion, form: ChatForm) -> QuestionRequest:
         """The question; what the client says goes before what the profile says, and both filters must be met."""
         config, extras = self.config, form.mergewise
         return QuestionRequest(
@@ -82,6 +81,4 @@ def profile_named(service: Service, token: Token, id: str) -> Profile:
     for profile in profiles(service, token):
         if profile.id == id:
             return profile
-    detail = f"there is no model {id[:100]!r}"
-    fields = [{"pointer": "/model", "detail": detail}]
-    raise HTTPProblem(404, "model_not_found", detail, "GET /v1/models lists them", fields=fields)
+    raise unknown_model(id, "GET /v1/models lists them")

@@ -11,15 +11,14 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter, Request
 
-from mergewise import HTTPReranker, OpenAIEmbedder, count_tokens
+import mergewise as mw
 from mergewise.defaults import EMBEDDER as SHIPPED
 from mergewise.errors import UsageError
 from mergewise.models import load_embedder, load_reranker
 from mergewise.protocols import Embedder, FloatArray, Reranker
 from mergewise.server.configuration import ModelConfig
-from mergewise.server.openai.conversations import refused
+from mergewise.server.openai.conversations import refused, unknown_model
 from mergewise.server.openai.forms import EmbeddingsForm, RerankForm
-from mergewise.server.problems import HTTPProblem
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server, Service
 from mergewise.server.streams import until_disconnect
 
@@ -28,18 +27,20 @@ rerank_router = APIRouter(route_class=ScopedRoute)
 
 MOST_INPUTS = 256
 LONGEST_INPUT = 100_000
+_ELSEWHERE = frozenset({"openai", "http", "https"})
 
 
 @router.post("/embeddings", openapi_extra=READ)
 async def embed(form: EmbeddingsForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
     """Vectors of texts, by the embedder of this name."""
     texts = _texts(form.input)
-    vectors = await until_disconnect(request, _in_slot(service, partial(_vectors, service, form, texts)))
+    config = _model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders})
+    vectors = await until_disconnect(request, _admitted(service, config, partial(_vectors, config, form, texts)))
     data = [
         {"object": "embedding", "index": at, "embedding": _encoded(vector, form.encoding_format)}
         for at, vector in enumerate(vectors)
     ]
-    tokens = sum(count_tokens(texts))
+    tokens = sum(mw.count_tokens(texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": form.model, "usage": usage}
 
@@ -56,8 +57,8 @@ def _texts(given: str | Sequence[Any]) -> list[str]:
     return texts
 
 
-def _vectors(service: Service, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
-    embedder = _embedder(_model_named(form.model, {SHIPPED: ModelConfig(SHIPPED), **service.config.embedders}))
+def _vectors(config: ModelConfig, form: EmbeddingsForm, texts: Sequence[str]) -> FloatArray:
+    embedder = _embedder(config)
     if form.dimensions not in (None, embedder.dimension):
         raise refused(f"{form.model} gives vectors of {embedder.dimension} dimensions", "dimensions")
     return embedder.embed_queries(texts) if form.input_type == "query" else embedder.embed_documents(texts)
@@ -73,8 +74,8 @@ def _encoded(vector: FloatArray, encoding: str) -> list[float] | str:
 @rerank_router.post("/rerank", openapi_extra=READ)
 async def rerank(form: RerankForm, request: Request, service: Server, token: Caller) -> dict[str, Any]:
     """How well texts answer a query, best first, by the reranker of this name."""
-    texts = form.texts
-    scores = await until_disconnect(request, _in_slot(service, partial(_scores, service, form, texts)))
+    texts, config = form.texts, _model_named(form.model, service.config.rerankers)
+    scores = await until_disconnect(request, _admitted(service, config, partial(_scores, config, form.query, texts)))
     ranked = sorted(range(len(texts)), key=lambda at: (-scores[at], at))[: form.top_n]
     shown = [{"document": {"text": texts[at]}} if form.return_documents else {} for at in ranked]
     results = [
@@ -84,21 +85,21 @@ async def rerank(form: RerankForm, request: Request, service: Server, token: Cal
     return {"id": "rerank-" + secrets.token_hex(12), "results": results, "meta": meta}
 
 
-def _scores(service: Service, form: RerankForm, texts: Sequence[str]) -> FloatArray:
-    return _reranker(_model_named(form.model, service.config.rerankers)).score(form.query, texts)
+def _scores(config: ModelConfig, query: str, texts: Sequence[str]) -> FloatArray:
+    return _reranker(config).score(query, texts)
 
 
-async def _in_slot(service: Service, work: Callable[[], FloatArray]) -> FloatArray:
-    """What the work gives, once there is a slot for it: models take a processor as assembling does."""
+async def _admitted(service: Service, config: ModelConfig, work: Callable[[], FloatArray]) -> FloatArray:
+    """What the work gives: a model of this process takes a slot, as assembling does, and one elsewhere is waited for."""
+    if config.spec.partition(":")[0] in _ELSEWHERE:
+        with service.admission.place():
+            return await service.admission.wait(work)
     return await service.admission.enter().start(lambda waited: work())
 
 
 @cache
 def _embedder(config: ModelConfig) -> Embedder:
     """The embedder, once a process."""
-    kind, _, model = config.spec.partition(":")
-    if kind == "openai":
-        return OpenAIEmbedder(model, base_url=config.base_url, api_key=config.key())
     found = load_embedder(config.spec)
     if found is None:
         raise UsageError(f"{config.spec} is no embedder", "name one in the configuration")
@@ -110,7 +111,7 @@ def _reranker(config: ModelConfig) -> Reranker:
     """The reranker, once a process."""
     kind, _, address = config.spec.partition(":")
     if kind in ("http", "https"):
-        return HTTPReranker(address if kind == "http" else config.spec, key=config.key())
+        return mw.HTTPReranker(address if kind == "http" else config.spec, key=config.key())
     found = load_reranker(config.spec)
     if found is None:
         raise UsageError(f"{config.spec} is no reranker", "name one in the configuration")
@@ -121,7 +122,6 @@ def _model_named(name: str, models: Mapping[str, ModelConfig]) -> ModelConfig:
     """Raises HTTPProblem 404 for a name that the configuration does not have."""
     if name in models:
         return models[name]
-    names = list(models)
-    detail = f"there is no model {name[:100]!r} for this"
-    hint = f"one of: {', '.join(names)}" if names else "the configuration of the server names none"
-    raise HTTPProblem(404, "model_not_found", detail, hint, fields=[{"pointer": "/model", "detail": detail}])
+    raise unknown_model(
+        name, f"one of: {', '.join(models)}" if models else "the configuration of the server names none"
+    )

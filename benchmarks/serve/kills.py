@@ -1,0 +1,298 @@
+"""Kills at random while documents are uploaded: workers, the writer, and the supervisor of a whole server.
+
+    python -m benchmarks.serve.kills --kills 200
+
+Two clients upload documents, and newer versions of them, and insist until each is accepted (202). A chat model on loopback
+writes rows for a view. At the end all accepted jobs must have ended, once; the index must hold its invariants and the last
+version of each document; and no call may have been asked again whose answer was on the disk. A call that was under way when the
+writer was killed is asked again: these are counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import mergewise as mw
+from mergewise.models.cache import FILE
+from mergewise.models.scripted import ChatServer, Turn
+from mergewise.server.records import ENDED
+from mergewise.server.state import State
+from mergewise.types import Message
+
+COLLECTION = "kills"
+KINDS = ("worker", "writer", "supervisor")
+PAUSE = 0.3
+"""Seconds that the chat model takes."""
+STARTING, ENDING = 120.0, 300.0
+
+
+@dataclass
+class Campaign:
+    """A server, what was sent to it, and what was done to it."""
+
+    data: Path
+    kills: int
+    seed: int = 0
+    workers: int = 2
+    kinds: Sequence[str] = KINDS
+    calls: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    paid_twice: int = 0
+    killed: list[str] = field(default_factory=list)
+    accepted: dict[str, tuple[str, str]] = field(default_factory=dict)
+    refused: int = 0
+    _process: subprocess.Popen[bytes] | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _port: int = 0
+    _token: str = ""
+
+    # -- the server
+
+    def start(self, endpoint: str) -> None:
+        self.data.mkdir(parents=True, exist_ok=True)
+        (self.data / "serve.toml").write_text(
+            f'[chats.local]\nspec = "openai:m"\nbase_url = "{endpoint}"\nkey_env = "KILLS_KEY"\n'
+            f'[collections.{COLLECTION}]\nembedder = "none"\nviews = ["leaf", "slice"]\nchat = "local"\n'
+        )
+        self._begin()
+        self._token = (self.data / "token").read_text().strip()
+
+    def _begin(self) -> None:
+        words = ["serve", str(self.data), "--port", str(self._port), "--workers", str(self.workers)]
+        with (self.data / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "mergewise", *words],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**os.environ, "KILLS_KEY": "sk-kills"},
+            )
+        assert self._process.stdout is not None
+        # the port that was free stays the same after each start
+        line = self._process.stdout.readline().decode()
+        assert line.startswith("http://"), (self.data / "log").read_text()[-3000:]
+        self._port = int(line.removeprefix("http://").partition("/")[0].partition(":")[2])
+
+    def end(self) -> float:
+        """The seconds that SIGTERM takes."""
+        assert self._process is not None
+        began = time.monotonic()
+        self._process.terminate()
+        self._process.communicate(timeout=30)
+        assert self._process.returncode == 0, self._process.returncode
+        return time.monotonic() - began
+
+    def kill(self, kind: str) -> None:
+        """End a process at once; a supervisor that was killed is started again, as systemd would."""
+        assert self._process is not None
+        pid = {"supervisor": lambda: self._process.pid, "writer": self._writer, "worker": self._worker}[kind]()  # type: ignore[union-attr]
+        if pid is None:
+            return
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            self.killed.append(kind)
+        if kind == "supervisor":
+            self._process.communicate()
+            self._begin()
+
+    def _writer(self) -> int | None:
+        try:
+            return int((self.data / "writer.beat").read_text() or 0) or None
+        except OSError:
+            return None
+
+    def _worker(self) -> int | None:
+        assert self._process is not None
+        with suppress(OSError):
+            children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text().split()
+            workers = [int(pid) for pid in children if int(pid) != self._writer() and _is_spawned(int(pid))]
+            return random.choice(workers) if workers else None
+        return None
+
+    # -- clients
+
+    def upload(self, number: int, version: int) -> None:
+        """Insist until the document is accepted."""
+        doc_id, content = f"manual/{number}.md", text(number, version)
+        path = f"/api/v1/collections/{COLLECTION}/documents/{urlsafe_b64encode(doc_id.encode()).decode().rstrip('=')}"
+        headers = {
+            "Authorization": f"Bearer {self._token}",
+            "Idempotency-Key": f"{number}-{version}",
+            "Content-Disposition": f'attachment; filename="{number}.md"',
+        }
+        while not self._stop.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+            try:
+                connection.request("PUT", path, content.encode(), headers)
+                answer = connection.getresponse()
+                body = answer.read()
+                if answer.status == 202:
+                    job = json.loads(body)["job"]["id"]
+                    known = self.accepted.setdefault(job, (doc_id, content))
+                    assert known == (doc_id, content), "one job for two requests"
+                    return
+                self.refused += 1
+                assert answer.status in (429, 503), (answer.status, body[:500])
+            except (OSError, http.client.HTTPException):
+                pass
+            finally:
+                connection.close()
+            self._stop.wait(0.2)
+
+    def client(self, numbers: Sequence[int], pause: float) -> None:
+        draw = random.Random(numbers[0])
+        versions: dict[int, int] = defaultdict(int)
+        while not self._stop.is_set():
+            number = draw.choice(numbers)
+            versions[number] += 1
+            self.upload(number, versions[number])
+            self._stop.wait(draw.uniform(0, 2 * pause))
+
+    def answer(self, messages: Sequence[Message]) -> Turn:
+        key = sha256("\n".join(message.text for message in messages).encode()).hexdigest()
+        reply = f"Summary {key} of what was asked."
+        self.paid_twice += is_kept(self.data / "collections" / COLLECTION / "index", reply)
+        self.calls[key] += 1
+        return Turn(reply, pause=PAUSE)
+
+    # -- the whole
+
+    def run(
+        self, tell: Callable[[str], None] = lambda line: None, pause: float = 0.5, gap: float = 6.0
+    ) -> dict[str, Any]:
+        """The figures; AssertionError where the server broke a promise."""
+        draw = random.Random(self.seed)
+        failures: list[BaseException] = []
+        with ChatServer(self.answer) as endpoint:
+            self.start(endpoint.base_url)
+            clients = [
+                threading.Thread(target=_keep, args=(failures, self.client, range(start, 24, 2), pause))
+                for start in (0, 1)
+            ]
+            for client in clients:
+                client.start()
+            try:
+                while len(self.killed) < self.kills and not failures:
+                    time.sleep(draw.uniform(0.05, gap))
+                    # each kind in turn where there are few
+                    self.kill(
+                        self.kinds[len(self.killed) % len(self.kinds)] if self.kills < 10 else draw.choice(self.kinds)
+                    )
+                    tell(f"{len(self.killed)} kills, {len(self.accepted)} accepted")
+            finally:
+                self._stop.set()
+                for client in clients:
+                    client.join()
+            self._wait_until_all_have_ended()
+            seconds = self.end()
+        if failures:
+            raise failures[0]
+        return self._judge() | {"seconds_to_end": round(seconds, 1)}
+
+    def _wait_until_all_have_ended(self) -> None:
+        until = time.monotonic() + ENDING
+        with State(self.data / "server.sqlite") as state:
+            while any(job not in ENDED for job in state.job_counts()):
+                assert time.monotonic() < until, state.job_counts()
+                time.sleep(0.2)
+
+    def _judge(self) -> dict[str, Any]:
+        last: dict[str, tuple[int, str]] = {}
+        ends: dict[str, int] = defaultdict(int)
+        with State(self.data / "server.sqlite") as state:
+            for job_id, (doc_id, content) in self.accepted.items():
+                job = state.job(job_id)
+                assert job is not None, "an accepted job is lost"
+                ends[job.state] += 1
+                told = [event for event in state.events(job_id) if event.job["state"] in ENDED]
+                assert len(told) == 1, f"{job_id} ended {len(told)} times"
+                if job.state == "done" and job.number > last.get(doc_id, (0, ""))[0]:
+                    last[doc_id] = job.number, content
+            # one that was accepted by a worker that then died, and asked for again, is the same job
+            assert state.jobs(limit=10**6)[-1].number == 1
+            assert len(state.jobs(limit=10**6)) - len(self.accepted) <= 2, "a request made two jobs"
+            record = state.collection(COLLECTION)
+            needed = state.blobs_needed(COLLECTION)
+            attempts = max((job.attempt for job in state.jobs(limit=10**6)), default=0)
+        assert record is not None
+        with mw.open(record.path, create=False) as index:
+            problems = index.check()
+            assert problems == [], problems
+            found = {info.id: index.document(info.id).text for info in index.documents()}
+        wrong = [doc_id for doc_id, (_, content) in last.items() if found.get(doc_id) != content]
+        assert not wrong, f"not the last version: {wrong}"
+        lost = [blob for blob in needed if not (Path(record.blobs) / blob[:2] / blob).exists()]
+        assert not lost, f"originals are gone: {lost}"
+        assert not self.paid_twice, f"{self.paid_twice} calls were paid for twice"
+        return {
+            "kills": {kind: self.killed.count(kind) for kind in self.kinds},
+            "accepted": len(self.accepted),
+            "jobs": dict(ends),
+            "most_attempts": attempts,
+            "documents": len(found),
+            "calls": sum(self.calls.values()),
+            "calls_paid_twice": self.paid_twice,
+            "calls_under_way_at_a_kill": sum(self.calls.values()) - len(self.calls),
+            "refused": self.refused,
+        }
+
+
+def is_kept(index: Path, reply: str) -> bool:
+    """Whether the index keeps this reply of its chat model."""
+    try:
+        with closing(sqlite3.connect(f"file:{index / '.summaries' / FILE}?mode=ro", uri=True, timeout=30)) as replies:
+            return bool(replies.execute("SELECT 1 FROM replies WHERE text = ?", [reply]).fetchone())
+    except sqlite3.OperationalError:
+        # there is none yet
+        return False
+
+
+def text(number: int, version: int) -> str:
+    """Two sections of some 300 words, which no other document and no other version has."""
+    body = [
+        f"Bridge {i} of town {number} was rebuilt in the year {1500 + version * 7 + i} by a mason." for i in range(40)
+    ]
+    return f"# Town {number}\n\n{' '.join(body[:20])}\n\n## Later years of {number}\n\n{' '.join(body[20:])}\n"
+
+
+def _is_spawned(pid: int) -> bool:
+    return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
+def _keep(failures: list[BaseException], function: Callable[..., None], *values: object) -> None:
+    try:
+        function(*values)
+    except BaseException as failure:
+        failures.append(failure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--data", type=Path, help="where the server's data stand; default: a temporary folder")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="mergewise-kills-") as folder:
+        campaign = Campaign(given.data or Path(folder) / "data", given.kills, given.seed)
+        print(json.dumps(campaign.run(lambda line: print(line, file=sys.stderr, flush=True)), indent=2))
+
+
+if __name__ == "__main__":
+    main()

