@@ -38,7 +38,7 @@ from mergewise.server.mcp.results import (
     short_title,
 )
 from mergewise.server.openai.completions import web_address
-from mergewise.server.problems import problem_of
+from mergewise.server.problems import log_failure, problem_of
 from mergewise.text.keys import heading_path
 from mergewise.text.printable import on_one_line
 from mergewise.types import Document
@@ -150,7 +150,10 @@ def _failures_as(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except MergewiseError as error:
-        raise kind(on_one_line(str(problem_of(error)))) from error
+        problem = problem_of(error)
+        if problem.status >= 500:
+            log_failure(error, problem, "mcp")
+        raise kind(on_one_line(str(problem))) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +200,7 @@ class Tools:
         metadata: dict[str, str | int | float | bool] = {"characters": len(document.text), "start": start, "end": end}
         if end < len(document.text):
             metadata["next"] = str(DocumentPlace(place.collection, place.doc_id, end + min(_LEAD, end)))
-        address = library.url(place.collection, document.id, start, end) or web_address(document.metadata.get("url"))
+        address = web_address(document.metadata.get("url")) or library.url(place.collection, document.id, start, end)
         return FetchedDocument(
             id=id,
             title=short_title(document.title or document.id),
