@@ -286,7 +286,7 @@ class MemoryStore:
         assert spec is not None
         return self._tables.get(name, spec.schema(self.dimension).empty_table())
 
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
         return make()
 
     def whole(self, table: str, columns: Sequence[str]) -> pa.Table:

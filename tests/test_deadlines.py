@@ -85,10 +85,14 @@ def test_a_deadline_that_is_kept_changes_nothing(tmp_path: Path) -> None:
     index = open_in(tmp_path, chat=ScriptedChat(["Cats eat fish [1]."]))
     assert index.ask(QUESTION, deadline=3600) == index.ask(QUESTION)
     assert index.prepare(QUESTION, deadline=3600).answer(deadline=3600) == index.ask(QUESTION)
-    for wrong in (0, -1, float("nan"), "soon", True):
-        for ask in (index.ask, index.context, index.prepare, index.prepare(QUESTION).answer):
+    asks: list[Callable[..., object]] = [index.ask, index.context, index.prepare]
+    wrong: list[object] = [0, -1, float("nan"), "soon", True]
+    for deadline in wrong:
+        for ask in asks:
             with pytest.raises(mw.UsageError, match="deadline"):
-                ask(deadline=wrong) if ask == index.prepare(QUESTION).answer else ask(QUESTION, deadline=wrong)  # type: ignore[operator]
+                ask(QUESTION, deadline=deadline)
+        with pytest.raises(mw.UsageError, match="deadline"):
+            index.prepare(QUESTION).answer(deadline=deadline)  # type: ignore[arg-type]
 
 
 def test_the_nearest_deadline_counts_and_a_timeout_of_another_stays_one() -> None:
@@ -151,4 +155,4 @@ def test_what_is_at_a_ceiling_or_the_default_is_not(tmp_path: Path) -> None:
         index.context(QUESTION, strategy="topk", then="mergerag-asym(k=51)")
     for wrong in ({"k": 0}, {"candidates": "many"}, {"k": 10**9}):
         with pytest.raises(mw.UsageError, match="ceiling"):
-            mw.Ceilings(**wrong)  # type: ignore[arg-type]
+            mw.Ceilings(**wrong)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +20,7 @@ import pytest
 
 import mergewise as mw
 from mergewise.models.scripted import ChatServer, Script
-from mergewise.server.configuration import ModelConfig, ServerConfig
+from mergewise.server.configuration import ModelConfig, ServeLimits, ServerConfig
 from mergewise.server.records import CollectionRecord, Scope
 from mergewise.server.state import State
 
@@ -59,7 +63,7 @@ class LiveServer:
     def client(self, token: str | None = "read", **headers: str) -> httpx.Client:
         """A client that sends this token; None: none at all."""
         sent = {} if token is None else {"Authorization": f"Bearer {self.tokens.get(token, token)}"}
-        client = httpx.Client(base_url=self.base, headers={**sent, **headers}, timeout=30)
+        client = httpx.Client(base_url=self.base, headers={**sent, **headers}, timeout=30, verify=False)
         self.clients.append(client)
         return client
 
@@ -68,7 +72,7 @@ class LiveServer:
         """What the routes work with."""
         app = self.uvicorn.config.app
         while not hasattr(app, "state"):
-            app = app._app
+            app = getattr(app, "_app", None) or app.app
         return app.state.service
 
     @property
@@ -86,13 +90,27 @@ def make_collection(config: ServerConfig, state: State, name: str, texts: dict[s
     """A collection that is indexed already."""
     record = record_of(config, name, **fields)
     state.add_collection(record)
-    with mw.open(record.path) as index:
-        index.add([mw.Document(id, text, id.title(), metadata={"kind": id}) for id, text in texts.items()])
+    shutil.copytree(indexed(tuple(texts.items())), record.path)
+
+
+@cache
+def indexed(texts: tuple[tuple[str, str], ...]) -> Path:
+    """An index of these texts, made once."""
+    directory = Path(tempfile.mkdtemp(prefix="mergewise-served-")) / "index"
+    atexit.register(shutil.rmtree, directory.parent, ignore_errors=True)
+    with mw.open(directory) as index:
+        index.add([mw.Document(id, text, id, metadata={"kind": id.partition(".")[0]}) for id, text in texts])
+    return directory
 
 
 @contextmanager
 def live_server(
-    directory: Path, script: Script = (ANSWER,), *, with_chat: bool = True, **settings: Any
+    directory: Path,
+    script: Script = (ANSWER,),
+    *,
+    with_chat: bool = True,
+    limits: dict[str, Any] | None = None,
+    **settings: Any,
 ) -> Iterator[LiveServer]:
     """A server with the collections `ships` and `birds`, without a writer: what is queued stays queued."""
     import uvicorn
@@ -105,7 +123,7 @@ def live_server(
     with ChatServer(script) as chat:
         chats = {"scripted": ModelConfig("openai:scripted", base_url=chat.base_url, key_env="SCRIPTED_KEY")}
         config = ServerConfig(directory, port=port, chats=chats if with_chat else {})
-        config = replace(config, **settings)
+        config = replace(config, limits=ServeLimits(**(limits or {})), **settings)
         state = State(config.database)
         make_collection(config, state, "ships", {"ships/fleet.md": SHIPS})
         make_collection(config, state, "birds", {"birds.md": BIRDS})
@@ -149,9 +167,7 @@ def server(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iter
 
 
 @pytest.fixture
-def own_server(tmp_path: Path, scripted_key: None) -> Iterator[Callable[..., LiveServer]]:
-    """Starts a server of the test's own."""
-    from contextlib import ExitStack
-
+def start_server(tmp_path: Path, scripted_key: None) -> Iterator[Callable[..., LiveServer]]:
+    """Starts a server of the test's own, with these settings."""
     with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(live_server(tmp_path / str(time.monotonic()), **settings))
+        yield lambda **settings: stack.enter_context(live_server(tmp_path / str(time.monotonic_ns()), **settings))

@@ -31,24 +31,28 @@ def _nothing(name: str, **options: object) -> None:
     return None
 
 
-_networks: WeakValueDictionary[str, HFCausalModel] = WeakValueDictionary()
-_loading = Lock()
+def _shared(load: Callable[[str], Model]) -> Callable[[str], Model]:
+    """The loader, which gives the model of a name that somebody loaded and still uses: it is let go with its last user."""
+    in_use: WeakValueDictionary[str, Any] = WeakValueDictionary()
+    loading = Lock()
+
+    def model_in_use(name: str) -> Model:
+        with loading:
+            model: Model | None = in_use.get(name)
+            if model is None:
+                model = in_use[name] = load(name)
+            return model
+
+    return model_in_use
 
 
-def _causal(name: str) -> HFCausalModel:
-    """The model that somebody loaded by this name and still uses: chat model and scorer share one."""
-    from mergewise.models.causal import HFCausalModel
-
-    with _loading:
-        model = _networks.get(name)
-        if model is None:
-            model = _networks[name] = HFCausalModel(name)
-        return model
+# chat model and scorer share one
+_causal: Callable[[str], HFCausalModel] = _shared(_lazy("causal", "HFCausalModel"))
 
 
 # The forms of a spec, with their loaders. A loader is given what stands after the colon.
 EMBEDDERS: dict[str, Callable[[str], Embedder | None]] = {
-    "minilm": _lazy("minilm", "MiniLM"),
+    "minilm": _shared(_lazy("minilm", "MiniLM")),
     "none": _nothing,
     "openai:MODEL": _lazy("openai", "OpenAIEmbedder"),
     "st:NAME_OR_PATH": _lazy("sentence_transformers", "SentenceTransformersEmbedder"),

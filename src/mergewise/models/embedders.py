@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections import OrderedDict
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from shlex import quote
 from stat import S_ISREG
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -166,6 +169,35 @@ class QuestionVectors:
         if all(text in self._known for text in texts):
             return np.array([self._known[text] for text in texts], np.float32).reshape(len(texts), self.dimension)
         return self._embedder.embed_queries(texts)
+
+
+class QuestionMemory:
+    """The vectors of the questions that were asked last, `most` for each embedder that is in use. Safe between threads."""
+
+    def __init__(self, most: int = 4096) -> None:
+        self._most = most
+        self._lock = Lock()
+        self._known: WeakKeyDictionary[Embedder, OrderedDict[str, FloatArray]] = WeakKeyDictionary()
+
+    def vector(self, embedder: Embedder, question: str) -> FloatArray:
+        """The unit vector of a question, which nobody may change."""
+        with self._lock:
+            known = self._known.setdefault(embedder, OrderedDict())
+            if question in known:
+                known.move_to_end(question)
+                return known[question]
+        # by itself, never in a batch: so it is the same to the last bit whenever it is made
+        vector = np.array(embedder.embed_queries([question])[0])
+        vector.setflags(write=False)
+        with self._lock:
+            known[question] = vector
+            if len(known) > self._most:
+                known.popitem(last=False)
+        return vector
+
+
+QUESTIONS = QuestionMemory()
+"""Of the process, whatever indexes are open."""
 
 
 def _kind(given: object) -> str:

@@ -50,8 +50,11 @@ class TableReader(Protocol):
         """These columns of all rows, as a `pyarrow.Table`. Not for each question: see `once`."""
         ...
 
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
-        """What `make` returns, made once for this state of the index. `name` is unique among all views."""
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        """What `make` returns, made once for this state of the index, by one thread. `name` is unique among all views.
+
+        What goes with a condition is kept for the conditions that were asked last.
+        """
         ...
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from mergewise.concurrency import demand_time
 from mergewise.errors import UsageError
 from mergewise.index.tree import TreeReader
+from mergewise.models.embedders import QUESTIONS
 from mergewise.protocols import Embedder, FloatArray, Ranking, Reranker, StoreReader, languages_known
 from mergewise.ranges import MOST_ROWS, SHARE, Range, check_fields
 from mergewise.store.views import Registry
@@ -69,7 +70,6 @@ class HybridReader(TreeReader):
         self._where = where
         self._search = settings
         self._reranker = reranker
-        self._questions: dict[str, FloatArray] = {}
         self._readers: dict[str, Any] = {}
 
     # -- IndexReader
@@ -114,10 +114,8 @@ class HybridReader(TreeReader):
     def _vector(self, question: str) -> FloatArray | None:
         if self._embedder is None:
             return None
-        if question not in self._questions:
-            demand_time()
-            self._questions[question] = self._embedder.embed_queries([question])[0]
-        return self._questions[question]
+        demand_time()
+        return QUESTIONS.vector(self._embedder, question)
 
     def has(self, view: str) -> bool:
         return view in self._store.views
@@ -150,8 +148,8 @@ class HybridReader(TreeReader):
     def whole(self, table: str, columns: Sequence[str]) -> Any:
         return self._store.whole(table, columns)
 
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
-        return self._store.once(name, make)
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        return self._store.once(name, make, where)
 
     def numbers(self) -> frozenset[int] | None:
         """Of documents that say the same, the first alone: searches leave the others out as well."""
@@ -159,7 +157,7 @@ class HybridReader(TreeReader):
         if not copies:
             return None if self._where is None else self._store.numbers(self._where)
         return self._store.once(
-            f"first numbers {self._where}", lambda: frozenset(self._store.numbers(self._where) - copies.keys())
+            "first numbers", lambda: frozenset(self._store.numbers(self._where) - copies.keys()), self._where
         )
 
     def leaf_ranges(self, doc_ids: Sequence[str]) -> dict[str, range]:

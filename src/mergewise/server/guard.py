@@ -15,6 +15,7 @@ import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from http.cookies import CookieError, SimpleCookie
 from time import monotonic, perf_counter
 from typing import Any
@@ -52,6 +53,8 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _UPLOADS = re.compile(r"/api/v1/collections/[^/]+/documents(?:/[^/]+)?|/v1/files")
 # tokens whose rate is remembered: more at once only forget who was quiet longest
 _BUCKETS = 10_000
+# what is let go of a body that is refused
+_LINGER_BYTES, _LINGER_SECONDS = 1_000_000, 0.5
 NOBODY = Token("nobody", frozenset())
 EVERYBODY = Token("everybody", frozenset(SCOPES), title="no token is needed", rate=1e6)
 
@@ -106,6 +109,8 @@ class Guard:
 
     def _check(self, scope: Scope, headers: _Headers) -> None:
         """Raises HTTPProblem for what is refused by its head."""
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > self._config.limits.header_bytes:
+            raise HTTPProblem(431, "long-head", "the headers are too long", "send fewer or shorter ones")
         host = headers.only("host") or ""
         if host_name(host) not in self._hosts:
             raise HTTPProblem(
@@ -284,9 +289,26 @@ class _BoundedAnswer:
             return
         self.refusal = None
         response = problem_response(problem, scope["path"], scope["mergewise.request_id"])
-        # what is left of the body is not read
         response.headers["connection"] = "close"
-        await response(scope, receive, self.send)
+        await self.send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+        await self.send({"type": "http.response.body", "body": response.body, "more_body": True})
+        await _linger(scope, receive)
+        await self.send({"type": "http.response.body", "body": b""})
+
+
+async def _linger(scope: Scope, receive: Receive) -> None:
+    """Let go of a little of the body, so that its sender reads the answer: a connection that is closed on him tells him nothing."""
+    names = {name for name, _ in scope["headers"]}
+    if b"expect" in names or not names & {b"content-length", b"transfer-encoding"}:
+        return
+    left = _LINGER_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_SECONDS):
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return
 
 
 class _BoundedBody:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -266,7 +267,7 @@ def tell_systemd(message: str) -> None:
 def _writer(config: ServerConfig, told: Connection) -> None:
     log_as_json()
     with _reasons(told):
-        told.send(("ready", ""))
+        _send(told, "ready")
         run_writer(config)
 
 
@@ -282,7 +283,7 @@ def _worker(config: ServerConfig, app: str, listener: socket.socket, told: Conne
         if config.tls_certificate is not None:
             options |= {"ssl_certfile": config.tls_certificate, "ssl_keyfile": config.tls_key}
         uvicorn_config = uvicorn.Config(room.create_app(config, state), **options)
-        server = draining_server(uvicorn_config, state, on_started=lambda: told.send(("ready", "")))
+        server = draining_server(uvicorn_config, state, on_started=partial(_send, told, "ready"))
         server.run(sockets=[listener])
         state.close()
 
@@ -328,11 +329,15 @@ def _reasons(told: Connection) -> Iterator[None]:
         yield
     except MergewiseError as error:
         log.error("%s", error)
-        with suppress(OSError):
-            told.send(("reason", str(error)))
+        _send(told, "reason", str(error))
         raise SystemExit(1) from None
     except Exception as error:
         log.exception("a process ends")
-        with suppress(OSError):
-            told.send(("reason", f"{type(error).__name__}: {error}"))
+        _send(told, "reason", f"{type(error).__name__}: {error}")
         raise SystemExit(1) from None
+
+
+def _send(told: Connection, what: str, text: str = "") -> None:
+    # a supervisor that was killed does not listen
+    with suppress(OSError):
+        told.send((what, text))

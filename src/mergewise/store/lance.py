@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
+from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 from filelock import FileLock, Timeout
@@ -73,6 +74,7 @@ class LanceStore:
         self.directory = directory
         self.registry = registry
         self.lock_wait = lock_wait
+        self._opening = Lock()
         self._reader: LanceReader | None = None
         self._held: HeldFolder | None = None
         self._lock = FileLock(directory / ".lock")
@@ -121,9 +123,11 @@ class LanceStore:
     def reader(self) -> LanceReader:
         IN_USE.demand_own_process(self.directory)
         manifest = self.manifest
-        if self._reader is None or self._reader.manifest != manifest:
-            self._reader = LanceReader(self.directory, manifest, self.registry)
-        return self._reader
+        with self._opening:
+            # one for all threads, so that nothing is worked out twice
+            if self._reader is None or self._reader.manifest != manifest:
+                self._reader = LanceReader(self.directory, manifest, self.registry)
+            return self._reader
 
     # -- changes
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -48,6 +49,8 @@ NPROBES, REFINE = 20, 2
 # rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
 TIED = 28
 ALL = 2**31 - 1
+# what is kept for each of the conditions that were asked last
+KEPT_CONDITIONS = 64
 CONTENTS_AT_ONCE = DOCUMENTS_AT_ONCE = 1000
 # documents read last, and their characters at most
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
@@ -71,7 +74,11 @@ class LanceReader:
         self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
-        self._kept: dict[str, Any] = {}
+        # by name and condition, a tuple with what was made
+        self._kept: dict[tuple[str, str | None], tuple[Any]] = {}
+        self._making: dict[tuple[str, str | None], RLock] = {}
+        self._conditions: OrderedDict[str, None] = OrderedDict()
+        self._lock = Lock()
         # a state never changes, and questions after one another are answered from the same documents
         self._documents: dict[str, Document] = {}
 
@@ -133,7 +140,7 @@ class LanceReader:
         return self.once("columns", lambda: () if table is None else tuple(run(table.schema()).names))
 
     def copies(self, where: str | None = None) -> Mapping[int, int]:
-        return self.once(f"copies {where}", lambda: self._read_copies(where))
+        return self.once("copies", lambda: self._read_copies(where), where)
 
     def _read_copies(self, where: str | None) -> Mapping[int, int]:
         rows = self.once("doubled", self._repeated_contents)
@@ -190,7 +197,7 @@ class LanceReader:
 
     def numbers(self, where: str | None = None) -> frozenset[int]:
         """The numbers of the documents, or of those that meet a condition."""
-        return self.once(f"numbers {where}", lambda: self._read_numbers(where))
+        return self.once("numbers", lambda: self._read_numbers(where), where)
 
     def _read_numbers(self, where: str | None) -> frozenset[int]:
         table = self._table(d.DOCUMENTS)
@@ -275,11 +282,34 @@ class LanceReader:
         inside: IntArray = ids[ids < bounds[np.searchsorted(bounds[:, 0], ids, "right") - 1, 1]]
         return inside
 
-    def once(self, name: str, make: Callable[[], Kept]) -> Kept:
-        if name not in self._kept:
-            self._kept[name] = make()
-        kept: Kept = self._kept[name]
+    def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
+        key = name, where
+        made = self._kept.get(key)
+        if made is None:
+            # others wait for what is being made
+            with self._making.setdefault(key, RLock()):
+                try:
+                    made = self._kept.get(key)
+                    if made is None:
+                        made = self._kept[key] = (make(),)
+                finally:
+                    self._making.pop(key, None)
+            self._forget_conditions(where)
+        kept: Kept = made[0]
         return kept
+
+    def _forget_conditions(self, where: str | None) -> None:
+        """All but the last ones: each may be as large as the list of documents, and anybody may ask for another one."""
+        if where is None:
+            return
+        with self._lock:
+            self._conditions[where] = None
+            self._conditions.move_to_end(where)
+            forgotten = list(self._conditions)[:-KEPT_CONDITIONS]
+            for one in forgotten:
+                del self._conditions[one]
+        for key in [key for key in list(self._kept) if key[1] in forgotten] if forgotten else ():
+            self._kept.pop(key, None)
 
     # -- searches
 
@@ -355,7 +385,7 @@ class LanceReader:
 
     def _meeting(self, query: Any, where: str | None) -> Any:
         """A condition on documents is one on rows: the numbers of the documents that meet it."""
-        condition = self.once(f"filter {where}", lambda: self._filter(where))
+        condition = self.once("filter", lambda: self._filter(where), where)
         return query if condition is None else query.where(condition)
 
     def _filter(self, where: str | None) -> str | None:

@@ -40,7 +40,7 @@ export function blocks(text) {
     if (fence) {
       close();
       const stop = fenceEnd(text, next, fence[1]);
-      found.push({ kind: "pre", start: Math.min(next, text.length), end: Math.max(next, stop.end) });
+      found.push({ kind: "pre", start: Math.min(next, text.length), end: Math.min(text.length, Math.max(next, stop.end)) });
       at = stop.next;
       continue;
     }

@@ -1,0 +1,254 @@
+"""The processes of a server: what dies is started again, what is to end ends in time, and one server has the data."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from http.client import HTTPException
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from benchmarks.serve.kills import is_kept
+
+import mergewise as mw
+from mergewise.errors import IndexBusy, StoreError, UsageError
+from mergewise.models.scripted import ChatServer, Turn
+from mergewise.server import supervisor
+from mergewise.server.configuration import CollectionConfig, ServerConfig
+from mergewise.server.records import Upload
+from mergewise.server.spool import keep_bytes
+from mergewise.server.state import State
+from mergewise.server.supervisor import Child, Supervisor, listening_socket, prepare, tell_systemd, token_file
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("openai")
+ROOT = Path(__file__).parents[2]
+TINY = """
+import sys
+from pathlib import Path
+from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.supervisor import Supervisor
+
+if __name__ == "__main__":
+    config = ServerConfig(
+        Path(sys.argv[1]),
+        port=0,
+        workers=2,
+        chats={"local": ModelConfig("openai:m", base_url=sys.argv[2], key_env="SCRIPTED_KEY")},
+        collections={"a": CollectionConfig(embedder="none", views=("leaf", "slice"), chat="local")},
+    )
+    Supervisor(config, "tests.server.tiny_app", lambda url, secret: print(url, secret, flush=True)).run()
+"""
+
+
+def fetch(address: str) -> tuple[int, str]:
+    """The status and the body; 0 where nobody answers."""
+    try:
+        with urlopen(address, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except URLError as error:
+        return getattr(error, "code", 0), ""
+    except (OSError, HTTPException):
+        return 0, ""
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
+
+
+def queue(state: State, data: Path, doc_id: str) -> str:
+    """The id of the job that adds this document."""
+    body = f"# Town {doc_id}\n\nIn the town of {doc_id} they built a bridge over the river.\n"
+    blob = keep_bytes(data / "spool", data / "collections/a/blobs", body.encode())
+    return state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
+
+
+@pytest.fixture
+def notified(tmp_path: Path) -> Iterator[tuple[str, socket.socket]]:
+    place = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
+        listener.bind(place)
+        listener.setblocking(False)
+        yield place, listener
+
+
+@pytest.mark.slow
+def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.socket]) -> None:
+    """One run for all of it, since each takes seconds of start."""
+    data, script = tmp_path / "data", tmp_path / "tiny.py"
+    script.write_text(TINY)
+    asked: list[str] = []
+    paid_twice: list[bool] = []
+
+    def answer(messages: Any) -> Turn:
+        reply = f"A summary of {sha256(messages[-1].text.encode()).hexdigest()}."
+        paid_twice.append(is_kept(data / "collections/a/index", reply))
+        asked.append(messages[-1].text)
+        return Turn(reply, pause=0.2)
+
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path, "NOTIFY_SOCKET": notified[0], "SCRIPTED_KEY": "sk-scripted"}
+    with (
+        ChatServer(answer) as endpoint,
+        subprocess.Popen(
+            [sys.executable, script, data, endpoint.base_url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+        ) as server,
+    ):
+        try:
+            assert server.stdout is not None and server.stderr is not None
+            url, secret = server.stdout.readline().split()
+            assert notified[1].recv(100) == b"READY=1"
+            assert token_file(data).read_text() == f"{secret}\n" and token_file(data).stat().st_mode & 0o077 == 0
+            wait_for(lambda: fetch(f"{url}/readyz")[0] == 200)
+
+            # both workers answer, and another one where one was killed
+            pids: set[str] = set()
+            wait_for(lambda: (pids.add(fetch(url)[1]), len(pids) == 2)[1])
+            os.kill(int(min(pids)), signal.SIGKILL)
+            wait_for(lambda: (pids.add(fetch(url)[1]), len(pids - {""}) == 3)[1])
+
+            # the writer is killed while it asks a model: its jobs end once, and only what was under way is asked again
+            with State(data / "server.sqlite") as state:
+                assert state.authenticate(secret) is not None
+                jobs = [queue(state, data, f"d{number}") for number in range(16)]
+                wait_for(lambda: len(asked) > 2)
+                writer = int((data / "writer.beat").read_text())
+                os.kill(writer, signal.SIGKILL)
+                wait_for(lambda: state.job_counts() == {"done": len(jobs)})
+                assert [state.job(job).kills > 0 for job in jobs].count(True) > 0  # type: ignore[union-attr]
+                for job in jobs:
+                    assert [event.job["state"] for event in state.events(job)].count("done") == 1
+                assert {one.status for one in state.document_states("a")} == {"indexed"}
+            assert len(set(asked)) == 16 and not any(paid_twice)
+            with mw.open(data / "collections/a/index", create=False) as index:
+                assert index.check() == [] and len(index) == 16
+
+            # a second server is refused the data
+            config = ServerConfig(data, port=0)
+            with pytest.raises(IndexBusy, match="another server"):
+                Supervisor(config).run()
+
+            # an answer under way is finished, while what is new is told to go elsewhere
+            streamed: list[tuple[int, str]] = []
+            stream = threading.Thread(target=lambda: streamed.append(fetch(f"{url}/stream/2")))
+            stream.start()
+            time.sleep(0.5)
+            began = time.monotonic()
+            server.terminate()
+            assert wait_for(lambda: fetch(f"{url}/readyz")[0] in (503, 0), 5)
+            _, errors = server.communicate(timeout=30)
+            assert server.returncode == 0 and time.monotonic() - began < 12
+            stream.join()
+            assert streamed == [(200, "piece " * 20 + "end")]
+            assert notified[1].recv(100) == b"STOPPING=1"
+            lines = [json.loads(line) for line in errors.splitlines() if line.startswith("{")]
+            assert lines and not any(secret in line for line in errors.splitlines())
+            assert not (data / "writer.beat").exists()
+        finally:
+            server.kill()
+
+
+class Died:
+    """A process that has ended."""
+
+    exitcode = -9
+    sentinel = 0
+
+    def is_alive(self) -> bool:
+        return False
+
+    def join(self, timeout: float | None = None) -> None:
+        pass
+
+
+def test_a_process_that_cannot_live_ends_the_server_with_the_reason(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(supervisor, "wait", lambda *_: None)
+    server = Supervisor(ServerConfig(tmp_path))
+    starts: list[float] = []
+    clock = [100.0]
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
+
+    def start(told: Any) -> Died:
+        starts.append(clock[0])
+        told.send(("reason", "no such model"))
+        return Died()
+
+    server.children = [Child("writer", start)]
+    with pytest.raises(StoreError, match="writer died 5 times at once: no such model"):
+        for _ in range(1000):
+            server._look_after(1)
+            clock[0] += 0.1
+    gaps = [later - earlier for earlier, later in pairwise(starts)]
+    assert len(starts) == 5 and gaps == sorted(gaps) and gaps[-1] > 4 * gaps[0]
+
+
+def test_one_that_lived_is_started_again_at_once(tmp_path: Path, monkeypatch: Any) -> None:
+    child = Child("worker", lambda told: Died())
+    clock = [100.0]
+    monkeypatch.setattr(supervisor.time, "monotonic", lambda: clock[0])
+    for _ in range(10):
+        child.begin()
+        clock[0] += 60
+        child.bury()
+        assert child.quick_deaths == 0 and child.reason == "signal SIGKILL" and child.not_before <= clock[0] + 0.5
+
+
+def test_a_port_in_use_is_named(tmp_path: Path) -> None:
+    with listening_socket(ServerConfig(tmp_path, port=0)) as first:
+        port = first.getsockname()[1]
+        with (
+            pytest.raises(UsageError, match=f"port {port} is in use"),
+            listening_socket(ServerConfig(tmp_path, port=port)),
+        ):
+            pass
+    with (
+        pytest.raises(UsageError, match="cannot be had"),
+        listening_socket(ServerConfig(tmp_path, host="no.such.host.invalid")),
+    ):
+        pass
+
+
+def test_collections_follow_the_configuration(tmp_path: Path) -> None:
+    config = ServerConfig(tmp_path, collections={"a": CollectionConfig(title="A"), "b": CollectionConfig()})
+    with State(config.database) as state:
+        secret = prepare(config, state)
+        assert secret is not None and prepare(config, state) is None
+        assert state.update_collection("b", title="kept", defaults={"budget": 5})
+        prepare(config, state)
+        assert [(one.name, one.title, dict(one.defaults)) for one in state.collections()] == [
+            ("a", "A", {}),
+            ("b", "kept", {"budget": 5}),
+        ]
+        prepare(ServerConfig(tmp_path, collections={"b": CollectionConfig()}), state)
+        assert [one.name for one in state.collections()] == ["b"]
+        with State(tmp_path / "open" / "server.sqlite") as other:
+            assert prepare(ServerConfig(tmp_path / "open", needs_token=False), other) is None and other.tokens() == []
+
+
+def test_systemd_is_told_where_it_listens(monkeypatch: pytest.MonkeyPatch, notified: tuple[str, socket.socket]) -> None:
+    tell_systemd("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", "/no/such/place")
+    tell_systemd("READY=1")
+    monkeypatch.setenv("NOTIFY_SOCKET", notified[0])
+    tell_systemd("READY=1")
+    assert notified[1].recv(100) == b"READY=1"

@@ -1,0 +1,331 @@
+"""The live page in headless Chromium, against a server that follows a script: used, attacked, and measured by axe-core.
+
+`MERGEWISE_ATTACK=1` looks at each view in both schemes at both widths; without it, each scheme and each width is looked at once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.page import chromium
+from tests.page.chromium import Browser
+from tests.server.web_stub import (
+    FALLS,
+    HOSTILE,
+    HOSTILE_WORDS,
+    QUESTION,
+    TOKEN,
+    Stub,
+    evaluation_job,
+    hostile_stub,
+    key_of,
+    serving,
+)
+
+pytestmark = pytest.mark.skipif(chromium.PATH is None, reason=f"none of {', '.join(chromium.NAMES)} is installed")
+
+LONG = os.environ.get("MERGEWISE_ATTACK") == "1"
+LOOKS = [("light", 1280), ("dark", 320), *([("light", 320), ("dark", 1280)] if LONG else [])]
+AXE = gzip.decompress(Path(__file__).with_name("axe.min.js.gz").read_bytes()).decode()
+# WCAG 2.2 AA, and what axe-core counts as good practice
+RUN_AXE = "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 300), v.nodes[0].failureSummary])))"
+PATIENCE = 30.0
+_visits = iter(range(1_000_000))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium.browser() as opened:
+        yield opened
+
+
+def until(browser: Browser, expression: str) -> Any:
+    """The value of an expression, as soon as there is one."""
+    end = time.monotonic() + PATIENCE
+    while not (value := browser.js(expression)):
+        assert time.monotonic() < end, (expression, browser.js("document.body.innerText")[:600])
+        time.sleep(0.03)
+    return value
+
+
+def visit(browser: Browser, stub: Stub, scheme: str = "light", width: int = 1280, token: str = TOKEN) -> None:
+    """The page as one sees it who opens the address that the server prints."""
+    browser.call("Network.clearBrowserCookies")
+    browser.open(f"{stub.address}/?{next(_visits)}#t={token}", scheme, width, 800)
+    until(browser, "document.querySelector('h1')?.textContent")
+
+
+def go(browser: Browser, place: str, ready: str) -> None:
+    browser.js(f"location.hash = {json.dumps(place)}")
+    until(browser, f"!!document.querySelector({json.dumps(ready)})")
+
+
+def write(browser: Browser, selector: str, words: str) -> None:
+    until(browser, f"!!document.querySelector({json.dumps(selector)})")
+    browser.js(f"document.querySelector({json.dumps(selector)}).focus()")
+    browser.call("Input.insertText", text=words)
+
+
+def click(browser: Browser, selector: str) -> None:
+    until(browser, f"!!document.querySelector({json.dumps(selector)})")
+    browser.js(f"document.querySelector({json.dumps(selector)}).click()")
+
+
+def ask(browser: Browser, words: str = QUESTION) -> None:
+    write(browser, "textarea", words)
+    browser.press("Enter")
+
+
+def text(browser: Browser, selector: str) -> str:
+    return str(until(browser, f"document.querySelector({json.dumps(selector)})?.textContent"))
+
+
+def is_quiet(browser: Browser, stub: Stub) -> None:
+    assert browser.complaints() == []
+    assert [url for url in browser.requests() if not url.startswith(stub.address)] == []
+
+
+def views(browser: Browser, stub: Stub) -> Iterator[str]:
+    """Each view, one after another, with something in it."""
+    name = next(iter(stub.texts))
+    yield "start"
+    ask(browser)
+    until(browser, "!!document.querySelector('.foot')")
+    yield "ask"
+    go(browser, "#/c/cats/merge", ".tree li")
+    browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
+    yield "merge"
+    span = stub.span(*stub.quotes[0])
+    go(browser, f"#/c/cats/d/{key_of(name)}?s={span['start']}-{span['end']}", "#place")
+    yield "source"
+    go(browser, "#/c/cats/compare", ".composer button[type=submit]:not(:disabled)")
+    click(browser, ".composer button[type=submit]")
+    until(browser, "document.querySelectorAll('.column .budget').length === 3")
+    yield "compare"
+    go(browser, "#/c/cats/documents", ".row.failed")
+    yield "documents"
+    go(browser, "#/c/cats/evaluate", ".evaluation table")
+    browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
+    yield "evaluate"
+    go(browser, "#/settings", ".facts-list + h3, .setting:nth-last-child(2) .facts-list")
+    until(browser, "document.querySelectorAll('.setting .rows').length === 2")
+    browser.js("document.querySelectorAll('details').forEach(d => d.open = true)")
+    yield "settings"
+
+
+def full_stub() -> Stub:
+    stub = Stub(collections=["cats", "dogs"], jobs=[evaluation_job()])
+    stub.failures = {"papers/scan-1987.pdf": {"code": "no_text", "detail": "the file has no text", "hint": "use the extra ocr"}}
+    stub.tokens = [{"id": "t1", "title": "", "scopes": ["read"], "collections": ["cats"], "expires": None, "rate": 20.0}]
+    return stub
+
+
+@pytest.mark.parametrize(("scheme", "width"), LOOKS)
+def test_every_view_can_be_used_by_everybody_and_asks_nobody_else(browser: Browser, scheme: str, width: int) -> None:
+    with serving(full_stub()) as stub:
+        visit(browser, stub, scheme, width)
+        browser.js(AXE)
+        for view in views(browser, stub):
+            assert json.loads(browser.js(RUN_AXE)) == [], view
+            assert browser.js("document.documentElement.scrollWidth") <= width, view
+            assert browser.js("document.querySelectorAll('h1').length") == 1, view
+        is_quiet(browser, stub)
+
+
+@pytest.mark.parametrize("width", [320, 1280] if LONG else [320])
+def test_documents_that_attack_the_page_are_texts_on_it(browser: Browser, width: int) -> None:
+    stub = hostile_stub()
+    stub.jobs = [evaluation_job()]
+    with serving(stub):
+        visit(browser, stub, "light", width)
+        for view in views(browser, stub):
+            assert "stolen" not in browser.js("document.title"), view
+            own = browser.js("document.querySelectorAll('#app :is(script, img, iframe, object, embed, form[action], [onerror], [onload])').length")
+            assert own == 0, view
+            assert browser.js("[...document.querySelectorAll('#app a')].every(a => /^(#|api\\/v1\\/)/.test(a.getAttribute('href')))"), view
+            assert "\u202e" not in browser.js("document.body.innerText"), view
+            assert browser.js("document.documentElement.scrollWidth") <= width, view
+        is_quiet(browser, stub)
+
+
+def test_a_token_in_the_address_becomes_a_cookie_and_leaves_it(browser: Browser) -> None:
+    with serving(Stub()) as stub:
+        visit(browser, stub)
+        assert "t=" not in browser.js("location.hash")
+        assert TOKEN not in browser.js("location.href + document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)")
+        until(browser, "!!document.querySelector('textarea')")
+        assert not any(TOKEN in path for _, path, _, _ in stub.requests)
+        visit(browser, stub, token="mw_wrong")
+        assert "does not know this token" in text(browser, "[role=alert]")
+        write(browser, "#token", TOKEN)
+        browser.press("Enter")
+        until(browser, "!!document.querySelector('textarea')")
+        go(browser, "#/settings", ".setting:last-child button")
+        browser.js("document.querySelector('.setting:last-child button').click()")
+        assert text(browser, "h1") == "Welcome"
+
+
+def test_sources_come_before_the_answer_and_a_mark_leads_to_its_own(browser: Browser) -> None:
+    with serving(Stub(pause=0.02)) as stub:
+        visit(browser, stub)
+        ask(browser)
+        until(browser, "document.querySelectorAll('.sources .passage').length === 3")
+        assert browser.js("document.querySelector('.foot')") is None
+        until(browser, "!!document.querySelector('.foot')")
+        assert browser.js("[...document.querySelectorAll('.said .cite')].map(e => e.textContent).join()") == "1,2,2,3"
+        browser.js("document.querySelectorAll('.said .cite')[1].focus()")
+        assert text(browser, ".passage.active .number") == "2"
+        browser.js("document.querySelectorAll('.said .cite')[1].click()")
+        assert browser.js("document.activeElement.querySelector('.number').textContent") == "2"
+        assert text(browser, ".passage.active .cited") == stub.quotes[1][1]
+        assert text(browser, ".unverified") == "They wear parachutes."
+        assert "1 sentence (underlined) is not supported" in text(browser, "[role=note]")
+        assert text(browser, "[aria-live=polite]").endswith("They wear parachutes.")
+        until(browser, "document.querySelector('.sources a').getAttribute('href').startsWith('#/c/cats/d/')")
+        is_quiet(browser, stub)
+
+
+def test_stopping_ends_the_answer_and_a_question_that_follows_brings_what_was_said(browser: Browser) -> None:
+    with serving(Stub(pause=0.05)) as stub:
+        visit(browser, stub)
+        ask(browser)
+        click(browser, "[aria-label=Stop]")
+        assert text(browser, ".answer .note") == "Stopped."
+        end = time.monotonic() + PATIENCE
+        while not stub.hangups and time.monotonic() < end:
+            time.sleep(0.02)
+        assert stub.hangups == 1
+        stub.pause = 0.0
+        ask(browser, "And then?")
+        until(browser, "!!document.querySelector('.foot')")
+        ask(browser, "Why?")
+        until(browser, "document.querySelectorAll('.foot').length === 2")
+        forms = [json.loads(body) for method, path, _, body in stub.requests if path.endswith("/ask")]
+        assert [turn["role"] for turn in forms[-1]["history"]][-2:] == ["user", "assistant"]
+        assert forms[-1]["history"][-1]["content"] == stub.answer
+        assert forms[0]["history"] == [] and forms[0]["stream"] is True
+
+
+def test_doubts_are_told(browser: Browser) -> None:
+    with serving(Stub(found=False, unverified=(), answer="It is not in the documents.")) as stub:
+        visit(browser, stub)
+        ask(browser)
+        assert "probably not in the documents" in text(browser, "[role=note]")
+        stub.found, stub.sure = True, False
+        ask(browser, "Sure?")
+        until(browser, "document.querySelectorAll('[role=note]').length === 2")
+        assert browser.js("[...document.querySelectorAll('[role=note]')].at(-1).textContent").startswith("Unsure")
+
+
+def test_a_full_server_is_waited_for_and_errors_say_what_to_do(browser: Browser) -> None:
+    problem = {"status": 429, "code": "queue_full", "detail": "many questions at once", "hint": "ask again"}
+    with serving(Stub(refusals=[(429, {"Retry-After": "1"}, problem)])) as stub:
+        visit(browser, stub)
+        ask(browser)
+        assert "going on in 1 second" in text(browser, ".ribbon")
+        until(browser, "!!document.querySelector('.foot')")
+        assert browser.js("document.querySelector('.ribbon')") is None
+        stub.refusals = [(502, {}, {"status": 502, "code": "model", "detail": "the model does not answer", "hint": "look at its address"})]
+        ask(browser, "Again?")
+        said = text(browser, "[role=alert]")
+        assert "The model does not answer." in said and "Look at its address." in said
+        click(browser, "[role=alert] button")
+        until(browser, "document.querySelectorAll('.foot').length === 2")
+
+
+def test_a_server_that_goes_and_comes_back_is_waited_for(browser: Browser) -> None:
+    with serving(Stub()) as stub:
+        visit(browser, stub)
+        until(browser, "!!document.querySelector('textarea')")
+        port = int(stub.address.rpartition(":")[2])
+    browser.js("location.hash = '#/c/cats/documents'")
+    assert "does not answer" in text(browser, ".ribbon")
+    with serving(stub, port):
+        until(browser, "document.querySelectorAll('.row').length === 4 && !document.querySelector('.ribbon')")
+
+
+def test_files_are_sent_indexed_and_removed(browser: Browser, tmp_path: Path) -> None:
+    note = tmp_path / "note 👍.txt"
+    note.write_text("Cats purr. " * 40)
+    with serving(Stub(texts={})) as stub:
+        visit(browser, stub)
+        go(browser, "#/c/cats/documents", ".drop.large")
+        root = browser.call("DOM.getDocument")["root"]["nodeId"]
+        field = browser.call("DOM.querySelector", nodeId=root, selector="#files")["nodeId"]
+        browser.call("DOM.setFileInputFiles", nodeId=field, files=[str(note)])
+        until(browser, "document.querySelector('.row .state')?.textContent === 'indexing'")
+        until(browser, "document.querySelector('.row .state')?.textContent === 'indexed'")
+        (sent,) = [headers for method, path, headers, _ in stub.requests if method == "POST" and path.endswith("/documents")]
+        assert sent["X-Mergewise"] == "1" and len(sent["Idempotency-Key"]) == 32
+        click(browser, ".row [aria-label^=Remove]")
+        click(browser, ".confirm .danger")
+        until(browser, "!!document.querySelector('.drop.large')")
+        is_quiet(browser, stub)
+
+
+def test_spans_stand_where_they_are_behind_letters_of_two_units(browser: Browser) -> None:
+    stub = hostile_stub()
+    with serving(stub):
+        visit(browser, stub)
+        start = HOSTILE.index("after.")
+        go(browser, f"#/c/cats/d/{key_of(next(iter(stub.texts)))}?s={start}-{start + 6}", "#place")
+        assert text(browser, "#place") == "after."
+        assert HOSTILE_WORDS[:20] in text(browser, ".paper .text")
+
+
+def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
+    with serving(Stub()) as stub:
+        visit(browser, stub)
+        name = "papers/long-report.pdf"
+        words = stub.texts[name][0]
+        start = words.index("Paragraph 3000.")
+        go(browser, f"#/c/cats/d/{key_of(name)}?s={start}-{start + 15}", "#place")
+        assert text(browser, "#place") == "Paragraph 3000."
+        assert browser.js("(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#place').getBoundingClientRect())")
+        assert text(browser, ".path").startswith("Page ")
+        before = browser.js("document.querySelector('#place').getBoundingClientRect().top")
+        shown = browser.js("document.querySelector('.paper .text').textContent.length")
+        assert shown < 60_000
+        click(browser, ".more button")
+        until(browser, f"document.querySelector('.paper .text').textContent.length > {shown}")
+        assert abs(browser.js("document.querySelector('#place').getBoundingClientRect().top") - before) < 2
+
+
+def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browser) -> None:
+    with serving(Stub()) as stub:
+        visit(browser, stub)
+        ask(browser)
+        until(browser, "!!document.querySelector('.foot')")
+        go(browser, "#/c/cats/merge", ".tree li")
+        chips = browser.js("[...document.querySelectorAll('.tree .chip')].map(e => e.textContent)")
+        assert {"merged", "hit", "hop", "“high-rise syndrome”"} <= set(chips)
+        assert "The minimum height" in until(browser, "document.querySelector('.leftover .quote')?.textContent.trim()")
+        assert "left out: 22 tokens, 9 left" in text(browser, ".leftover")
+        assert browser.js("document.querySelectorAll('.tree .later').length") == 0
+        browser.js("document.querySelector('.stepper button').focus()")
+        for _ in range(7):
+            browser.press("Enter")
+        until(browser, "document.querySelectorAll('.tree .later').length > 0")
+        assert FALLS.splitlines()[6].startswith("In a study")
+
+
+def test_what_a_server_lacks_is_said(browser: Browser) -> None:
+    with serving(Stub(evaluations=False, scopes=frozenset({"read"}))) as stub:
+        visit(browser, stub)
+        go(browser, "#/c/cats/evaluate", ".panel")
+        browser.js("const t = new DataTransfer(); t.items.add(new File(['{\"question\": \"Why?\"}'], 'q.jsonl')); const f = document.querySelector('#set'); f.files = t.files; f.dispatchEvent(new Event('change'))")
+        until(browser, "!document.querySelector('.panel .primary').disabled")
+        click(browser, ".panel .primary")
+        assert "does not run evaluations" in text(browser, ".panel .note")
+        go(browser, "#/settings", ".setting")
+        until(browser, "[...document.querySelectorAll('.setting .where')].filter(e => e.textContent.includes('scope admin')).length === 2")
+        go(browser, "#/c/nowhere/ask", ".empty")
+        assert "no such collection" in text(browser, ".empty")

@@ -1,0 +1,139 @@
+"""SIGKILL of the writer while it works: jobs end once, nothing is paid for twice, and a poisoned document fails its job alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.serve.kills import is_kept
+
+import mergewise as mw
+from mergewise.models.scripted import ChatServer, Turn
+from mergewise.server.configuration import CollectionConfig, ModelConfig, ServerConfig
+from mergewise.server.records import Upload
+from mergewise.server.spool import keep_bytes
+from mergewise.server.state import State
+from mergewise.server.supervisor import prepare
+from mergewise.server.writer import run_writer
+
+pytest.importorskip("openai")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("MERGEWISE_ATTACK" not in os.environ, reason="half a minute: make attack"),
+]
+KILLS = int(os.environ.get("MERGEWISE_KILLS", "4"))
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def start(config: ServerConfig) -> Any:
+    process = SPAWN.Process(target=run_writer, args=(config,))
+    process.start()
+    return process
+
+
+def wait_for(condition: Any, seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_killed_while_it_asks_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KILLS_KEY", "sk-kills")
+    draw = random.Random(0)
+    asked: list[str] = []
+    paid_twice: list[bool] = []
+
+    def answer(messages: Any) -> Turn:
+        reply = f"A summary of {sha256(messages[-1].text.encode()).hexdigest()}."
+        paid_twice.append(is_kept(tmp_path / "data/collections/a/index", reply))
+        asked.append(messages[-1].text)
+        return Turn(reply, pause=0.2)
+
+    with ChatServer(answer) as endpoint:
+        config = ServerConfig(
+            tmp_path / "data",
+            chats={"local": ModelConfig("openai:m", base_url=endpoint.base_url, key_env="KILLS_KEY")},
+            collections={"a": CollectionConfig(embedder="none", views=("leaf", "slice"), chat="local")},
+        )
+        with State(config.database) as state:
+            prepare(config, state)
+            record = state.collection("a")
+            assert record is not None
+            bodies = {
+                f"d{n}": f"# D{n}\n\nThe town {n} built a bridge over the river in 18{n}.\n"
+                for n in range(24 + 24 * KILLS)
+            }
+            jobs = []
+            for doc_id, body in bodies.items():
+                blob = keep_bytes(config.spool, Path(record.blobs), body.encode())
+                jobs.append(state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id)
+            for _ in range(KILLS):
+                writer, before = start(config), len(asked)
+                wait_for(lambda before=before: len(asked) > before)
+                time.sleep(draw.uniform(0, 0.3))
+                assert any(state.job(job).state == "running" for job in jobs)  # type: ignore[union-attr]
+                os.kill(writer.pid, signal.SIGKILL)
+                writer.join()
+            writer = start(config)
+            wait_for(lambda: set(state.job_counts()) == {"done"})
+            writer.terminate()
+            writer.join(20)
+            assert writer.exitcode == 0
+            for job in jobs:
+                assert [event.job["state"] for event in state.events(job)].count("done") == 1
+            assert {one.status for one in state.document_states("a")} == {"indexed"}
+    with mw.open(record.path, create=False) as index:
+        assert index.check() == []
+        assert {info.id: index.document(info.id).text for info in index.documents()} == bodies
+    assert len(set(asked)) == len(bodies) and not any(paid_twice)
+
+
+def poisoned(config: ServerConfig) -> None:
+    add = mw.Index.add
+
+    def die(self: mw.Index, sources: list[mw.File], **options: Any) -> mw.AddReport:
+        for source in sources:
+            options["progress"](0, 9, source.id)
+            if source.id == "poison":
+                os.kill(os.getpid(), signal.SIGKILL)
+        return add(self, sources, **options)
+
+    mw.Index.add = die  # type: ignore[assignment, method-assign]
+    run_writer(config)
+
+
+def test_a_document_that_kills_the_writer_fails_its_job_alone(tmp_path: Path) -> None:
+    config = ServerConfig(tmp_path / "data", collections={"a": CollectionConfig(embedder="none")})
+    with State(config.database) as state:
+        prepare(config, state)
+        record = state.collection("a")
+        assert record is not None
+        jobs = {}
+        for doc_id in ("before", "poison", "after"):
+            blob = keep_bytes(config.spool, Path(record.blobs), f"The text of {doc_id}.".encode())
+            jobs[doc_id] = state.enqueue("add", "a", uploads=[Upload(doc_id, blob.sha256, "d.md", blob.bytes)]).id
+        for _ in range(3):
+            writer = SPAWN.Process(target=poisoned, args=(config,))
+            writer.start()
+            writer.join(60)
+            assert writer.exitcode == -signal.SIGKILL
+        writer = SPAWN.Process(target=poisoned, args=(config,))
+        writer.start()
+        wait_for(lambda: state.job(jobs["after"]).state == "done")  # type: ignore[union-attr]
+        writer.terminate()
+        writer.join(20)
+        ended = {doc_id: state.job(job) for doc_id, job in jobs.items()}
+    assert {doc_id: job.state for doc_id, job in ended.items() if job} == {
+        "before": "done",
+        "poison": "failed",
+        "after": "done",
+    }
+    assert ended["poison"].error["document"] == "poison"  # type: ignore[union-attr, index]

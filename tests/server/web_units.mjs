@@ -1,0 +1,165 @@
+// The pure parts of the page: run by `node --test` from test_web_files.py, beside copies of the page's modules.
+import assert from "node:assert/strict";
+import test from "node:test";
+import { blocks, finishedSentences, inlines } from "./markdown.js";
+import { EventParser, events } from "./sse.js";
+import { counted, duration, idOf, keyOf, Offsets, pieces, printable, sentence, shorten, size } from "./text.js";
+import { contextOf, leftOut, mainKind, partsOf, rangesIn, reasonsOf, stretchesOf, treeOf } from "./trace.js";
+
+const STREAM = "\ufeff: a comment\r\nevent: delta\r\ndata: {\"text\": \"Größe 👩‍👧 \"}\r\nid: 7\r\n\r\ndata: one\rdata:two\r\rdata\n\nevent: lost\n\n:\nretry: 5\nunknown: x\ndata:  spaced\n\ndata: never ends";
+const EVENTS = [
+  { event: "delta", data: "{\"text\": \"Größe 👩‍👧 \"}", id: "7" },
+  { event: "message", data: "one\ntwo", id: "7" },
+  { event: "message", data: "", id: "7" },
+  { event: "message", data: " spaced", id: "7" },
+];
+
+/** @param {Uint8Array[]} chunks */
+async function read(chunks) {
+  const found = [];
+  for await (const event of events(new ReadableStream({ start(to) { chunks.forEach((chunk) => to.enqueue(chunk)); to.close(); } }))) found.push(event);
+  return found;
+}
+
+test("events are the same wherever the bytes are split", async () => {
+  const bytes = new TextEncoder().encode(STREAM);
+  assert.deepEqual(await read([bytes]), EVENTS);
+  for (let at = 0; at <= bytes.length; at++) assert.deepEqual(await read([bytes.slice(0, at), bytes.slice(at)]), EVENTS, `split at ${at}`);
+  assert.deepEqual(await read([...bytes].map((byte) => Uint8Array.of(byte))), EVENTS);
+});
+
+test("an event without data is none, and its name does not go on to the next", () => {
+  assert.deepEqual(new EventParser().push("event: a\n\ndata: x\n\n"), [{ event: "message", data: "x", id: "" }]);
+});
+
+test("leaving the loop cancels the response", async () => {
+  let isCancelled = false;
+  const body = new ReadableStream({ pull(to) { to.enqueue(new TextEncoder().encode("data: x\n\n")); }, cancel() { isCancelled = true; } });
+  for await (const event of events(body)) { assert.equal(event.data, "x"); break; }
+  await new Promise((resolve) => setTimeout(resolve));
+  assert.ok(isCancelled);
+});
+
+test("code points become UTF-16 units and back, as counting one by one says", () => {
+  for (const text of ["", "plain", "👍", "a👍b👩‍👧c", "👍".repeat(50), "é\u0301漢😀\udc00x\ud800"]) {
+    const points = [...text];
+    const offsets = new Offsets(text);
+    for (let point = 0, unit = 0; point <= points.length; point++) {
+      assert.equal(offsets.unit(point), unit, `${text} at ${point}`);
+      assert.equal(offsets.point(unit), point);
+      unit += points[point]?.length ?? 0;
+    }
+  }
+  assert.equal(new Offsets("ab").unit(99), 2);
+});
+
+test("what steers or hides is seen, and no offset moves", () => {
+  for (const text of ["a\u202eb", "\x1b[31m", "\u{e0041}x", "\u2028", "e\u0301", "👩‍👧", "\u061c\u200f", "\x00\x7f\x9b"]) assert.equal(printable(text).length, text.length);
+  assert.equal(printable("a\u202e\x1b\x7f\u{e0041}"), "a\ufffd\u241b\u2421\ufffd\ufffd");
+  assert.equal(printable("👩‍👧 नहीं می‌خواهم\tx\n"), "👩‍👧 नहीं می‌خواهم\tx\n");
+  assert.equal(printable(null), "");
+});
+
+const words = (text, nodes) => nodes.map((node) => (node.kind === "mark" ? `⟦${node.number}⟧` : node.children ? `<${node.kind}>${words(text, node.children)}</>` : node.kind === "code" ? `<c>${text.slice(node.start, node.end)}</>` : text.slice(node.start, node.end))).join("");
+const drawn = (text) => blocks(text).map((block) => (block.kind === "pre" ? `pre:${text.slice(block.start, block.end)}` : block.items ? `${block.kind}${block.first}:${block.items.map((item) => `${item.depth}.${words(text, item.children)}`).join("|")}` : `${block.kind}:${words(text, block.children)}`));
+
+test("the subset of Markdown", () => {
+  assert.deepEqual(drawn("# Title\nA **bold** and *em* [1].\nSecond line\n\n> quoted"), ["h:Title", "p:A <strong>bold</> and <em>em</> ⟦1⟧.\nSecond line", "quote:quoted"]);
+  assert.deepEqual(drawn("- a\n  - b\n- c\n\n3. x\n4. y"), ["ul1:0.a|1.b|0.c", "ol3:0.x|0.y"]);
+  assert.deepEqual(drawn("```js\nlet *x* [1]\n```\nafter"), ["pre:let *x* [1]", "p:after"]);
+  assert.deepEqual(drawn("```\nopen"), ["pre:open"]);
+  assert.deepEqual(drawn("snake_case_name, 2 * 3 * 4, `a*b*[1]`, **open, \\*not\\*"), ["p:snake_case_name, 2 * 3 * 4, <c>a*b*[1]</>, **open, *not*"]);
+  assert.deepEqual(drawn("[1234] [a] [12][3]"), ["p:[1234] [a] ⟦12⟧⟦3⟧"]);
+});
+
+test("links, images and HTML stay the text that they are", () => {
+  for (const text of ["[x](javascript:alert(1))", "![x](http://evil/x.png)", "<b onclick=x>y</b>", "<http://evil>"]) assert.deepEqual(drawn(text), [`p:${text}`]);
+});
+
+test("every letter of any text is in at most one node, in order", () => {
+  let seed = 7;
+  const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
+  const letters = ["*", "**", "_", "`", "``", "[1]", "\n", "\n\n", "- ", "1. ", "# ", "> ", "```", "\\", "a", "b c", "👍", "|"];
+  for (let turn = 0; turn < 2000; turn++) {
+    const text = Array.from({ length: random(24) }, () => letters[random(letters.length)]).join("");
+    let at = 0;
+    const walk = (nodes) => nodes.forEach((node) => {
+      if (node.children) return walk(node.children);
+      assert.ok(node.start >= at && node.end >= node.start && node.end <= text.length, JSON.stringify(text));
+      at = node.end;
+      return undefined;
+    });
+    blocks(text).forEach((block) => walk(block.items ? block.items.flatMap((item) => item.children) : block.children ?? [block]));
+  }
+});
+
+test("long answers of any shape take a time that grows with their length", () => {
+  for (const shape of ["*a ", "**a*b_", "`a``b```", "[1]", "- x\n", "> ", "\\", "_a_", "[", "```\n"]) {
+    const began = process.cpuUsage().user;
+    blocks(shape.repeat(200_000 / shape.length));
+    assert.ok(process.cpuUsage().user - began < 5e6, shape);
+  }
+});
+
+test("pieces hold each range that covers them", () => {
+  assert.deepEqual(pieces(0, 10, [{ start: 2, end: 6, value: "a" }, { start: 4, end: 99, value: "b" }]), [
+    { start: 0, end: 2, values: [] }, { start: 2, end: 4, values: ["a"] }, { start: 4, end: 6, values: ["a", "b"] }, { start: 6, end: 10, values: ["b"] },
+  ]);
+});
+
+test("keys are ids in base64url", () => {
+  for (const id of ["docs/cats.md", "ü/漢👍?.md", "a".repeat(300)]) assert.equal(idOf(keyOf(id)), id);
+  assert.equal(keyOf("docs/cats.md"), "ZG9jcy9jYXRzLm1k");
+  assert.equal(idOf("%"), "");
+});
+
+test("figures and sentences", () => {
+  assert.deepEqual([size(0), size(999), size(1500), size(48_213), size(3e9)], ["0 B", "999 B", "1.5 kB", "48 kB", "3.0 GB"]);
+  assert.deepEqual([duration(3), duration(2310), duration(61_000)], ["3 ms", "2.3 s", "1 min 1 s"]);
+  assert.deepEqual([counted(1, "job"), counted(1200, "job")], ["1 job", "1,200 jobs"]);
+  assert.deepEqual([sentence("no text"), sentence("Why?"), sentence("")], ["No text.", "Why?", ""]);
+  assert.equal(shorten("one two three  four", 15), "one two three…");
+  assert.equal(finishedSentences("One. Two is", 0), "One.");
+  assert.equal(finishedSentences("One. Two is. ", 4), " Two is.");
+});
+
+const key = keyOf("d");
+const CONTEXT = contextOf({
+  tokens: 10, budget: 20, strategy: "weave", text: "",
+  passages: [{ mark: 1, document: { key, id: "d", title: "D" }, headings: [], text: "👍 one two …\nfour", score: 1, verbatim: true, spans: [{ key, start: 10, end: 19 }, { key, start: 30, end: 34 }] }],
+  trace: [
+    { action: "search", cause: "search", reason: "3 leaves", inputs: [], output: null, score: null },
+    { action: "take", cause: "take", reason: "it holds one", inputs: [{ doc: "d", start: 12, end: 15 }], output: null, score: 0.5 },
+    { action: "hop", cause: "link", reason: "names", inputs: [{ doc: "d", start: 12, end: 15 }], output: { doc: "d", start: 28, end: 40 }, score: 0.4, hop: { number: 1, name: "x" } },
+    { action: "take", cause: "hop", reason: "a hop", inputs: [{ doc: "d", start: 30, end: 34 }], output: null, score: 0.3 },
+    { action: "left", cause: "left", reason: "9 tokens", inputs: [{ doc: "d", start: 50, end: 60 }], output: null, score: 0.2 },
+    { action: "left", cause: "left", reason: "repeats", inputs: [{ doc: "d", start: 55, end: 58 }], output: null, score: 0.1 },
+    { action: "left", cause: "left", reason: "taken later", inputs: [{ doc: "d", start: 30, end: 32 }], output: null, score: 0.9 },
+  ],
+});
+
+test("spans of documents stand where they are in a passage, whatever came before", () => {
+  const [passage] = CONTEXT.passages;
+  assert.deepEqual(partsOf(passage).map((part) => passage.text.slice(part.from, part.to)), ["👍 one two", "four"]);
+  const ranges = rangesIn(passage, [{ doc: "d", start: 12, end: 32, value: "x" }, { doc: "other", start: 12, end: 15, value: "y" }]);
+  assert.deepEqual(ranges.map((range) => [passage.text.slice(range.start, range.end), range.value]), [["one two", "x"], ["fo", "x"]]);
+});
+
+test("each stretch has the most telling reason", () => {
+  const [passage] = CONTEXT.passages;
+  const stretches = stretchesOf(passage, reasonsOf(CONTEXT.trace));
+  assert.deepEqual(stretches.map((stretch) => [passage.text.slice(stretch.from, stretch.to), stretch.kind]), [["👍 ", ""], ["one", "hit"], [" two", "neighbour"], ["four", "hop"]]);
+  assert.equal(mainKind(passage, stretches), "neighbour");
+});
+
+test("a hop hangs on its evidence, and what it led to on the hop", () => {
+  const { roots, more } = treeOf(CONTEXT.trace);
+  const shape = (node) => [node.kind, node.children.map(shape)];
+  assert.deepEqual(roots.map(shape), [["hit", [["link", [["hop", []]]]]]]);
+  assert.equal(more, 0);
+  assert.equal(treeOf(CONTEXT.trace, 1).more, 2);
+});
+
+test("what was left out is told once, the best first, and without what was taken after all", () => {
+  assert.deepEqual(leftOut(CONTEXT).map((span) => [span.start, span.label, span.why]), [[50, "left out", "9 tokens"]]);
+});
