@@ -45,7 +45,7 @@ if __name__ == "__main__":
     config = ServerConfig(
         Path(sys.argv[1]),
         port=0,
-        workers=2,
+        workers=1,
         chats={"local": ModelConfig("openai:m", base_url=sys.argv[2], key_env="SCRIPTED_KEY")},
         collections={"a": CollectionConfig(embedder="none", views=("leaf", "slice"), chat="local")},
     )
@@ -121,11 +121,10 @@ def test_a_server_lives_and_ends(tmp_path: Path, notified: tuple[str, socket.soc
             assert token_file(data).read_text() == f"{secret}\n" and token_file(data).stat().st_mode & 0o077 == 0
             wait_for(lambda: fetch(f"{url}/readyz")[0] == 200)
 
-            # both workers answer, and another one where one was killed
-            pids: set[str] = set()
-            wait_for(lambda: (pids.add(fetch(url)[1]), len(pids) == 2)[1])
-            os.kill(int(min(pids)), signal.SIGKILL)
-            wait_for(lambda: (pids.add(fetch(url)[1]), len(pids - {""}) == 3)[1])
+            # another worker answers where one was killed
+            worker = fetch(url)[1]
+            os.kill(int(worker), signal.SIGKILL)
+            wait_for(lambda: fetch(url)[1] not in ("", worker))
 
             # the writer is killed while it asks a model: its jobs end once, and only what was under way is asked again
             with State(data / "server.sqlite") as state:
