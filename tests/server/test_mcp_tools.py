@@ -273,7 +273,7 @@ def test_an_index_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_without_the_package_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
     done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path)])
     assert isinstance(done.exception, mw.MissingExtra) and "pip install 'mergewise[serve]'" in str(done.exception)
 
