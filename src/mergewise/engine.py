@@ -15,8 +15,8 @@ from mergewise.concurrency import deadline_in
 from mergewise.defaults import BUDGET, MAX_TOKENS, STRATEGY, When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
-from mergewise.models import knows_embedder, load_embedder, release
-from mergewise.models.cache import with_kept_answers
+from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
+from mergewise.models.cache import streaming, with_kept_answers
 from mergewise.models.embedders import QuestionVectors, demand_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
