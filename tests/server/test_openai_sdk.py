@@ -310,7 +310,7 @@ def test_a_vector_store_is_searched(live: LiveServer, clients: list[Any]) -> Non
     found = client.vector_stores.search("ships", query="Where was the Aurora built?", max_num_results=2)
     best = found.data[0]
     assert found.search_query == ["Where was the Aurora built?"] and len(found.data) == 2
-    assert "built in Lyme" in best.content[0].text and best.attributes == {"kind": "ships/fleet.md"}
+    assert "built in Lyme" in best.content[0].text and list(best.attributes) == ["kind"]
     assert best.mergewise["spans"][0]["end"] > best.mergewise["spans"][0]["start"]
     assert [one.score for one in found.data] == sorted((one.score for one in found.data), reverse=True)
     assert (
