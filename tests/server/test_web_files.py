@@ -1,4 +1,4 @@
-"""The files of the page: whole, small, bound by their policy, unaltered where they are others' work; and their pure parts by node."""
+"""The files of the page: whole, small, bound by their policy, unaltered where they are others' work; pure parts by node."""
 
 from __future__ import annotations
 

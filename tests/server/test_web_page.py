@@ -36,7 +36,20 @@ LONG = os.environ.get("MERGEWISE_ATTACK") == "1"
 LOOKS = [("light", 1280), ("dark", 320), *([("light", 320), ("dark", 1280)] if LONG else [])]
 AXE = gzip.decompress(Path(__file__).with_name("axe.min.js.gz").read_bytes()).decode()
 # WCAG 2.2 AA, and what axe-core counts as good practice
-RUN_AXE = "axe.run(document, {resultTypes: ['violations']}).then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 300), v.nodes[0].failureSummary])))"
+RUN_AXE = """
+axe.run(document, {resultTypes: ["violations"]}).then(found => JSON.stringify(
+  found.violations.map(one => [one.id, one.nodes.length, one.nodes[0].html.slice(0, 300), one.nodes[0].failureSummary])))
+"""
+# what no document may bring onto the page
+FOREIGN = "#app :is(script, img, iframe, object, embed, form[action], [onerror], [onload])"
+# a question set, as if somebody had chosen its file
+CHOOSE_SET = """
+const chosen = new DataTransfer();
+chosen.items.add(new File(['{"question": "Why?"}'], "set.jsonl"));
+const field = document.querySelector("#set");
+field.files = chosen.files;
+field.dispatchEvent(new Event("change"));
+"""
 PATIENCE = 10.0
 _visits = iter(range(1_000_000))
 
@@ -152,10 +165,7 @@ def test_documents_that_attack_the_page_are_texts_on_it(browser: Browser, width:
         visit(browser, stub, "light", width)
         for view in views(browser, stub):
             assert "stolen" not in browser.js("document.title"), view
-            own = browser.js(
-                "document.querySelectorAll('#app :is(script, img, iframe, object, embed, form[action], [onerror], [onload])').length"
-            )
-            assert own == 0, view
+            assert browser.js(f"document.querySelectorAll({json.dumps(FOREIGN)}).length") == 0, view
             assert browser.js(
                 "[...document.querySelectorAll('#app a')].every(a => /^(#|api\\/v1\\/)/.test(a.getAttribute('href')))"
             ), view
@@ -342,9 +352,7 @@ def test_what_a_server_lacks_is_said(browser: Browser) -> None:
     with serving(Stub(evaluations=False, scopes=frozenset({"read"}))) as stub:
         visit(browser, stub)
         go(browser, "#/c/cats/evaluate", ".panel")
-        browser.js(
-            "const t = new DataTransfer(); t.items.add(new File(['{\"question\": \"Why?\"}'], 'q.jsonl')); const f = document.querySelector('#set'); f.files = t.files; f.dispatchEvent(new Event('change'))"
-        )
+        browser.js(CHOOSE_SET)
         until(browser, "!document.querySelector('.panel .primary').disabled")
         click(browser, ".panel .primary")
         assert "does not run evaluations" in text(browser, ".panel .note")

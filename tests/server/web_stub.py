@@ -1,4 +1,4 @@
-"""A server of the page's native API that follows a script: the JSON of each route as `mergewise serve` sends it, without an index."""
+"""A server that follows a script: the JSON of each route of the native API, as `mergewise serve` sends it, without an index."""
 
 from __future__ import annotations
 
@@ -64,6 +64,26 @@ HOSTILE_WORDS = (
     + " 👩\u200d👩\u200d👧 ${alert(1)} {{constructor}} </textarea><iframe src=//evil.invalid>"
 )
 HOSTILE = f"# {HOSTILE_WORDS}\n\nBefore 👍 {HOSTILE_WORDS} after.\n"
+ANSWER = """Cats land on their feet by the **righting reflex** [1]. A cat bends in the middle.
+The front half turns about another axis than the rear half [2].
+
+1. It tucks its front legs in and turns them quickly [2].
+2. Then it does the opposite, with the rear legs.
+
+Most cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."""
+QUOTES = (
+    (
+        "cats/righting.md",
+        "Cats almost always land on their feet. The reason is the *cat righting reflex*, "
+        "an innate ability to turn in the air.",
+    ),
+    (
+        "cats/righting.md",
+        "A cat bends in the middle, so that the front half of its body turns about an axis "
+        "that differs from that of the rear half.",
+    ),
+    ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
+)
 TEXTS = {
     "cats/righting.md": (RIGHTING, "How cats land"),
     "cats/high-rise.md": (FALLS, "High-rise syndrome"),
@@ -96,24 +116,10 @@ class Stub:
 
     texts: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEXTS))
     collections: list[str] = field(default_factory=lambda: ["cats"])
-    answer: str = (
-        "Cats land on their feet by the **righting reflex** [1]. A cat bends in the middle, so that the front half turns about "
-        "another axis than the rear half [2].\n\n1. It tucks its front legs in and turns them quickly [2].\n2. Then it does the "
-        "opposite, with the rear legs.\n\nMost cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."
-    )
+    answer: str = ANSWER
     unverified: tuple[str, ...] = ("They wear `parachutes`.",)
     question: str = QUESTION
-    quotes: tuple[tuple[str, str], ...] = (
-        (
-            "cats/righting.md",
-            "Cats almost always land on their feet. The reason is the *cat righting reflex*, an innate ability to turn in the air.",
-        ),
-        (
-            "cats/righting.md",
-            "A cat bends in the middle, so that the front half of its body turns about an axis that differs from that of the rear half.",
-        ),
-        ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
-    )
+    quotes: tuple[tuple[str, str], ...] = QUOTES
     found: bool = True
     sure: bool = True
     scopes: frozenset[str] = frozenset({"read", "write", "admin"})
@@ -430,9 +436,10 @@ def report() -> JSON:
         {"label": "density", "about": "share of the context's tokens that are gold", "decimals": 3, "is_share": True},
         {"label": "ms", "about": "milliseconds a question", "decimals": 1, "is_share": False},
     ]
-    cells = lambda *values: [
-        {"value": v, "interval": [max(0.0, v - 0.06), min(1.0, v + 0.06)] if v < 1 else None} for v in values
-    ]  # noqa: E731
+
+    def cells(*values: float) -> list[JSON]:
+        return [{"value": v, "interval": [max(0.0, v - 0.06), min(1.0, v + 0.06)] if v < 1 else None} for v in values]
+
     return {
         "name": "cats-40",
         "facts": "40 questions on 4 documents, seed 7",

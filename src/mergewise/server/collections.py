@@ -188,7 +188,7 @@ class Chats:
         with self._lock:
             models, self._models = list(self._models.values()), {}
         for model in models:
-            release(model)
+            release(model.chat)
 
 
 def _loaded(model: ModelConfig) -> ChatModel:
@@ -226,6 +226,7 @@ class Collections:
         return [self._of(record) for record in self._state.collections()]
 
     def close(self) -> None:
+        """Let go of indexes and chat models."""
         with self._lock:
             known, self._known = list(self._known.values()), {}
         for collection in known:

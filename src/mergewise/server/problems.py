@@ -129,16 +129,26 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
     """422 with a JSON pointer for each field of the body, and the name of a parameter for others."""
     if any(one["type"] == "json_invalid" for one in error.errors()):
         return HTTPProblem(400, "malformed", "the body is no JSON")
-    told = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
+    told = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
     first = told[0] if told else {"pointer": "", "detail": "the request cannot be"}
     return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=told[:_MOST_ERRORS])
 
 
-def _pointer(location: Sequence[str | int]) -> str:
-    where, *steps = location
+def _pointer(error: Mapping[str, Any], body: Any) -> str:
+    """Where a field is wrong. What pydantic names of its own, such as the kinds that a value could have, stands in no body."""
+    where, *steps = error["loc"]
     if where != "body":
         return ".".join(map(str, steps))
-    return "".join("/" + str(step)[:80].replace("~", "~0").replace("/", "~1") for step in steps)
+    pointer = ""
+    for step in steps:
+        is_there = (isinstance(body, Mapping) and step in body) or (
+            isinstance(body, Sequence) and isinstance(step, int)
+        )
+        if not is_there and not (error["type"] == "missing" and step == steps[-1]):
+            break
+        body = body[step] if is_there else None
+        pointer += "/" + str(step)[:80].replace("~", "~0").replace("/", "~1")
+    return pointer
 
 
 def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:

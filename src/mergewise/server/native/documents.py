@@ -224,7 +224,14 @@ def _validated(form: type[FormT], body: bytes, within: tuple[str, ...] = ()) -> 
         return form.model_validate_json(body)
     except ValidationError as error:
         errors = [{**one, "loc": ("body", *within, *one["loc"])} for one in error.errors(include_url=False)]
-        raise RequestValidationError(errors) from None
+        raise RequestValidationError(errors, body=_json(body)) from None
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
 
 
 def _texts(service: Service, collection: Collection, form: DocumentsForm) -> list[Upload]:
