@@ -157,6 +157,19 @@ def test_every_view_can_be_used_by_everybody_and_asks_nobody_else(browser: Brows
         is_quiet(browser, stub)
 
 
+def test_what_is_wrong_would_be_found_and_the_policy_is_in_force(browser: Browser) -> None:
+    with serving(Stub()) as stub:
+        visit(browser, stub)
+        browser.js(AXE)
+        browser.js("document.querySelector('main').append(document.createElement('button'))")
+        assert [found[0] for found in json.loads(browser.js(RUN_AXE))] == ["button-name"]
+        with pytest.raises(RuntimeError, match="TrustedHTML"):
+            browser.js("document.body.innerHTML = '<b>x</b>'")
+        browser.js("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")
+        until(browser, "performance.now() > 0")
+        assert any("Content Security Policy" in said for said in browser.complaints())
+
+
 @pytest.mark.parametrize("width", [320, 1280] if LONG else [320])
 def test_documents_that_attack_the_page_are_texts_on_it(browser: Browser, width: int) -> None:
     stub = hostile_stub()

@@ -409,7 +409,7 @@ MODELS = {
     "strategies": [{"name": "weave", "summary": "sentences, woven"}, {"name": "topk", "summary": "the best leaves"}],
     "modes": [
         {"name": "cited", "summary": "an answer with marks", "needs": "CHAT"},
-        {"name": "extractive", "summary": "quotations", "needs": "NOTHING"},
+        {"name": "extractive", "summary": "quotations", "needs": None},
     ],
 }
 SETTINGS = {

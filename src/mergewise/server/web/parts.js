@@ -260,7 +260,7 @@ export function Icon({ name }) {
     up: "M6 14l6-6 6 6",
     down: "M6 10l6 6 6-6",
   };
-  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
+  return html`<svg class=${`icon ${name}`} viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
 }
 
 /** Strategy, budget, mode and chat model of a question, tucked away. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
@@ -299,12 +299,12 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
     <details class="ways">
       <summary><${Icon} name="gear" /><span>${hasStrategy ? summary : summary.split(" · ").slice(1).join(" · ") || "Options"}</span></summary>
       <div class="choices">
-        ${hasStrategy ? choice("strategy", "Strategy", strategies, "as the collection says") : null}
+        ${hasStrategy ? choice("strategy", "Strategy", strategies, "default") : null}
         <label><span>Budget, tokens</span><input type="text" inputmode="numeric" value=${ways.budget} placeholder=${String(info?.defaults?.budget ?? 1200)} pattern="auto|[0-9]{2,5}" onInput=${set("budget")} list="budgets" /></label>
         <datalist id="budgets"><option value="auto" /><option value="600" /><option value="1200" /><option value="4000" /></datalist>
         ${choice("rounds", "Rounds of search", ["1", "2", "3", "4"], "1")}
-        ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "as the strategy says") : null}
-        ${chats.length ? choice("chat", "Model", chats, "as the collection says") : null}
+        ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "default") : null}
+        ${chats.length ? choice("chat", "Model", chats, "default") : null}
       </div>
     </details>
   `;
