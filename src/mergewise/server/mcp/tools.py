@@ -60,6 +60,7 @@ LONGEST_ID = 6_000
 # before the place that was found, so that a reader sees what leads to it
 _LEAD = 1_000
 _EXCERPT_TOKENS = 500
+_LEAST = 20  # tokens of a text that is fetched, whatever its address takes
 _PIECES = 25  # of an answer, between two reports of progress
 
 READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -205,7 +206,7 @@ class Tools:
         while True:
             fetched = _fetched_document(document, place, id, address, most)
             tokens = mw.count_tokens([fetched.model_dump_json(indent=2)])[0]
-            if tokens <= MOST_TOKENS or most <= _EXCERPT_TOKENS:
+            if tokens <= MOST_TOKENS or most < _LEAST:
                 return fetched
             # the escapes of JSON cost tokens too
             most = most * MOST_TOKENS * 9 // (tokens * 10)
