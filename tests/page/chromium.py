@@ -89,6 +89,8 @@ class Browser:
             pressed: dict[str, Any] = {"key": key}
             if key in VIRTUAL_KEYS:
                 pressed["windowsVirtualKeyCode"] = VIRTUAL_KEYS[key]
+                # what makes a button act, and a form send itself
+                pressed |= {"text": "\r"} if key == "Enter" else {}
             else:
                 pressed["text"] = key
             self.call("Input.dispatchKeyEvent", type="keyDown", **pressed)

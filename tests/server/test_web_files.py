@@ -1,4 +1,4 @@
-"""The files of the page: whole, small, bound by their policy, unaltered where they are others' work; and their pure parts by node."""
+"""The files of the page: whole, small, bound by their policy, unaltered where they are others' work; pure parts by node."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_every_module_and_style_that_is_named_is_served() -> None:
     served = page_files()
     for path in OWN:
         source = path.read_text()
-        for name in re.findall(r'from "\./([^"]+)"', source) if path.suffix == ".js" else re.findall(r'"(web/[^"]+)"', source):
+        for name in (
+            re.findall(r'from "\./([^"]+)"', source) if path.suffix == ".js" else re.findall(r'"(web/[^"]+)"', source)
+        ):
             assert f"/{name}" in served if path.suffix == ".html" else f"/web/{name}" in served, (path.name, name)
     assert served["/web/shared.css"].body.decode() == asset("shared.css")
     assert {"/", "/web/app.js", "/web/vendor/preact.js"} <= served.keys()
@@ -56,7 +58,10 @@ def test_headers_bind_each_file_and_tags_follow_the_bytes() -> None:
 @pytest.mark.parametrize("path", [path for path in OWN if path.suffix == ".js"], ids=lambda path: path.name)
 def test_nothing_of_the_page_makes_markup_or_code_of_a_text(path: Path) -> None:
     source = path.read_text()
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacent|document\.write|dangerously|\beval\(|new Function|setTimeout\([\"'`]", source)
+    assert not re.search(
+        r"innerHTML|outerHTML|insertAdjacent|document\.write|dangerously|\beval\(|new Function|setTimeout\([\"'`]",
+        source,
+    )
     assert not re.search(r"https?://", source)
 
 

@@ -1,4 +1,4 @@
-"""A server of the page's native API that follows a script: the JSON of each route as `mergewise serve` sends it, without an index."""
+"""A server that follows a script: the JSON of each route of the native API, as `mergewise serve` sends it, without an index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs, unquote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from mergewise.server.web import page_files
 from mergewise.types import GAP
@@ -59,14 +59,39 @@ ARABIC = """# القطط
 HOSTILE_WORDS = (
     "<script>document.title='stolen'</script><img src=x onerror=\"document.title='stolen'\"> "
     "[click](javascript:document.title='stolen') ![x](http://evil.invalid/x.png) \u202eevil\u202c \U000e0041\x1b[31m "
-    "<svg onload=alert(1)> " + "W" * 3000 + " 👩\u200d👩\u200d👧 ${alert(1)} {{constructor}} </textarea><iframe src=//evil.invalid>"
+    "<svg onload=alert(1)> "
+    + "W" * 3000
+    + " 👩\u200d👩\u200d👧 ${alert(1)} {{constructor}} </textarea><iframe src=//evil.invalid>"
 )
 HOSTILE = f"# {HOSTILE_WORDS}\n\nBefore 👍 {HOSTILE_WORDS} after.\n"
+ANSWER = """Cats land on their feet by the **righting reflex** [1]. A cat bends in the middle.
+The front half turns about another axis than the rear half [2].
+
+1. It tucks its front legs in and turns them quickly [2].
+2. Then it does the opposite, with the rear legs.
+
+Most cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."""
+QUOTES = (
+    (
+        "cats/righting.md",
+        "Cats almost always land on their feet. The reason is the *cat righting reflex*, "
+        "an innate ability to turn in the air.",
+    ),
+    (
+        "cats/righting.md",
+        "A cat bends in the middle, so that the front half of its body turns about an axis "
+        "that differs from that of the rear half.",
+    ),
+    ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
+)
 TEXTS = {
     "cats/righting.md": (RIGHTING, "How cats land"),
     "cats/high-rise.md": (FALLS, "High-rise syndrome"),
     "cats/qitat.md": (ARABIC, "القطط"),
-    "papers/long-report.pdf": ("\n\n".join(f"Paragraph {n}. {FALLS.splitlines()[2]}" for n in range(4000)), "A long report"),
+    "papers/long-report.pdf": (
+        "\n\n".join(f"Paragraph {n}. {FALLS.splitlines()[2]}" for n in range(4000)),
+        "A long report",
+    ),
 }
 
 
@@ -91,18 +116,10 @@ class Stub:
 
     texts: dict[str, tuple[str, str]] = field(default_factory=lambda: dict(TEXTS))
     collections: list[str] = field(default_factory=lambda: ["cats"])
-    answer: str = (
-        "Cats land on their feet by the **righting reflex** [1]. A cat bends in the middle, so that the front half turns about "
-        "another axis than the rear half [2].\n\n1. It tucks its front legs in and turns them quickly [2].\n2. Then it does the "
-        "opposite, with the rear legs.\n\nMost cats survive even long falls: of 132 cats, 90 percent did [3]. They wear `parachutes`."
-    )
+    answer: str = ANSWER
     unverified: tuple[str, ...] = ("They wear `parachutes`.",)
     question: str = QUESTION
-    quotes: tuple[tuple[str, str], ...] = (
-        ("cats/righting.md", "Cats almost always land on their feet. The reason is the *cat righting reflex*, an innate ability to turn in the air."),
-        ("cats/righting.md", "A cat bends in the middle, so that the front half of its body turns about an axis that differs from that of the rear half."),
-        ("cats/high-rise.md", "In a study of 132 cats that fell 5.5 storeys on average, 90 percent survived."),
-    )
+    quotes: tuple[tuple[str, str], ...] = QUOTES
     found: bool = True
     sure: bool = True
     scopes: frozenset[str] = frozenset({"read", "write", "admin"})
@@ -119,6 +136,7 @@ class Stub:
     hangups: int = 0
     """Questions that the browser called off."""
     address: str = ""
+    is_gone: bool = False
 
     def span(self, doc_id: str, words: str) -> JSON:
         """Where words stand, as traces name it: by the id of the document."""
@@ -172,8 +190,23 @@ class Stub:
         }
 
     def trace(self) -> list[JSON]:
-        def step(action: str, reason: str, inputs: Sequence[JSON] = (), output: JSON = None, score: float | None = None, **more: JSON) -> JSON:
-            return {"action": action, "cause": more.pop("cause", action), "reason": reason, "inputs": list(inputs), "output": output, "score": score, **more}
+        def step(
+            action: str,
+            reason: str,
+            inputs: Sequence[JSON] = (),
+            output: JSON = None,
+            score: float | None = None,
+            **more: JSON,
+        ) -> JSON:
+            return {
+                "action": action,
+                "cause": more.pop("cause", action),
+                "reason": reason,
+                "inputs": list(inputs),
+                "output": output,
+                "score": score,
+                **more,
+            }
 
         spans = [self.span(doc_id, one) for doc_id, words in self.quotes for one in words.split(GAP)]
         steps = [step("search", "34 leaves, 61 sentences", cause="search")]
@@ -184,11 +217,24 @@ class Stub:
             evidence = self.span("cats/righting.md", "Cats almost always land on their feet.")
             target = {"doc": "cats/high-rise.md", "start": 0, "end": len(FALLS)}
             out = self.span("cats/righting.md", "The minimum height for it to happen safely is about 30 centimetres.")
-            tail = self.span("cats/high-rise.md", "One reason may be that a cat relaxes once it falls at its terminal speed.")
+            tail = self.span(
+                "cats/high-rise.md", "One reason may be that a cat relaxes once it falls at its terminal speed."
+            )
             whole = {"doc": "cats/righting.md", "start": spans[0]["start"], "end": near["end"]}
             steps += [
-                step("hop", "1: the evidence names “high-rise syndrome”", [evidence], target, 0.68, cause="link", hop={"number": 1, "name": "high-rise syndrome"}),
-                *(step("take", "a hop by “high-rise syndrome”; it holds fall", [span], score=0.57, cause="hop") for span in spans[2:]),
+                step(
+                    "hop",
+                    "1: the evidence names “high-rise syndrome”",
+                    [evidence],
+                    target,
+                    0.68,
+                    cause="link",
+                    hop={"number": 1, "name": "high-rise syndrome"},
+                ),
+                *(
+                    step("take", "a hop by “high-rise syndrome”; it holds fall", [span], score=0.57, cause="hop")
+                    for span in spans[2:]
+                ),
                 step("merge", "2 of 3 parts were found", [spans[0]], whole, 0.6),
                 step("left", "22 tokens, 9 left", [out], score=0.41),
                 step("stop", "not worth its 19 tokens", [tail], score=0.33),
@@ -263,13 +309,47 @@ class Stub:
             for doc_id, (text, title) in self.texts.items()
         ]
         for doc_id, error in self.failures.items():
-            blank = {"characters": None, "leaves": None, "indexed_at": None, "metadata": {}, "title": "", "media_type": "application/pdf"}
-            rows.append({"key": key_of(doc_id), "id": doc_id, "status": "failed", "error": error, "job": "j0", "bytes": 48_213, **blank})
+            blank = {
+                "characters": None,
+                "leaves": None,
+                "indexed_at": None,
+                "metadata": {},
+                "title": "",
+                "media_type": "application/pdf",
+            }
+            rows.append(
+                {
+                    "key": key_of(doc_id),
+                    "id": doc_id,
+                    "status": "failed",
+                    "error": error,
+                    "job": "j0",
+                    "bytes": 48_213,
+                    **blank,
+                }
+            )
         for job in self.jobs:
             if job["kind"] == "add" and job["state"] in ("queued", "running"):
                 status = "indexing" if job["state"] == "running" else "queued"
-                blank = {"characters": None, "leaves": None, "indexed_at": None, "metadata": {}, "title": "", "media_type": "text/plain"}
-                rows.append({"key": key_of(job["name"]), "id": job["name"], "status": status, "error": None, "job": job["id"], "bytes": job["bytes"], **blank})
+                blank = {
+                    "characters": None,
+                    "leaves": None,
+                    "indexed_at": None,
+                    "metadata": {},
+                    "title": "",
+                    "media_type": "text/plain",
+                }
+                rows.append(
+                    {
+                        "key": key_of(job["name"]),
+                        "id": job["name"],
+                        "status": status,
+                        "error": None,
+                        "job": job["id"],
+                        "bytes": job["bytes"],
+                        **blank,
+                    }
+                )
         return sorted(rows, key=lambda row: row["id"])
 
     def add(self, name: str, text: str) -> JSON:
@@ -320,11 +400,17 @@ LIMITS = {
 
 
 MODELS = {
-    "chats": [{"name": "small", "spec": "openai:gpt-small", "base_url": None, "window": 128_000, "has_key": True}, {"name": "extractive"}],
+    "chats": [
+        {"name": "small", "spec": "openai:gpt-small", "base_url": None, "window": 128_000, "has_key": True},
+        {"name": "extractive"},
+    ],
     "embedders": [{"name": "minilm"}],
     "rerankers": [],
     "strategies": [{"name": "weave", "summary": "sentences, woven"}, {"name": "topk", "summary": "the best leaves"}],
-    "modes": [{"name": "cited", "summary": "an answer with marks", "needs": "CHAT"}, {"name": "extractive", "summary": "quotations", "needs": "NOTHING"}],
+    "modes": [
+        {"name": "cited", "summary": "an answer with marks", "needs": "CHAT"},
+        {"name": "extractive", "summary": "quotations", "needs": "NOTHING"},
+    ],
 }
 SETTINGS = {
     "version": "0.1.0",
@@ -341,11 +427,19 @@ SETTINGS = {
 def report() -> JSON:
     """An evaluation as `mergewise.page.evaluation` has it."""
     columns = [
-        {"label": "recall", "about": "share of the gold texts that are in the context", "decimals": 3, "is_share": True},
+        {
+            "label": "recall",
+            "about": "share of the gold texts that are in the context",
+            "decimals": 3,
+            "is_share": True,
+        },
         {"label": "density", "about": "share of the context's tokens that are gold", "decimals": 3, "is_share": True},
         {"label": "ms", "about": "milliseconds a question", "decimals": 1, "is_share": False},
     ]
-    cells = lambda *values: [{"value": v, "interval": [max(0.0, v - 0.06), min(1.0, v + 0.06)] if v < 1 else None} for v in values]  # noqa: E731
+
+    def cells(*values: float) -> list[JSON]:
+        return [{"value": v, "interval": [max(0.0, v - 0.06), min(1.0, v + 0.06)] if v < 1 else None} for v in values]
+
     return {
         "name": "cats-40",
         "facts": "40 questions on 4 documents, seed 7",
@@ -361,7 +455,17 @@ def report() -> JSON:
         ],
         "first": "weave",
         "differences": [
-            {"strategy": "topk", "budget": 1200, "column": "recall", "mean": -0.12, "interval": [-0.19, -0.05], "probability": 0.0004, "is_apart": True, "better": 1, "worse": 9}
+            {
+                "strategy": "topk",
+                "budget": 1200,
+                "column": "recall",
+                "mean": -0.12,
+                "interval": [-0.19, -0.05],
+                "probability": 0.0004,
+                "is_apart": True,
+                "better": 1,
+                "worse": 9,
+            }
         ],
         "remarks": ["2 questions have no answer in the documents."],
         "questions": [
@@ -370,11 +474,45 @@ def report() -> JSON:
                 "text": "How old are cats when the righting reflex is perfected?",
                 "gold": ["at six to nine weeks"],
                 "attempts": [
-                    {"strategy": "weave", "budget": 1200, "verdict": "found", "is_good": True, "said": "", "lost": [], "found": []},
-                    {"strategy": "topk", "budget": 1200, "verdict": "missed", "is_good": False, "said": "At three weeks.", "lost": [["at six to nine weeks", "not retrieved"]], "found": [["cats/righting.md:5", "The righting reflex begins to appear at three to four weeks"]]},
+                    {
+                        "strategy": "weave",
+                        "budget": 1200,
+                        "verdict": "found",
+                        "is_good": True,
+                        "said": "",
+                        "lost": [],
+                        "found": [],
+                    },
+                    {
+                        "strategy": "topk",
+                        "budget": 1200,
+                        "verdict": "missed",
+                        "is_good": False,
+                        "said": "At three weeks.",
+                        "lost": [["at six to nine weeks", "not retrieved"]],
+                        "found": [
+                            ["cats/righting.md:5", "The righting reflex begins to appear at three to four weeks"]
+                        ],
+                    },
                 ],
             },
-            {"id": "q2", "text": "من أين تأتي القطط؟", "gold": [], "attempts": [{"strategy": name, "budget": 1200, "verdict": "abstained", "is_good": True, "said": "", "lost": [], "found": []} for name in ("weave", "topk")]},
+            {
+                "id": "q2",
+                "text": "من أين تأتي القطط؟",
+                "gold": [],
+                "attempts": [
+                    {
+                        "strategy": name,
+                        "budget": 1200,
+                        "verdict": "abstained",
+                        "is_good": True,
+                        "said": "",
+                        "lost": [],
+                        "found": [],
+                    }
+                    for name in ("weave", "topk")
+                ],
+            },
         ],
     }
 
@@ -397,6 +535,9 @@ class Handler(BaseHTTPRequestHandler):
     def _serve(self, method: str) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
+        if self.stub.is_gone:
+            self.close_connection = True
+            return None
         url = urlsplit(self.path)
         self.stub.requests.append((method, self.path, dict(self.headers), body))
         page = page_files().get(url.path)
@@ -432,15 +573,29 @@ class Handler(BaseHTTPRequestHandler):
                 rows = stub.rows() if name == stub.collections[0] else []
                 rows = [row for row in rows if row["id"].startswith(prefix) and status in ("", row["status"])]
                 at, limit = int(query.get("cursor", ["0"])[0]), int(query.get("limit", ["50"])[0])
-                return self._json({"items": rows[at : at + limit], "next": str(at + limit) if at + limit < len(rows) else None})
+                return self._json(
+                    {"items": rows[at : at + limit], "next": str(at + limit) if at + limit < len(rows) else None}
+                )
             case ["collections", _, "documents"]:
                 name, text = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', body, re.DOTALL).groups()  # type: ignore[union-attr]
                 job = stub.add(name.decode(), text.decode("utf-8", "replace"))
-                return self._json({"job": job, "documents": [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]}, 202)
+                return self._json(
+                    {"job": job, "documents": [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]}, 202
+                )
             case ["collections", _, "documents", key, *rest]:
                 return self._document(method, id_of(key), rest, query)
             case ["collections", _, "context"]:
-                return self._json({"id": "c1", "question": stub.question, "searched_for": stub.question, "context": stub.context(), "snapshot": "7c1f", "timings": {"assemble_ms": 41.0}, "cached": False})
+                return self._json(
+                    {
+                        "id": "c1",
+                        "question": stub.question,
+                        "searched_for": stub.question,
+                        "context": stub.context(),
+                        "snapshot": "7c1f",
+                        "timings": {"assemble_ms": 41.0},
+                        "cached": False,
+                    }
+                )
             case ["collections", _, "ask"]:
                 return self._ask()
             case ["collections", _, "compare"]:
@@ -464,14 +619,24 @@ class Handler(BaseHTTPRequestHandler):
             case ["models"]:
                 return self._json(MODELS)
             case ["tokens" | "settings", *_] if "admin" not in stub.scopes:
-                return self._problem(403, "forbidden", "this needs a token with the scope admin", "ask an admin for one")
+                return self._problem(
+                    403, "forbidden", "this needs a token with the scope admin", "ask an admin for one"
+                )
             case ["settings"]:
                 return self._json(SETTINGS)
             case ["tokens"] if method == "GET":
                 return self._list(stub.tokens)
             case ["tokens"]:
                 form = json.loads(body)
-                token = {"id": f"t{len(stub.tokens) + 1}", "collections": None, "filter": None, "expires": None, "rate": None, "created": 0.0, **form}
+                token = {
+                    "id": f"t{len(stub.tokens) + 1}",
+                    "collections": None,
+                    "filter": None,
+                    "expires": None,
+                    "rate": None,
+                    "created": 0.0,
+                    **form,
+                }
                 stub.tokens.append(token)
                 return self._json({**token, "secret": f"mw_{token['id']}_secretsecret"}, 201)
             case ["tokens", token]:
@@ -493,7 +658,15 @@ class Handler(BaseHTTPRequestHandler):
             end = min(len(text), end, start + 200_000)
             return self._json({"start": start, "end": end, "characters": len(text), "text": text[start:end]})
         if rest == ["original"]:
-            return self._send(200, text.encode("utf-8", "replace"), {"Content-Disposition": "attachment", "Content-Security-Policy": "sandbox", "Content-Type": "text/plain"})
+            return self._send(
+                200,
+                text.encode("utf-8", "replace"),
+                {
+                    "Content-Disposition": "attachment",
+                    "Content-Security-Policy": "sandbox",
+                    "Content-Type": "text/plain",
+                },
+            )
         row = next(row for row in stub.rows() if row["id"] == doc_id)
         step = 20_000
         pages = [{"number": n + 1, "start": at, "end": at + step} for n, at in enumerate(range(0, len(text), step))]
@@ -525,7 +698,10 @@ class Handler(BaseHTTPRequestHandler):
         for i, run in enumerate(form["runs"]):
             quotes = stub.quotes if i == 0 else stub.quotes[: max(1, 3 - i)]
             only = [stub.keyed_span(doc_id, words.split(GAP)[0]) for doc_id, words in quotes[2:]]
-            send("run", {"index": i, "context": stub.context(run["strategy"], quotes), "only": only, "ms": 12.5 * (i + 1)})
+            send(
+                "run",
+                {"index": i, "context": stub.context(run["strategy"], quotes), "only": only, "ms": 12.5 * (i + 1)},
+            )
         send("done", {"question": form["question"]})
 
     def _stream(self) -> Callable[[str, JSON], None]:
@@ -546,10 +722,19 @@ class Handler(BaseHTTPRequestHandler):
 
     def _json(self, value: JSON, status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         kind = "application/json" if status < 400 else "application/problem+json"
-        self._send(status, json.dumps(value).encode(), {"Content-Type": kind, "Cache-Control": "no-store", **(headers or {})})
+        self._send(
+            status, json.dumps(value).encode(), {"Content-Type": kind, "Cache-Control": "no-store", **(headers or {})}
+        )
 
     def _problem(self, status: int, code: str, detail: str, hint: str = "", **headers: str) -> None:
-        problem = {"type": f"urn:mergewise:problem:{code}", "title": code, "status": status, "code": code, "detail": detail, "hint": hint}
+        problem = {
+            "type": f"urn:mergewise:problem:{code}",
+            "title": code,
+            "status": status,
+            "code": code,
+            "detail": detail,
+            "hint": hint,
+        }
         self._json(problem, status, headers)
 
     def _send(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
@@ -564,17 +749,38 @@ class Handler(BaseHTTPRequestHandler):
 
 def evaluation_job(state: str = "done") -> JSON:
     progress = {"done": 40, "total": 40, "unit": "questions", "document": None}
-    rest = {"report": None, "error": None, "created": 1_790_000_000.0, "started": 1_790_000_001.0, "finished": 1_790_000_042.0, "attempt": 1}
+    rest = {
+        "report": None,
+        "error": None,
+        "created": 1_790_000_000.0,
+        "started": 1_790_000_001.0,
+        "finished": 1_790_000_042.0,
+        "attempt": 1,
+    }
     return {"id": "e1", "kind": "evaluate", "collection": "cats", "state": state, "progress": progress, **rest}
 
 
 def hostile_stub() -> Stub:
     """A server whose documents, titles, answers and errors attack the page."""
     name = "evil/" + HOSTILE_WORDS[:300].replace("/", "_")
-    stub = Stub(texts={name: (HOSTILE, HOSTILE_WORDS)}, question=HOSTILE_WORDS[:900], answer=f"{HOSTILE_WORDS} [1]", unverified=(HOSTILE_WORDS[:40],))
+    stub = Stub(
+        texts={name: (HOSTILE, HOSTILE_WORDS)},
+        question=HOSTILE_WORDS[:900],
+        answer=f"{HOSTILE_WORDS} [1]",
+        unverified=(HOSTILE_WORDS[:40],),
+    )
     stub.quotes = ((name, HOSTILE_WORDS),)
     stub.failures = {name + ".pdf": {"code": "x", "detail": HOSTILE_WORDS, "hint": HOSTILE_WORDS}}
-    stub.tokens = [{"id": "t1", "title": HOSTILE_WORDS[:190], "scopes": ["read"], "collections": None, "expires": None, "rate": None}]
+    stub.tokens = [
+        {
+            "id": "t1",
+            "title": HOSTILE_WORDS[:190],
+            "scopes": ["read"],
+            "collections": None,
+            "expires": None,
+            "rate": None,
+        }
+    ]
     return stub
 
 
@@ -583,16 +789,14 @@ def serving(stub: Stub, port: int = 0) -> Iterator[Stub]:
     """The stub at `stub.address`, until the block ends."""
     server = ThreadingHTTPServer(("127.0.0.1", port), type("Handler", (Handler,), {"stub": stub}))
     server.daemon_threads = True
+    stub.is_gone = False
     stub.address = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:
         yield stub
     finally:
+        stub.is_gone = True
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def unquoted(address: str) -> str:
-    return unquote(address)

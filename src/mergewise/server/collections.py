@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mergewise as mw
-from mergewise.models import load_chat
+from mergewise.models import load_chat, release
 from mergewise.server.admission import PausingChat
 from mergewise.server.configuration import ModelConfig, ServerConfig
 from mergewise.server.problems import HTTPProblem, invalid, unknown
@@ -183,6 +183,13 @@ class Chats:
                 self._models[name] = PausingChat(_loaded(self._config.chats[name]))
             return self._models[name]
 
+    def close(self) -> None:
+        """Let go of their connections."""
+        with self._lock:
+            models, self._models = list(self._models.values()), {}
+        for model in models:
+            release(model.chat)
+
 
 def _loaded(model: ModelConfig) -> ChatModel:
     chat = model.chat()
@@ -219,10 +226,12 @@ class Collections:
         return [self._of(record) for record in self._state.collections()]
 
     def close(self) -> None:
+        """Let go of indexes and chat models."""
         with self._lock:
             known, self._known = list(self._known.values()), {}
         for collection in known:
             collection.close()
+        self._chats.close()
 
     def _of(self, record: CollectionRecord) -> Collection:
         with self._lock:

@@ -98,7 +98,7 @@ class Guard:
             await answer.refuse(problem, scope, receive)
         except Exception as error:
             # a body that was refused while it was read may have made the application fail
-            if answer.refusal is None:
+            if answer.refusal is None and not answer.status:
                 log_failure(error, problem_of(error), request_id)
             await answer.refuse(answer.refusal or problem_of(error), scope, receive)
         else:
@@ -290,14 +290,16 @@ class _BoundedAnswer:
         self.refusal = None
         response = problem_response(problem, scope["path"], scope["mergewise.request_id"])
         response.headers["connection"] = "close"
-        await self.send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
+        await self.send(
+            {"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers}
+        )
         await self.send({"type": "http.response.body", "body": response.body, "more_body": True})
         await _linger(scope, receive)
         await self.send({"type": "http.response.body", "body": b""})
 
 
 async def _linger(scope: Scope, receive: Receive) -> None:
-    """Let go of a little of the body, so that its sender reads the answer: a connection that is closed on him tells him nothing."""
+    """Let go of a little of the body, so that its sender reads the answer: whom a connection is closed on reads nothing."""
     names = {name for name, _ in scope["headers"]}
     if b"expect" in names or not names & {b"content-length", b"transfer-encoding"}:
         return

@@ -129,16 +129,26 @@ def _validation_problem(error: RequestValidationError) -> HTTPProblem:
     """422 with a JSON pointer for each field of the body, and the name of a parameter for others."""
     if any(one["type"] == "json_invalid" for one in error.errors()):
         return HTTPProblem(400, "malformed", "the body is no JSON")
-    told = [{"pointer": _pointer(one["loc"]), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
+    told = [{"pointer": _pointer(one, error.body), "detail": str(one["msg"])[:_LONGEST]} for one in error.errors()]
     first = told[0] if told else {"pointer": "", "detail": "the request cannot be"}
     return HTTPProblem(422, "invalid", f"{first['pointer']}: {first['detail']}", fields=told[:_MOST_ERRORS])
 
 
-def _pointer(location: Sequence[str | int]) -> str:
-    where, *steps = location
+def _pointer(error: Mapping[str, Any], body: Any) -> str:
+    """Where a field is wrong. What pydantic names of its own, such as the kinds that a value could have, stands in no body."""
+    where, *steps = error["loc"]
     if where != "body":
         return ".".join(map(str, steps))
-    return "".join("/" + str(step)[:80].replace("~", "~0").replace("/", "~1") for step in steps)
+    pointer = ""
+    for step in steps:
+        is_there = (isinstance(body, Mapping) and step in body) or (
+            isinstance(body, Sequence) and isinstance(step, int)
+        )
+        if not is_there and not (error["type"] == "missing" and step == steps[-1]):
+            break
+        body = body[step] if is_there else None
+        pointer += "/" + str(step)[:80].replace("~", "~0").replace("/", "~1")
+    return pointer
 
 
 def problem_json(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
@@ -167,6 +177,27 @@ def openai_error(problem: HTTPProblem, request_id: str) -> dict[str, Any]:
     said = f"{problem.message} ({problem.hint})" if problem.hint else problem.message
     param = problem.fields[0]["pointer"].strip("/").replace("/", ".") if problem.fields else None
     return {"error": {"message": said, "type": kind, "param": param, "code": problem.code, "request_id": request_id}}
+
+
+_TEXT, _TEXTS = {"type": "string"}, {"type": "array", "items": {"type": "object"}}
+_PROBLEM = {
+    "type": "object",
+    "required": ["type", "title", "status", "detail", "instance", "code"],
+    "properties": {
+        **dict.fromkeys(("type", "title", "detail", "instance", "code", "hint"), _TEXT),
+        "status": {"type": "integer"},
+        "retry_after": {"type": "number"},
+        "errors": _TEXTS,
+    },
+}
+_OPENAI_ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"type": "object"}}}
+
+
+def documented_problems(openai: bool = False) -> dict[int | str, dict[str, Any]]:
+    """The answers of routes that have a problem, for the OpenAPI document."""
+    kind, schema = ("application/json", _OPENAI_ERROR) if openai else ("application/problem+json", _PROBLEM)
+    told = {"description": "What is wrong, and what to do", "content": {kind: {"schema": schema}}}
+    return {"default": told, 422: told}
 
 
 def problem_response(problem: HTTPProblem, path: str, request_id: str) -> Response:

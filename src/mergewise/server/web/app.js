@@ -153,7 +153,8 @@ function Chooser({ name, view, collections }) {
 /** @param {{error: any}} props */
 function SignIn({ error }) {
   const [token, setToken] = useState("");
-  const [problem, setProblem] = useState(error);
+  const [own, setProblem] = useState(/** @type {any} */ (null));
+  const problem = own ?? error;
   const [isBusy, setBusy] = useState(false);
   const send = async (/** @type {Event} */ event) => {
     event.preventDefault();

@@ -72,6 +72,7 @@ function Holdings({ collection, info }) {
 /** @param {{collection: string, turn: Turn, isLast: boolean, again: () => void}} props */
 function TurnPart({ collection, turn, isLast, again }) {
   const [active, setActive] = useState(0);
+  const [sought, setSought] = useState(0);
   const top = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
     if (isLast && turn.id > 1) top.current?.scrollIntoView({ block: "start", behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
@@ -79,6 +80,7 @@ function TurnPart({ collection, turn, isLast, again }) {
   const id = `t${turn.id}`;
   const follow = (/** @type {number} */ mark) => {
     setActive(mark);
+    setSought(mark);
     focusOn(document.getElementById(`${id}p${mark}`));
   };
   return html`
@@ -88,7 +90,7 @@ function TurnPart({ collection, turn, isLast, again }) {
         <div class="main">
           <${AnswerPart} turn=${turn} active=${active} point=${setActive} follow=${follow} again=${again} collection=${collection} />
         </div>
-        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} />` : null}
+        ${turn.context || !["failed", "stopped"].includes(turn.state) ? html`<${Sources} id=${id} collection=${collection} turn=${turn} active=${active} sought=${sought} />` : null}
       </div>
     </section>
   `;
@@ -165,8 +167,8 @@ function AnswerFoot({ collection, turn }) {
   `;
 }
 
-/** @param {{id: string, collection: string, turn: Turn, active: number}} props */
-function Sources({ id, collection, turn, active }) {
+/** @param {{id: string, collection: string, turn: Turn, active: number, sought: number}} props */
+function Sources({ id, collection, turn, active, sought }) {
   const { context, citations } = turn;
   if (!context) return html`<aside class="sources" aria-hidden="true"><div class="ghost"></div><div class="ghost"></div></aside>`;
   const heading = html`<h3 class="label" id=${`${id}s`}>${context.passages.length ? counted(context.passages.length, "source") : "No sources"}</h3>`;
@@ -177,7 +179,7 @@ function Sources({ id, collection, turn, active }) {
       ${context.passages.map((passage, i) => {
         const own = citations.filter((citation) => citation.mark === passage.mark);
         const spans = own.map((citation) => ({ ...citation.span, value: { class: "cited", title: "The answer rests on it" } }));
-        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${`${id}p`} isActive=${active === passage.mark} isFolding=${true}
+        return html`<${PassageCard} key=${i} collection=${collection} passage=${passage} prefix=${`${id}p`} isActive=${active === passage.mark} isFolding=${true} isSought=${sought === passage.mark}
           ranges=${passage.verbatim ? rangesIn(passage, spans) : []} target=${own[0]?.span} />`;
       })}
     </aside>

@@ -10,6 +10,7 @@ import { contextOf, rangesIn, spanOf } from "./trace.js";
 
 const FEWEST = 2;
 const MOST = 4;
+const FIRST = ["weave", "topk", "auto-merge"]; // where nobody chose yet
 
 /** @typedef {{context: import("./trace.js").Context | null, only: import("./trace.js").Span[], ms: number, problem: any}} Run */
 /** @typedef {{question: string, strategies: string[], runs: (Run | null)[], isBusy: boolean, error: any}} Comparison */
@@ -31,7 +32,7 @@ export function CompareView({ collection, info }) {
   const [ways, setWays] = useState({ ...DEFAULT_WAYS });
   const controller = useRef(/** @type {AbortController | null} */ (null));
   const known = (chosen ?? []).filter((name) => strategies.includes(name));
-  const picked = chosen ? known : strategies.slice(0, 3);
+  const picked = chosen ? known : [...FIRST.filter((name) => strategies.includes(name)), ...strategies.filter((name) => !FIRST.includes(name))].slice(0, 3);
   const toggle = (/** @type {string} */ name) => {
     const next = picked.includes(name) ? picked.filter((other) => other !== name) : [...picked, name];
     if (next.length > MOST) return;

@@ -7,6 +7,7 @@ import { useLoaded } from "./store.js";
 import { counted, duration, moment, number, printable, sentence, shorten } from "./text.js";
 
 const POLL = 1_500;
+const FIRST = ["weave", "topk"]; // strategies where nobody chose yet
 const LARGEST = 1_900_000; // bytes of a question set: the server takes 2 MB of JSON
 const ENDED = new Set(["done", "failed", "cancelled"]);
 
@@ -61,7 +62,7 @@ function Start({ collection, info, begun }) {
   const [picked, setPicked] = useState(/** @type {string[] | null} */ (null));
   const [budgets, setBudgets] = useState("1200");
   const [state, setState] = useState({ isBusy: false, error: /** @type {any} */ (null) });
-  const chosen = picked ?? strategies.slice(0, 2);
+  const chosen = picked ?? strategies.filter((name) => FIRST.includes(name));
   const read = async (/** @type {any} */ event) => {
     const file = /** @type {File | undefined} */ (event.target.files?.[0]);
     if (!file) return;
@@ -140,7 +141,8 @@ function Report({ collection, id }) {
   const { value, error, reload } = useLoaded((signal) => request(within(collection, `/evaluations/${encodeURIComponent(id)}`), { signal }), [collection, id]);
   if (error) return html`<${ErrorNote} error=${error} retry=${reload} />`;
   if (!value) return html`<${Waiting} />`;
-  const reports = [value.report ?? value].flat();
+  const reports = [value.report ?? []].flat();
+  if (!reports.length) return html`<p class="where">This run left no report.</p>`;
   return html`<div class="evaluation">${reports.map((report) => html`<${SetReport} report=${report} />`)}</div>`;
 }
 

@@ -37,12 +37,14 @@ function marked(text, start, end, ranges) {
   });
 }
 
-/** @param {string} text @param {import("./markdown.js").Inline[]} nodes @param {Range[]} ranges @param {(mark: number) => any} mark */
+/** @param {string} text @param {import("./markdown.js").Inline[]} nodes @param {Range[]} ranges @param {(mark: number) => any} mark @returns {any[]} */
 function inlineNodes(text, nodes, ranges, mark) {
   return nodes.map((node) => {
     if (node.kind === "mark") return mark(node.number) ?? marked(text, node.start, node.end, ranges);
-    if (node.kind === "text") return marked(text, node.start, node.end, ranges);
-    if (node.kind === "code") return html`<code>${marked(text, node.start, node.end, ranges)}</code>`;
+    if (!("children" in node)) {
+      const words = marked(text, node.start, node.end, ranges);
+      return node.kind === "code" ? html`<code>${words}</code>` : words;
+    }
     const inner = inlineNodes(text, node.children, ranges, mark);
     return node.kind === "em" ? html`<em>${inner}</em>` : html`<strong>${inner}</strong>`;
   });
@@ -89,9 +91,9 @@ export function placeWords(place) {
 }
 
 /**
- * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean, target?: {start: number, end: number}, children?: any}} props
+ * @param {{collection: string, passage: Passage, ranges: Range[], prefix?: string, facts?: string[], isActive?: boolean, isFolding?: boolean, isSought?: boolean, target?: {start: number, end: number}, children?: any}} props
  */
-export function PassageCard({ collection, passage, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, target, children }) {
+export function PassageCard({ collection, passage, ranges, prefix = "p", facts = [], isActive = false, isFolding = false, isSought = false, target, children }) {
   const mark = passage.mark;
   const path = headingPath(passage.document.title, passage.headings) || shorten(passage.document.id, 80) || "No title";
   const where = [placeWords(passage), ...facts].filter(Boolean).join(" · ");
@@ -103,7 +105,7 @@ export function PassageCard({ collection, passage, ranges, prefix = "p", facts =
         <h3 dir="auto"><a class="quiet" href=${placeHref(collection, passage.document.key, span)}>${path}</a></h3>
         <p class="where" title=${printable(passage.document.id)}>${where || shorten(passage.document.id, 60)}</p>
       </header>
-      <${Fold} isOn=${isFolding}><${PassageText} passage=${passage} ranges=${ranges} /></${Fold}>
+      <${Fold} isOn=${isFolding} isSought=${isSought}><${PassageText} passage=${passage} ranges=${ranges} /></${Fold}>
       ${passage.verbatim ? null : html`<p class="where">A model wrote this; it is no text of a document.</p>`}
       ${children}
     </article>
@@ -112,9 +114,10 @@ export function PassageCard({ collection, passage, ranges, prefix = "p", facts =
 
 const FOLDED = 9; // lines of a passage that are shown at first
 
-/** Long content that opens on demand. @param {{isOn: boolean, children?: any}} props */
-function Fold({ isOn, children }) {
-  const [isOpen, setOpen] = useState(false);
+/** Long content that opens on demand, and where somebody is led to it. @param {{isOn: boolean, isSought: boolean, children?: any}} props */
+function Fold({ isOn, isSought, children }) {
+  const [isOpen, setOpen] = useState(isSought);
+  useEffect(() => { if (isSought) setOpen(true); }, [isSought]);
   const [isLong, setLong] = useState(false);
   const inner = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -262,6 +265,9 @@ export function Icon({ name }) {
 
 /** Strategy, budget, mode and chat model of a question, tucked away. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
 
+/** What the library takes where nobody says otherwise. */
+export const DEFAULT_STRATEGY = "weave";
+
 /** @type {Ways} */
 export const DEFAULT_WAYS = { strategy: "", budget: "", mode: "", rounds: "", chat: "" };
 
@@ -283,7 +289,7 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
   const set = (/** @type {keyof Ways} */ name) => (/** @type {any} */ event) => onChange({ ...ways, [name]: event.target.value });
   const strategies = namesOf(info?.strategies);
   const chats = namesOf(info?.chats);
-  const summary = [ways.strategy || namesOf([info?.defaults?.strategy ?? ""])[0] || strategies[0], ways.budget === "auto" ? "budget by itself" : `${number(Number(ways.budget || info?.defaults?.budget || 1200))} tokens`, ways.mode].filter(Boolean).join(" · ");
+  const summary = [ways.strategy || shorten(info?.defaults?.strategy ?? DEFAULT_STRATEGY, 40), ways.budget === "auto" ? "budget by itself" : `${number(Number(ways.budget || info?.defaults?.budget || 1200))} tokens`, ways.mode].filter(Boolean).join(" · ");
   const choice = (/** @type {keyof Ways} */ name, /** @type {string} */ label, /** @type {string[]} */ values, /** @type {string} */ none) => html`
     <label><span>${label}</span><select value=${ways[name]} onChange=${set(name)}>
       <option value="">${none}</option>

@@ -5,7 +5,7 @@ import { all, request, signOut } from "./api.js";
 import { forgetConversations } from "./conversation.js";
 import { ErrorNote, href, Waiting } from "./parts.js";
 import { kept, useLoaded } from "./store.js";
-import { counted, moment, number, printable, shorten } from "./text.js";
+import { counted, duration, moment, number, printable, shorten, size } from "./text.js";
 
 const SCOPES = ["read", "write", "admin"];
 const DAY = 86_400; // seconds
@@ -77,33 +77,39 @@ function namesLine(names) {
 
 function Models() {
   const { value, error, reload } = useLoaded((signal) => request("models", { signal }), []);
-  const groups = Array.isArray(value?.items) ? { models: value.items } : (value ?? {});
-  const filled = Object.entries(groups).filter(([, models]) => models && typeof models === "object" && Object.keys(models).length);
+  const groups = MODEL_KINDS.map(([kind, label]) => ({ label, models: /** @type {any[]} */ (value?.[kind] ?? []) })).filter(({ models }) => models.length);
   return html`
     <section class="setting"><h2>Models</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
       ${!value && !error ? html`<${Waiting} />` : null}
-      ${value && !filled.length ? html`<p class="where">None but the embedder that ships. Answers are quotations until a chat model is named in the configuration.</p>` : null}
-      ${filled.map(([kind, models]) => html`<h3 class="label">${shorten(kind, 40)}</h3><${Facts} rows=${Array.isArray(models) ? models.map((model) => [model?.name ?? model?.id ?? model, factsOf(model)]) : Object.entries(models)} />`)}
+      ${value && (value.chats ?? []).every((/** @type {any} */ chat) => chat.name === "extractive") ? html`<p class="where">No chat model is configured: answers are quotations.</p>` : null}
+      ${groups.map(({ label, models }) => html`<h3 class="label">${label}</h3><${Facts} rows=${models.map((model) => [model.name, model.name === "extractive" ? "no model: answers are quotations" : factsOf(model)])} />`)}
+      ${["strategies", "modes"].map((kind) => (value?.[kind]?.length ? html`
+        <details class="make"><summary>${kind === "modes" ? "Modes of answers" : "Strategies"} (${value[kind].length})</summary>
+          <${Facts} rows=${value[kind].map((/** @type {any} */ one) => [one.name, [one.summary, one.needs ? `needs a ${one.needs.toLowerCase()} model` : ""].filter(Boolean).join("; ")])} />
+        </details>` : null))}
     </section>`;
 }
+
+const MODEL_KINDS = [["chats", "Chat"], ["embedders", "Embedders"], ["rerankers", "Rerankers"]];
 
 /** What a record says, but its name. @param {any} record */
 function factsOf(record) {
   if (!record || typeof record !== "object") return "";
-  return Object.entries(record).filter(([name, value]) => name !== "name" && name !== "id" && value != null && value !== "").map(([name, value]) => `${name.replaceAll("_", " ")}: ${plain(value)}`).join(" · ");
+  return Object.entries(record).filter(([name, value]) => name !== "name" && value != null && value !== "" && value !== false).map(([name, value]) => (value === true ? name.replaceAll("_", " ") : name === "spec" ? plain(value) : `${name.replaceAll("_", " ")} ${plain(value)}`)).join(" · ");
 }
 
 /** @param {any} value @returns {string} */
 function plain(value) {
   if (Array.isArray(value)) return value.map(plain).join(", ");
   if (value && typeof value === "object") return Object.entries(value).map(([name, inner]) => `${name} ${plain(inner)}`).join(", ");
+  if (typeof value === "boolean") return value ? "yes" : "no";
   return typeof value === "number" ? number(value) : shorten(value, 200);
 }
 
 /** @param {{rows: [any, any][]}} props */
 function Facts({ rows }) {
-  return html`<dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${shorten(String(name).replaceAll("_", " "), 80)}</dt><dd dir="auto">${plain(value) || "–"}</dd></div>`)}</dl>`;
+  return html`<dl class="facts-list">${rows.map(([name, value]) => html`<div><dt>${shorten(String(name).replaceAll("_", " "), 80)}</dt><dd dir="auto">${plain(value)}</dd></div>`)}</dl>`;
 }
 
 /** @param {{collections: any[]}} props */
@@ -162,13 +168,20 @@ function NewToken({ collections, made }) {
 
 function Limits() {
   const { value, error, reload } = useLoaded((signal) => request("settings", { signal }), []);
-  const limits = value?.limits ?? {};
-  const rest = Object.entries(value ?? {}).filter(([name]) => name !== "limits");
+  const limits = Object.entries(value?.limits ?? {}).map(([name, limit]) => withUnit(name, limit));
+  const rest = Object.entries(value ?? {}).filter(([name, value]) => name !== "limits" && plain(value));
   return html`
     <section class="setting"><h2>Limits</h2>
       ${error ? html`<${Refused} error=${error} retry=${reload} />` : null}
       ${!value && !error ? html`<${Waiting} />` : null}
-      ${Object.keys(limits).length ? html`<${Facts} rows=${Object.entries(limits)} />` : null}
-      ${rest.length ? html`<${Facts} rows=${rest} />` : null}
-    </section>`;
+      ${limits.length ? html`<${Facts} rows=${limits} />` : null}
+    </section>
+    ${rest.length ? html`<section class="setting"><h2>Server</h2><${Facts} rows=${rest} /></section>` : null}`;
+}
+
+/** A limit with its unit behind the number, where its name has it at its end. @param {string} name @param {any} limit @returns {[string, any]} */
+function withUnit(name, limit) {
+  if (typeof limit !== "number") return [name, limit];
+  if (name.endsWith("_bytes")) return [name.slice(0, -6), size(limit)];
+  return name.endsWith("_seconds") ? [name.slice(0, -8), duration(1000 * limit)] : [name, limit];
 }

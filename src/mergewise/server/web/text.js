@@ -123,6 +123,8 @@ export function size(bytes) {
 export function duration(ms) {
   if (ms == null) return "";
   if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 60_000 && ms % 1000 === 0) return `${ms / 1000} s`;
+  if (ms % 60_000 === 0) return `${ms / 60_000} min`;
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`;
 }
 

@@ -177,6 +177,7 @@ export function treeOf(trace, most = 300) {
   const nodes = [];
   let more = 0;
   const add = (/** @type {string} */ kind, /** @type {Step | null} */ step, /** @type {Span} */ span, /** @type {number} */ first, /** @type {TraceNode[]} */ among) => {
+    /** @type {TraceNode} */
     const node = { id: nodes.length, kind, step, ...span, children: [], first };
     nodes.push(node);
     among.push(node);

@@ -1,0 +1,301 @@
+"""What every request meets first: host, origin, token, length and rate, before a byte of the body is read."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+
+import httpx2 as httpx
+import pytest
+
+from mergewise.server.guard import CONTENT_SECURITY, host_name
+from tests.server.conftest import LiveServer
+
+EVERYWHERE = ["/", "/web/api.js", "/livez", "/readyz", "/metrics", "/api/v1/collections", "/api/v1/openapi.json",
+              "/v1/models", "/mcp", "/nowhere", "/api/v1/session"]  # fmt: skip
+OPEN = {"/", "/web/api.js", "/livez", "/readyz"}
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "127.0.0.1:80@evil.example", "", "localhost/livez?"]
+)
+def test_another_host_is_refused(server: LiveServer, path: str, host: str) -> None:
+    answer = server.client("admin", Host=host).get(path)
+    assert answer.status_code == 421, answer.text
+    assert answer.headers["X-Request-Id"].startswith("req_")
+
+
+@pytest.mark.parametrize(
+    ("host", "name"),
+    [
+        ("LocalHost:8077", "localhost"),
+        ("[::1]:8077", "::1"),
+        ("127.0.0.1.", "127.0.0.1"),
+        ("a b", ""),
+        ("a:b", ""),
+        ("a/b", ""),
+        ("a,b", ""),
+        ("a@b", ""),
+        ("a:1:2", ""),
+        ("a:123456", ""),
+        ("", ""),
+    ],
+)
+def test_host_names(host: str, name: str) -> None:
+    assert host_name(host) == name
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+@pytest.mark.parametrize(
+    "origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost.evil.example"]
+)
+def test_another_origin_is_refused(server: LiveServer, path: str, origin: str) -> None:
+    answer = server.client("admin", Origin=origin).get(path)
+    assert answer.status_code == 403
+    assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_the_own_origin_is_not_refused(server: LiveServer) -> None:
+    assert server.client("read", Origin=server.base).get("/api/v1/collections").status_code == 200
+
+
+@pytest.mark.parametrize("path", EVERYWHERE)
+@pytest.mark.parametrize("token", [None, "mw_000000000000_" + "a" * 43, "x", "Bearer"])
+def test_a_token_is_needed(server: LiveServer, path: str, token: str | None) -> None:
+    answer = server.client(token).get(path)
+    if path in OPEN:
+        assert answer.status_code in (200, 503)
+    else:
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["//livez", "/livez/", "/livez%2f", "/LIVEZ", "/livez;x", "/web/../api/v1/collections", "/web/%2e%2e/api/v1/collections",
+     "/livez/../metrics", "/web/nothing.js", "/web/", "/api/v1/session/", "/mcp/", "/api/v1/collections/ships/documents:remove"],
+)  # fmt: skip
+def test_no_path_leads_around_the_token(server: LiveServer, path: str) -> None:
+    for method in ("GET", "POST", "OPTIONS", "HEAD"):
+        status, _ = ask_raw(server, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+        assert status == 401, method
+
+
+@pytest.mark.parametrize("scheme", ["Basic {}", "bearer", "Token {}", "{}"])
+def test_only_a_bearer_is_a_token(server: LiveServer, scheme: str) -> None:
+    answer = server.client(None, Authorization=scheme.format(server.tokens["read"])).get("/v1/models")
+    assert answer.status_code == 401
+    # OpenAI's clients read their own form of an error
+    assert answer.json()["error"]["type"] == "authentication_error"
+
+
+def test_a_token_that_is_removed_or_has_expired_ends_at_once(server: LiveServer) -> None:
+    token, secret = server.state.add_token(["read"])
+    client = server.client(secret)
+    assert client.get("/api/v1/collections").status_code == 200
+    server.state.remove_token(token.id)
+    assert client.get("/api/v1/collections").status_code == 401
+    _, late = server.state.add_token(["read"], expires=time.time() - 1)
+    assert server.client(late).get("/api/v1/collections").status_code == 401
+
+
+def test_two_tokens_are_none(server: LiveServer) -> None:
+    twice = [("Authorization", f"Bearer {server.tokens['read']}")] * 2
+    assert server.client(None).get("/api/v1/collections", headers=twice).status_code == 401
+
+
+def ask_raw(server: LiveServer, sent: str | bytes) -> tuple[int, bytes]:
+    """The status and the whole of what comes back on a connection of its own; 0: it was closed without an answer."""
+    with socket.create_connection(server.address, timeout=20) as connection:
+        connection.sendall(sent.encode() if isinstance(sent, str) else sent)
+        answer = b""
+        while b"\r\n\r\n" not in answer and (piece := connection.recv(65536)):
+            answer += piece
+    return (int(answer.split(b" ", 2)[1]) if answer else 0), answer
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("POST /api/v1/collections/ships/ask HTTP/1.1\r\nHost: evil\r\n", 421),
+        ("POST /api/v1/collections/ships/ask HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil\r\n", 403),
+        ("POST /api/v1/collections/ships/ask HTTP/1.1\r\nHost: localhost\r\n", 401),
+        ("POST /mcp HTTP/1.1\r\nHost: localhost\r\n", 401),
+        ("POST /v1/files HTTP/1.1\r\nHost: localhost\r\n", 401),
+        ("POST /api/v1/collections HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {read}\r\n", 403),
+        ("POST /api/v1/collections/nothing/ask HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {read}\r\n", 404),
+    ],
+)
+def test_nothing_of_the_body_is_read_before(server: LiveServer, head: str, status: int) -> None:
+    """The body that is declared is never sent: whoever read it would wait."""
+    declared = "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    assert ask_raw(server, head.format(**server.tokens) + declared)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "length", "status"),
+    [
+        ("/api/v1/collections/ships/ask", "application/json", 2_000_001, 413),
+        ("/mcp", "application/json", 2_000_001, 413),
+        ("/v1/chat/completions", "application/json", 10**18, 413),
+        ("/api/v1/session", "application/json", 2_000_001, 413),
+        ("/api/v1/collections/ships/documents", "application/json", 2_000_001, 413),
+        ("/api/v1/collections/ships/documents", "multipart/form-data; boundary=x", 100_000_001, 413),
+        ("/v1/files", "multipart/form-data; boundary=x", 100_000_001, 413),
+    ],
+)
+def test_a_long_body_is_refused_by_its_length(
+    server: LiveServer, path: str, kind: str, length: int, status: int
+) -> None:
+    token = server.tokens["write"]
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\nContent-Type: {kind}\r\n"
+    assert ask_raw(server, f"{head}Content-Length: {length}\r\n\r\n")[0] == status
+
+
+def test_a_body_in_chunks_is_bounded_too(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(limits={"json_bytes": 10_000, "body_bytes": 20_000})
+    client = server.client("write")
+
+    def status(method: str, path: str, kind: str, size: int) -> int:
+        content = (b" " * 1000 for _ in range(size // 1000))
+        return client.request(method, path, content=content, headers={"Content-Type": kind}).status_code
+
+    for path in ("/api/v1/collections/ships/ask", "/mcp", "/api/v1/session", "/v1/chat/completions"):
+        assert status("POST", path, "application/json", 11_000) == 413, path
+        assert status("POST", path, "application/json", 9000) not in (200, 413)
+    assert status("PUT", "/api/v1/collections/ships/documents/bmV3", "text/plain", 19_000) == 202
+    assert status("PUT", "/api/v1/collections/ships/documents/bmV3", "text/plain", 21_000) == 413
+    assert not list(server.config.spool.glob("*"))
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(limits={"idle_seconds": 0.2, "body_seconds": 0.5, "head_seconds": 0.3})
+    token = server.tokens["write"]
+    head = f"POST /api/v1/collections/ships/ask HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+    declared = head + "Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+    assert ask_raw(server, declared + "{")[0] == 408
+    # a byte now and then keeps neither a body nor a head alive
+    for begun, status in ((declared, 408), (head, 0)):
+        with socket.create_connection(server.address, timeout=20) as connection:
+            connection.sendall(begun.encode())
+            answer, began = b"", time.monotonic()
+            connection.settimeout(0.1)
+            while time.monotonic() < began + 15:
+                try:
+                    if not (piece := connection.recv(65536)):
+                        break
+                    answer += piece
+                    if b"\r\n\r\n" in answer:
+                        break
+                except TimeoutError:
+                    connection.sendall(b" " if status else b"X")
+            assert (int(answer.split(b" ", 2)[1]) if answer else 0) == status
+            assert time.monotonic() < began + 10
+
+
+def test_a_head_that_is_too_long_is_refused(server: LiveServer) -> None:
+    status, _ = ask_raw(server, "GET /livez HTTP/1.1\r\nHost: localhost\r\nX: " + "a" * 40_000 + "\r\n\r\n")
+    assert status == 431
+
+
+def test_a_token_that_asks_too_often_waits(server: LiveServer) -> None:
+    _, secret = server.state.add_token(["read"], rate=2)
+    answers = [server.client(secret).get("/api/v1/models") for _ in range(4)]
+    assert [answer.status_code for answer in answers[:2]] == [200, 200]
+    refused = next(answer for answer in answers if answer.status_code == 429)
+    assert int(refused.headers["Retry-After"]) == 1 and 0 < float(refused.headers["retry-after-ms"]) <= 1000
+    assert refused.json()["code"] == "rate" and refused.json()["retry_after"] <= 1
+    # another token is not held up by it
+    assert server.client("read").get("/api/v1/models").status_code == 200
+
+
+def test_the_page_trades_its_token_for_a_cookie(server: LiveServer) -> None:
+    page = server.client(None, Origin=server.base)
+    assert page.post("/api/v1/session", json={"token": "mw_wrong"}).status_code == 401
+    opened = page.post("/api/v1/session", json={"token": server.tokens["write"]})
+    assert opened.status_code == 204
+    cookie = opened.headers["Set-Cookie"].lower()
+    assert "httponly" in cookie and "samesite=strict" in cookie and "path=/" in cookie
+    assert server.tokens["write"].lower() not in cookie
+    assert page.get("/api/v1/collections").status_code == 200
+    body = {"documents": [{"id": "by-page", "text": "x"}]}
+    path = "/api/v1/collections/birds/documents"
+    assert page.post(path, json=body).status_code == 403
+    ours = {"X-Mergewise": "1"}
+    assert page.post(path, json=body, headers={**ours, "Origin": "http://evil.example"}).status_code == 403
+    no_origin = httpx.Client(base_url=server.base, cookies=dict(page.cookies), headers=ours, verify=False)
+    assert no_origin.post(path, json=body).status_code == 403
+    no_origin.close()
+    assert page.post(path, json=body, headers=ours).status_code == 202
+    # a token that is sent goes before the cookie
+    assert page.get("/api/v1/collections", headers={"Authorization": "Bearer x"}).status_code == 401
+    assert page.request("DELETE", "/api/v1/session", headers=ours).status_code == 204
+    left = httpx.Client(base_url=server.base, headers={"Cookie": opened.headers["Set-Cookie"].partition(";")[0]}, verify=False)
+    assert left.get("/api/v1/collections").status_code == 401
+    left.close()
+
+
+def test_a_cookie_under_tls_is_secure(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(public_url="https://docs.example.org")
+    opened = server.client(None, Host="docs.example.org").post("/api/v1/session", json={"token": server.tokens["read"]})
+    assert "secure" in opened.headers["Set-Cookie"].lower()
+    assert opened.headers["Strict-Transport-Security"]
+    client = server.client("read", Host="docs.example.org", Origin="https://docs.example.org")
+    assert client.get("/api/v1/collections").status_code == 200
+
+
+def test_other_origins_only_where_they_are_named(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(allowed_origins=("https://app.example",), needs_token=True)
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    path = "/api/v1/collections/ships/ask"
+    before = server.client(None, Origin="https://app.example", **asks).options(path)
+    assert before.status_code == 200 and before.headers["Access-Control-Allow-Origin"] == "https://app.example"
+    assert server.client(None, Origin="https://evil.example", **asks).options(path).status_code == 403
+    answer = server.client("read", Origin="https://app.example").get("/api/v1/collections")
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://app.example"
+    # no cookie of this site is sent from there, and a preflight opens nothing else
+    assert "Access-Control-Allow-Credentials" not in answer.headers
+    assert server.client(None, Origin="https://app.example", **asks).get(path).status_code == 401
+
+
+def test_without_tokens_everything_is_open_to_this_machine(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(needs_token=False)
+    assert server.client(None).get("/api/v1/tokens").status_code == 200
+    assert server.client(None, Host="evil.example").get("/api/v1/tokens").status_code == 421
+
+
+@pytest.mark.parametrize("path", [*EVERYWHERE, "/api/v1/collections/nothing"])
+def test_every_answer_is_held_by_headers(server: LiveServer, path: str) -> None:
+    # `/mcp` is a stream without an end
+    with server.client("read").stream("GET", path) as answer:
+        headers = answer.headers
+    assert headers["Content-Security-Policy"] == CONTENT_SECURITY
+    assert headers["X-Content-Type-Options"] == "nosniff" and headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert headers["Cache-Control"] == ("no-cache" if path.startswith(("/web", "/?")) or path == "/" else "no-store")
+    assert headers["X-Request-Id"] and "server" not in headers
+
+
+def test_what_nobody_foresaw_says_nothing(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object) -> None:
+        raise RuntimeError("/srv/secret/index: SELECT * FROM tokens")
+
+    monkeypatch.setattr(server.service.collections, "visible", fail)
+    answer = server.client("read").get("/api/v1/collections")
+    assert answer.status_code == 500 and answer.headers["Content-Type"] == "application/problem+json"
+    told = answer.json()
+    assert told["code"] == "internal" and told["instance"] == answer.headers["X-Request-Id"]
+    assert "secret" not in answer.text and "SELECT" not in answer.text and "Traceback" not in answer.text
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+def test_the_access_log_holds_no_question_and_no_key(server: LiveServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "mergewise.server.access")
+    server.client("read").post("/api/v1/collections/ships/context?secret=1", json={"question": "a private question"})
+    lines = [vars(record)["fields"] for record in caplog.records if record.name == "mergewise.server.access"]
+    assert lines[-1]["route"] == "/api/v1/collections/{c}/context" and lines[-1]["status"] == 200
+    assert not [line for line in lines if "private" in json.dumps(line) or "secret" in json.dumps(line)]
+    assert server.tokens["read"] not in caplog.text

@@ -1,0 +1,356 @@
+"""The native API, route by route, over a socket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2 as httpx
+import pytest
+
+from mergewise.server.collections import id_of, key_of
+from mergewise.server.problems import HTTPProblem
+from tests.server.conftest import ANSWER, BIRDS, SHIPS, LiveServer
+
+SHIPS_API = "/api/v1/collections/ships"
+QUESTION = {"question": "When was the Aurora built?"}
+KEY = key_of("ships/fleet.md")
+
+
+def events_of(answer: httpx.Response) -> Iterator[tuple[str, Any]]:
+    """The events of a stream, each with its data."""
+    for block in answer.read().decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if not line.startswith(":"))
+        if fields:
+            yield fields["event"], json.loads(fields["data"])
+
+
+def test_keys_are_ids_that_fit_into_a_path() -> None:
+    for doc_id in ("a", "a/b c", "ü?#", "x" * 300, "日本/語"):
+        assert id_of(key_of(doc_id)) == doc_id and "/" not in key_of(doc_id)
+    for wrong in ("a", "YQ==", "YR", "ü", "/w", ""):
+        if wrong:
+            with pytest.raises(HTTPProblem):
+                id_of(wrong)
+
+
+def test_collections_are_listed_in_pages(server: LiveServer) -> None:
+    client = server.client()
+    first = client.get("/api/v1/collections?limit=1").json()
+    assert [one["name"] for one in first["items"]] == ["birds"]
+    rest = client.get("/api/v1/collections", params={"limit": 1, "cursor": first["next"]}).json()
+    assert [one["name"] for one in rest["items"]] == ["ships"] and rest["next"] is None
+    one = client.get(SHIPS_API).json()
+    assert one == rest["items"][0]
+    assert (one["documents"], one["characters"], one["embedder"]) == (1, len(SHIPS), "minilm")
+    assert "weave" in one["strategies"] and "macrag" not in one["strategies"] and one["snapshot"]
+    assert client.get("/api/v1/collections?limit=201").status_code == 422
+    assert client.get("/api/v1/collections?cursor=%21").status_code == 422
+
+
+def test_a_context_is_told_with_its_places(server: LiveServer) -> None:
+    told = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "include": ["trace", "evidence"]}).json()
+    context = told["context"]
+    assert told["snapshot"] == context["snapshot"] == server.client().get(SHIPS_API).json()["snapshot"]
+    passage = context["passages"][0]
+    assert passage["document"] == {"key": KEY, "id": "ships/fleet.md", "title": "ships/fleet.md"}
+    assert (passage["mark"], passage["line"], passage["page"], passage["verbatim"]) == (1, 3, None, True)
+    span = passage["spans"][0]
+    assert SHIPS[span["start"] : span["end"]] == passage["text"] and span["key"] == KEY
+    assert passage["url"] == f"/#/c/ships/d/{KEY}?s={span['start']}-{span['end']}"
+    assert context["tokens"] <= context["budget"] == 1200 and context["trace"] and context["evidence"]
+    assert told["timings"]["total_ms"] > 0
+    plain = server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["context"]
+    assert "trace" not in plain and "evidence" not in plain
+    assert server.client().post(f"{SHIPS_API}/context", json=QUESTION).json()["cached"]
+
+
+def test_an_answer_is_told_whole_and_in_events(server: LiveServer) -> None:
+    client = server.client()
+    whole = client.post(f"{SHIPS_API}/ask", json=QUESTION).json()
+    assert whole["answer"] == ANSWER and whole["found"] and whole["mode"] == "r&b" and whole["usage"]["calls"] == 1
+    for citation in whole["citations"]:
+        assert [ANSWER[place["start"] : place["end"]] for place in citation["answer_spans"]] == ["[1]"]
+        assert SHIPS[citation["span"]["start"] : citation["span"]["end"]] == citation["text"]
+    for asked in (
+        {"json": {**QUESTION, "stream": True}},
+        {"json": QUESTION, "headers": {"Accept": "text/event-stream"}},
+    ):
+        answer = client.post(f"{SHIPS_API}/ask", **asked)
+        assert answer.headers["Content-Type"].startswith("text/event-stream")
+        assert answer.headers["X-Accel-Buffering"] == "no" and answer.headers["Cache-Control"] == "no-store"
+        events = list(events_of(answer))
+        names = [name for name, _ in events]
+        assert names[:2] == ["started", "context"] and names[-2:] == ["citations", "done"]
+        assert set(names[2:-2]) == {"delta"}
+        done = events[-1][1]
+        assert "".join(data["text"] for name, data in events if name == "delta") == done["answer"] == ANSWER
+        assert (
+            events[1][1] == whole["context"] and events[-2][1]["citations"] == whole["citations"] == done["citations"]
+        )
+        assert events[0][1] == {"id": done["id"], "snapshot": done["snapshot"]} and "context" not in done
+        assert {key for key in whole if key not in done} == {"context"}
+
+
+def test_an_answer_without_a_model_quotes(server: LiveServer) -> None:
+    body = {**QUESTION, "chat": "extractive"}
+    whole = server.client().post(f"{SHIPS_API}/ask", json=body).json()
+    assert whole["mode"] == "extractive" and "1871" in whole["answer"] and whole["usage"]["calls"] == 0
+    events = list(events_of(server.client().post(f"{SHIPS_API}/ask", json={**body, "stream": True})))
+    assert "".join(data["text"] for name, data in events if name == "delta") == whole["answer"]
+
+
+def test_strategies_are_compared(server: LiveServer) -> None:
+    body = {**QUESTION, "runs": [{"strategy": "weave", "budget": 40}, {"strategy": "topk"}, {"strategy": "macrag"}]}
+    runs = server.client().post(f"{SHIPS_API}/compare", json=body).json()["runs"]
+    assert [run["index"] for run in runs] == [0, 1, 2]
+    assert runs[1]["only"] and not runs[0]["only"] and runs[0]["ms"] > 0
+    assert runs[2]["problem"]["status"] == 422 and "slice" in runs[2]["problem"]["detail"]
+    events = list(events_of(server.client().post(f"{SHIPS_API}/compare", json={**body, "stream": True})))
+    assert [name for name, _ in events] == ["run", "run", "run", "done"]
+    assert [data["context"] for _, data in events[:2]] == [run["context"] for run in runs[:2]]
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/question"),
+        ({"question": ""}, "/question"),
+        ({"question": "  "}, "/question"),
+        ({"question": "x" * 8001}, "/question"),
+        ({**QUESTION, "strange": 1}, "/strange"),
+        ({**QUESTION, "budget": 15}, "/budget"),
+        ({**QUESTION, "budget": 40_000}, "/budget"),
+        ({**QUESTION, "rounds": 5}, "/rounds"),
+        ({**QUESTION, "history": [{"role": "user", "content": "x"}] * 51}, "/history"),
+        ({**QUESTION, "chat": "openai:gpt-9"}, "/chat"),
+        ({**QUESTION, "strategy": "weave(k=100000)"}, None),
+        ({**QUESTION, "strategy": "nothing"}, None),
+        ({**QUESTION, "parameters": {"k": 501}}, None),
+        ({**QUESTION, "mode": "nothing"}, None),
+        ({**QUESTION, "filter": {"type": "eq", "key": "_source", "value": "x"}}, None),
+        ({**QUESTION, "filter": "id = 'x'"}, "/filter"),
+        ({**QUESTION, "max_tokens": 5000}, "/max_tokens"),
+    ],
+)
+def test_what_cannot_be_asked_is_told(server: LiveServer, body: dict[str, Any], pointer: str | None) -> None:
+    answer = server.client().post(f"{SHIPS_API}/ask", json=body)
+    told = answer.json()
+    assert (answer.status_code, told["status"], told["code"]) == (422, 422, "invalid"), answer.text
+    assert (
+        answer.headers["Content-Type"] == "application/problem+json" and told["type"] == "urn:mergewise:problem:invalid"
+    )
+    assert told["instance"] == answer.headers["X-Request-Id"]
+    assert pointer is None or pointer in [one["pointer"] for one in told["errors"]]
+
+
+@pytest.mark.parametrize("key", ["a' OR 1=1 --", 'a" OR "1"="1', "id`; DROP TABLE x", "id) OR (1=1"])
+def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
+    for condition in ({"type": "eq", "key": key, "value": "x"}, {"type": "eq", "key": "kind", "value": key}):
+        answer = server.client().post(f"{SHIPS_API}/context", json={**QUESTION, "filter": condition})
+        assert answer.status_code == 422 or answer.json()["context"]["passages"] == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "sent", "status"),
+    [
+        ("GET", "/nowhere", {}, 404),
+        ("PUT", f"{SHIPS_API}/ask", {}, 405),
+        ("POST", f"{SHIPS_API}/ask", {"content": b"{", "headers": {"Content-Type": "application/json"}}, 400),
+        ("POST", f"{SHIPS_API}/ask", {"content": b"\xff", "headers": {"Content-Type": "application/json"}}, 400),
+        ("POST", f"{SHIPS_API}/documents", {"content": b"x", "headers": {"Content-Type": "text/plain"}}, 415),
+        ("GET", f"{SHIPS_API}/documents/!", {}, 404),
+        ("GET", f"{SHIPS_API}/documents/bm9uZQ", {}, 404),
+        ("GET", f"{SHIPS_API}/documents/{KEY}/original", {}, 404),
+        ("GET", "/api/v1/jobs/nothing", {}, 404),
+        ("POST", "/api/v1/jobs/nothing/cancel", {}, 404),
+        ("DELETE", "/api/v1/tokens/nothing", {}, 404),
+        ("POST", "/api/v1/collections", {"json": {"name": "ships"}}, 409),
+        ("POST", "/api/v1/collections", {"json": {"name": "../x"}}, 422),
+        ("POST", "/api/v1/collections", {"json": {"name": "x", "embedder": "st:/etc/passwd"}}, 422),
+        ("POST", "/api/v1/collections", {"json": {"name": "x", "views": ["nothing"]}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"path": "/etc"}}}, 422),
+        ("POST", f"{SHIPS_API}/jobs", {"json": {"kind": "sync"}}, 422),
+        ("POST", f"{SHIPS_API}/jobs", {"json": {"kind": "add_view", "request": {"view": "x"}}}, 422),
+        ("POST", f"{SHIPS_API}/documents:remove", {"json": {"ids": ["a"], "prefix": "b"}}, 422),
+    ],
+)  # fmt: skip
+def test_problems_have_their_status(server: LiveServer, method: str, path: str, sent: Any, status: int) -> None:
+    answer = server.client("admin").request(method, path, **sent)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json" and answer.json()["status"] == status
+
+
+def test_documents_are_listed_and_read(server: LiveServer) -> None:
+    client = server.client()
+    (row,) = client.get("/api/v1/collections/birds/documents?status=indexed").json()["items"]
+    assert (row["id"], row["status"], row["characters"], row["leaves"]) == ("birds.md", "indexed", len(BIRDS), 2)
+    assert row["metadata"] == {"kind": "birds"} and row["error"] is None and not row["has_original"]
+    document = client.get(f"/api/v1/collections/birds/documents/{row['key']}").json()
+    assert document["pages"] == [] and {**row}.items() <= document.items()
+    text = client.get(f"/api/v1/collections/birds/documents/{row['key']}/text?start=2&end=7").json()
+    assert text == {"key": row["key"], "start": 2, "end": 7, "characters": len(BIRDS), "text": BIRDS[2:7]}
+    beyond = client.get(f"/api/v1/collections/birds/documents/{row['key']}/text?start=99999").json()
+    assert (beyond["start"], beyond["text"]) == (len(BIRDS), "")
+
+
+def test_documents_are_sent_and_queued(start_server: Callable[..., LiveServer]) -> None:
+    client = (live := start_server()).client("write")
+    sent = [
+        ("files", ("a/../../etc/passwd", b"root", "text/plain")),
+        ("files", ("b.svg", b"<svg onload=x>", "image/svg+xml")),
+    ]
+    options = {"metadata": [{"year": 2020}, {}], "ids": [None, "pic"]}
+    answer = client.post(f"{SHIPS_API}/documents", files=sent, data={"options": json.dumps(options)})
+    assert answer.status_code == 202 and answer.json()["job"]["state"] == "queued"
+    assert [one["id"] for one in answer.json()["documents"]] == ["a/etc/passwd", "pic"]
+    listed = client.get(f"{SHIPS_API}/documents").json()["items"]
+    assert [(row["id"], row["status"]) for row in listed] == [
+        ("a/etc/passwd", "queued"), ("pic", "queued"), ("ships/fleet.md", "indexed")
+    ]  # fmt: skip
+    assert listed[0]["metadata"] == {"year": 2020} and listed[0]["job"] == answer.json()["job"]["id"]
+    assert [row["id"] for row in client.get(f"{SHIPS_API}/documents?status=queued&prefix=p").json()["items"]] == ["pic"]
+    # names are labels: nothing was written but below the server's own folders
+    written = [path for path in live.config.data.rglob("*") if path.is_file() and path.read_bytes() == b"root"]
+    assert len(written) == 1 and "blobs" in written[0].parts
+    original = client.get(f"{SHIPS_API}/documents/{key_of('pic')}/original")
+    assert original.content == b"<svg onload=x>"
+    assert original.headers["Content-Disposition"].startswith("attachment")
+    assert original.headers["Content-Security-Policy"].startswith("sandbox")
+    assert original.headers["X-Content-Type-Options"] == "nosniff"
+    assert original.headers["Content-Type"] == "application/octet-stream"
+    assert client.get(f"{SHIPS_API}/documents/{key_of('pic')}/text").status_code == 409
+
+    texts = {"documents": [{"id": "note", "text": "A note.", "title": "Note", "metadata": {"year": 2021}}]}
+    key = {"Idempotency-Key": "once"}
+    first = client.post(f"{SHIPS_API}/documents", json=texts, headers=key).json()
+    assert client.post(f"{SHIPS_API}/documents", json=texts, headers=key).json()["job"]["id"] == first["job"]["id"]
+    texts["documents"][0]["text"] = "Another."
+    assert client.post(f"{SHIPS_API}/documents", json=texts, headers=key).status_code == 409
+
+    put = client.put(
+        f"{SHIPS_API}/documents/{key_of('x/y')}",
+        content=b"# Hi",
+        headers={"Content-Disposition": 'attachment; filename="y.md"'},
+    )
+    assert put.status_code == 202 and put.json()["documents"] == [{"key": key_of("x/y"), "id": "x/y", "title": "y.md"}]
+    upload = live.state.uploads(put.json()["job"]["id"])[0]
+    assert (upload.id, upload.name, upload.bytes) == ("x/y", "y.md", 4)
+
+    described = client.patch(f"{SHIPS_API}/documents/{KEY}", json={"metadata": {"year": 1871}})
+    assert live.state.job(described.json()["job"]["id"]).request == {"id": "ships/fleet.md", "metadata": {"year": 1871}}
+    dry = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "", "dry_run": True})
+    assert dry.status_code == 422
+    dry = client.post(
+        f"{SHIPS_API}/documents:remove", json={"ids": ["pic", "none", "ships/fleet.md"], "dry_run": True}
+    ).json()
+    assert (dry["job"], dry["count"]) == (None, 2)
+    removed = client.post(f"{SHIPS_API}/documents:remove", json={"prefix": "p"}).json()
+    assert removed["count"] == 1 and live.state.job(removed["job"]["id"]).request == {"prefix": "p"}
+    assert client.request("DELETE", f"{SHIPS_API}/documents/{KEY}").json()["job"]["kind"] == "remove"
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "status"),
+    [
+        ([("other", ("a", b"x"))], {}, 422),
+        ([("files", ("a", b"x"))], {"strange": 1}, 422),
+        ([("files", ("a", b"x"))], {"ids": ["1", "2"]}, 422),
+        ([("files", ("a", b"x"))], {"metadata": [{}, {}]}, 422),
+        ([("files", ("a", b"x")), ("files", ("a", b"y"))], {}, 422),
+        ([("files", ("../..", b"x"))], {}, 422),
+        ([("files", (f"{n}", b"x")) for n in range(201)], {}, 400),
+        ([("files", ("a", b"x"))], {"ids": ["x" * 70_000]}, 400),
+    ],
+)
+def test_uploads_that_cannot_be_are_refused(server: LiveServer, files: Any, options: Any, status: int) -> None:
+    answer = server.client("write").post(f"{SHIPS_API}/documents", files=files, data={"options": json.dumps(options)})
+    assert answer.status_code == status, answer.text
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+def test_collections_are_made_changed_and_dropped(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server()
+    admin, api = live.client("admin"), "/api/v1/collections/new"
+    made = admin.post("/api/v1/collections", json={"name": "new", "title": "New", "embedder": "none"})
+    assert made.status_code == 201 and made.json()["documents"] == 0 and made.json()["snapshot"] is None
+    assert admin.get(f"{api}/documents").json() == {"items": [], "next": None}
+    assert admin.post(f"{api}/context", json=QUESTION).json()["code"] == "empty"
+    changed = admin.patch(api, json={"title": "Newer", "defaults": {"strategy": "topk", "budget": 300}}).json()
+    assert changed["title"] == "Newer" and changed["defaults"] == {"strategy": "topk", "budget": 300}
+    assert admin.patch(SHIPS_API, json={"defaults": {"budget": 64, "strategy": "topk"}}).status_code == 200
+    context = admin.post(f"{SHIPS_API}/context", json=QUESTION).json()["context"]
+    assert (context["budget"], context["strategy"]) == (64, "topk")
+    dropped = admin.request("DELETE", api)
+    assert dropped.status_code == 202 and dropped.json()["job"]["kind"] == "drop"
+
+
+def test_jobs_are_watched(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server()
+    client = live.client("write")
+    jobs = [client.post(f"{SHIPS_API}/jobs", json={"kind": "check"}).json()["job"] for _ in range(3)]
+    first = client.get("/api/v1/jobs?limit=2").json()
+    rest = client.get("/api/v1/jobs", params={"limit": 2, "cursor": first["next"]}).json()
+    assert [job["id"] for job in [*first["items"], *rest["items"]]] == [job["id"] for job in reversed(jobs)]
+    assert client.get("/api/v1/jobs?kind=add").json()["items"] == [] and rest["next"] is None
+    assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/retry").status_code == 409
+    assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/cancel").json()["state"] == "cancelled"
+    blocks = client.get(f"/api/v1/jobs/{jobs[0]['id']}/events").text.strip().split("\n\n")
+    assert [json.loads(block.split("data: ")[1].partition("\n")[0])["state"] for block in blocks] == [
+        "queued",
+        "cancelled",
+    ]
+    number = next(line for line in blocks[0].splitlines() if line.startswith("id: "))[4:]
+    later = client.get(f"/api/v1/jobs/{jobs[0]['id']}/events", headers={"Last-Event-ID": number}).text
+    assert later.count("event: job") == 1 and "cancelled" in later
+    assert client.post(f"/api/v1/jobs/{jobs[0]['id']}/retry").json()["state"] == "queued"
+    assert client.get(f"{SHIPS_API}/evaluations/{jobs[0]['id']}").status_code == 404
+
+
+def test_tokens_are_made_listed_and_removed(server: LiveServer) -> None:
+    admin = server.client("admin")
+    body = {"scopes": ["read"], "title": "reader", "collections": ["birds"], "rate": 5}
+    made = admin.post("/api/v1/tokens", json=body).json()
+    assert made["secret"].startswith("mw_") and made["collections"] == ["birds"]
+    listed = admin.get("/api/v1/tokens?limit=200")
+    assert made["id"] in [token["id"] for token in listed.json()["items"]]
+    assert "secret" not in listed.text and made["secret"].rpartition("_")[2] not in listed.text
+    assert server.client(made["secret"]).get("/api/v1/collections").status_code == 200
+    assert admin.request("DELETE", f"/api/v1/tokens/{made['id']}").status_code == 204
+    assert server.client(made["secret"]).get("/api/v1/collections").status_code == 401
+
+
+def test_models_are_told_by_name(server: LiveServer) -> None:
+    told = server.client("read").get("/api/v1/models").json()
+    assert told["chats"] == [{"name": "scripted"}, {"name": "extractive"}]
+    told = server.client("admin").get("/api/v1/models")
+    assert told.json()["chats"][0]["spec"] == "openai:scripted" and told.json()["chats"][0]["has_key"]
+    settings = server.client("admin").get("/api/v1/settings")
+    assert settings.json()["limits"]["k"] == 500
+    for answer in (told, settings):
+        assert "sk-scripted" not in answer.text and str(server.config.data) not in answer.text
+
+
+def test_health_and_metrics(server: LiveServer) -> None:
+    assert server.client(None).get("/livez").json() == {"status": "alive"}
+    server.state.beat(None)
+    server.service.was_ready = 0.0
+    assert server.client(None).get("/readyz").json()["detail"] == "the writer does not live"
+    server.state.beat(1)
+    assert server.client(None).get("/readyz").json() == {"status": "ready"}
+    server.client("read").post(f"{SHIPS_API}/ask", json={"question": "Which zebra sailed?"})
+    text = server.client("admin").get("/metrics").text
+    for name in ("requests_total", "queue_seconds", "assemble_seconds", "first_token_seconds", "rejected_total", "jobs",
+                 "snapshot_age_seconds", "model_tokens_total", "cache_hits_total"):  # fmt: skip
+        assert f"mergewise_{name}" in text, name
+    assert 'route="/api/v1/collections/{c}/ask"' in text and 'snapshot_age_seconds{collection="ships"}' in text
+    assert "zebra" not in text and "fleet" not in text and "ans_" not in text
+
+
+def test_a_server_that_ends_takes_nothing_new(start_server: Callable[..., LiveServer]) -> None:
+    live = start_server()
+    live.state.draining.set()
+    assert live.client("read").get("/api/v1/collections").status_code == 503
+    assert live.client(None).get("/readyz").status_code == 503
+    assert live.client(None).get("/livez").status_code == 200
