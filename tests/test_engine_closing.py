@@ -54,7 +54,7 @@ def test_closing_lets_go_of_what_was_loaded_and_leaves_what_was_given(
 ) -> None:
     released: list[object] = []
     monkeypatch.setattr("mergewise.engine.release", released.append)
-    monkeypatch.setattr("mergewise.engine.load_reranker", lambda spec: spec)
+    monkeypatch.setattr("mergewise.opening.load_reranker", lambda spec: spec)
     chat = ScriptedChat(["Fish [1]."])
     index = mw.open(tmp_path / "a", embedder="none", chat=chat, reranker="named")
     index.close()

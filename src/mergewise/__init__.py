@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from mergewise.designs.mrag.chunks import SemanticSettings as SemanticSettings
     from mergewise.designs.mrag.markers import MarkerSettings as MarkerSettings
     from mergewise.engine import Index as Index
-    from mergewise.engine import open as open
     from mergewise.errors import Cancelled as Cancelled
     from mergewise.errors import CorruptIndex as CorruptIndex
     from mergewise.errors import DeadlineExceeded as DeadlineExceeded
@@ -69,6 +68,7 @@ if TYPE_CHECKING:
     from mergewise.models.scripted_causal import ScriptedCausal as ScriptedCausal
     from mergewise.models.tokens import count_tokens as count_tokens
     from mergewise.opening import estimate as estimate
+    from mergewise.opening import open as open
     from mergewise.protocols import CausalModel as CausalModel
     from mergewise.protocols import ChatModel as ChatModel
     from mergewise.protocols import Embedder as Embedder
@@ -128,7 +128,7 @@ _HOMES = {
     "mergewise.designs.macrag.slices": "SliceSettings",
     "mergewise.designs.mrag.chunks": "FixedSettings PICSettings SemanticSettings",
     "mergewise.designs.mrag.markers": "MarkerSettings",
-    "mergewise.engine": "Index open",
+    "mergewise.engine": "Index",
     "mergewise.errors": (
         "Cancelled CorruptIndex DeadlineExceeded EmbedderMismatch IndexBusy InputRefused MergewiseError MissingExtra "
         "ModelError NewerFormat NotAnIndex OlderFormat ReadError StoreError UsageError"
@@ -144,7 +144,7 @@ _HOMES = {
     "mergewise.models.scripted": "ChatServer ScriptedChat",
     "mergewise.models.scripted_causal": "ScriptedCausal",
     "mergewise.models.tokens": "count_tokens",
-    "mergewise.opening": "estimate",
+    "mergewise.opening": "estimate open",
     "mergewise.protocols": (
         "CausalModel ChatModel Embedder IndexReader NLLScorer PartEmbedder Reranker RowReader TokenCounter "
         "UtilityPredictor"

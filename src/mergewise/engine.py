@@ -1,4 +1,4 @@
-"""The whole pipeline, read top to bottom: open an index, add documents, assemble a context, answer."""
+"""The whole pipeline, read top to bottom: an index gets documents, assembles a context, answers."""
 
 from __future__ import annotations
 
@@ -12,41 +12,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from mergewise.concurrency import deadline_in
-from mergewise.defaults import BUDGET, CAUSAL, CHAT, EMBEDDER, MAX_TOKENS, RERANKER, SCORER, STRATEGY, When
+from mergewise.defaults import BUDGET, MAX_TOKENS, STRATEGY, When
 from mergewise.designs import VIEWS
 from mergewise.errors import CorruptIndex, MergewiseError, UsageError
-from mergewise.models import (
-    causal_of,
-    knows_embedder,
-    load_causal,
-    load_chat,
-    load_embedder,
-    load_reranker,
-    load_scorer,
-    release,
-)
-from mergewise.models.cache import streaming
-from mergewise.models.embedders import QuestionVectors, check_embedder, demand_named, given_embedder, remember_embedder
+from mergewise.models import causal_of, knows_embedder, load_chat, load_embedder, release
+from mergewise.models.cache import streaming, with_kept_answers
+from mergewise.models.embedders import QuestionVectors, demand_named
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.opening import (
-    DEFAULT_VIEWS,
-    WRITTEN,
-    check_embeddable,
-    index_directory,
-    new_manifest,
-    own_prompts,
-    settings_of_new_view,
-    spec_of,
-    wanted_views,
-    with_cache,
-)
 from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
 from mergewise.ranges import DOCUMENTS, Ceilings, Range, as_list, choice, number, short_repr, text, text_or_none, whole
 from mergewise.retrieve.hybrid import SearchSettings
 from mergewise.store.filters import Where, condition_text
-from mergewise.store.lance import LOCK_SECONDS, ClosedStore, LanceStore
-from mergewise.store.manifest import Manifest, demand_plain, read_manifest
+from mergewise.store.lance import ClosedStore, LanceStore
+from mergewise.store.manifest import Manifest, demand_plain
 from mergewise.store.views import Progress
 from mergewise.twins import AnswerStream, AsyncAnswerStream, as_async, as_stream, each
 from mergewise.types import (
@@ -77,85 +56,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("mergewise")
 
 AT_ONCE = 8  # questions of `ask_many`
-
-
-def open(
-    path: str | os.PathLike[str],
-    *,
-    views: Sequence[str] = DEFAULT_VIEWS,
-    settings: Mapping[str, Any] | None = None,
-    embedder: str | Embedder | None = None,
-    chat: str | ChatModel = CHAT,
-    reranker: str | Reranker = RERANKER,
-    scorer: str | NLLScorer = SCORER,
-    causal: str | CausalModel[Any] = CAUSAL,
-    progress: Progress | None = None,
-    cache: str | os.PathLike[str] | None = None,
-    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
-    tokens: TokenCounter = count_tokens,
-    search_settings: SearchSettings = SearchSettings(),
-    create: bool = True,
-    lock_wait: float = LOCK_SECONDS,
-    ceilings: Ceilings | None = None,
-) -> Index:
-    """The index in the directory `path`, created if absent.
-
-    `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL", or an object of the
-    protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
-    object is to be given each time that the index is opened, since nothing can be loaded by its spec. "st:..." and "openai:..."
-    are to be named once for each index, by each user: an index that somebody else made is not believed. `chat`, `reranker` and
-    `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the protocols. `causal` is
-    one whose next-token probabilities decode several streams; without one it is the chat model, where that shows them
-    (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `prompts` are
-    texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that ship), or a dictionary by
-    name; rows that were written by others are not mixed with them. `tokens` counts tokens for budgets, exactly; give the
-    tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
-
-    `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
-    `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
-    the view gets it now, in batches, with `progress`; after a kill the next call goes on.
-
-    `lock_wait` are the seconds for which a change waits for another process that writes. `ceilings` bound the parameters of
-    strategies, where others ask.
-
-    Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
-    not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
-    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
-    """
-    wanted = wanted_views(views, settings or {})
-    directory = index_directory(path)
-    given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
-    own_texts = own_prompts(prompts)
-    patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
-    store = LanceStore(directory, VIEWS, patience)
-    known = read_manifest(directory)
-    check_embeddable(wanted, known.embedder if known is not None else spec_of(given))
-    if known is None:
-        if not create:
-            raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
-        store = LanceStore.create(directory, new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS, patience)
-    manifest = store.manifest
-    check_embedder(directory, manifest.embedder, manifest.dimension, given)
-    if isinstance(given, str):
-        remember_embedder(directory, given)
-    own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
-    own_causal = load_causal(causal) if isinstance(causal, str) else causal
-    models = Models(
-        count_tokens=tokens,
-        embedder=None if isinstance(given, str) else given,
-        chat=with_cache(own_chat, cache),
-        reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
-        scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
-        causal=causal_of(own_chat) if own_causal is None else own_causal,
-        stored_tokens=tokens is count_tokens,
-        prompts=own_texts,
-    )
-    named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
-    loaded = tuple(model for model, spec in named if isinstance(spec, str))
-    index = Index(store, search_settings, models, loaded, ceilings)
-    log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
-    index.add_views(wanted, progress)
-    return index
+WRITTEN = ".summaries"
+"""In the index's directory: what a chat model wrote for a view."""
 
 
 def _with_search(report: AddReport, search: FolderSearch) -> AddReport:
@@ -529,7 +431,7 @@ class Index:
                     f"{self.store.directory} has a {name} view with other settings", "index into another directory"
                 )
             if standing is None:
-                self.store.begin_view(name, settings_of_new_view(name, asked, self._models.prompts))
+                self.store.begin_view(name, VIEWS[name].new_settings(asked, self._models.prompts))
             if self.manifest.views[name].missing:
                 from mergewise.index import pipeline
 
@@ -538,7 +440,7 @@ class Index:
     def _builders(self, embed: When = "now") -> Models:
         """What views are built with: what the chat model writes is kept in the index."""
         demand_plain(self.store.directory)
-        chat = with_cache(self.chat, self.store.directory / WRITTEN)
+        chat = with_kept_answers(self.chat, self.store.directory / WRITTEN)
         return Models(count_tokens, self.embedder if embed == "now" else None, chat, prompts=self._models.prompts)
 
     # -- questions

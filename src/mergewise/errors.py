@@ -75,7 +75,7 @@ class Cancelled(MergewiseError):
 
 
 class DeadlineExceeded(MergewiseError):
-    retryable = True
+    pass
 
 
 class ModelError(MergewiseError):

@@ -1,35 +1,116 @@
-"""What opening an index takes before there is one: its directory, its views, prompts, embedder and first manifest.
-
-And `estimate`, which looks at all of this and opens nothing.
-"""
+"""An index opened: its directory, views, prompts, embedder and models are checked and put together. `estimate` opens none."""
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mergewise.defaults import CHAT, EMBEDDER
+from mergewise.defaults import CAUSAL, CHAT, EMBEDDER, RERANKER, SCORER
 from mergewise.designs import VIEWS
+from mergewise.engine import WRITTEN, Index
 from mergewise.errors import UsageError
-from mergewise.models import load_chat, load_embedder
-from mergewise.models.cache import CachedChat
+from mergewise.models import causal_of, load_causal, load_chat, load_embedder, load_reranker, load_scorer
+from mergewise.models.cache import streaming, with_kept_answers
+from mergewise.models.embedders import check_embedder, given_embedder, remember_embedder
 from mergewise.models.record import Models
 from mergewise.models.tokens import count_tokens
-from mergewise.protocols import ChatModel, Embedder
-from mergewise.ranges import text
+from mergewise.protocols import CausalModel, ChatModel, Embedder, NLLScorer, Reranker, TokenCounter
+from mergewise.ranges import Ceilings, Range, number, text
+from mergewise.retrieve.hybrid import SearchSettings
+from mergewise.store.lance import LOCK_SECONDS, LanceStore
 from mergewise.store.manifest import Manifest, ViewState, read_manifest
-from mergewise.store.views import Estimate, views_of
+from mergewise.store.views import Estimate, Progress, views_of
 from mergewise.types import SHIPPED, Prompts
 
 if TYPE_CHECKING:
     from mergewise.inputs import Source
     from mergewise.readers.apart import Limits
 
+log = logging.getLogger("mergewise")
+
 DEFAULT_VIEWS = ("leaf",)
-WRITTEN = ".summaries"
-"""In the index's directory: what a chat model wrote for a view."""
+
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    views: Sequence[str] = DEFAULT_VIEWS,
+    settings: Mapping[str, Any] | None = None,
+    embedder: str | Embedder | None = None,
+    chat: str | ChatModel = CHAT,
+    reranker: str | Reranker = RERANKER,
+    scorer: str | NLLScorer = SCORER,
+    causal: str | CausalModel[Any] = CAUSAL,
+    progress: Progress | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    prompts: str | os.PathLike[str] | Mapping[str, str] | None = None,
+    tokens: TokenCounter = count_tokens,
+    search_settings: SearchSettings = SearchSettings(),
+    create: bool = True,
+    lock_wait: float = LOCK_SECONDS,
+    ceilings: Ceilings | None = None,
+) -> Index:
+    """The index in the directory `path`, created if absent.
+
+    `embedder` is "minilm" (a new index's default), "none", "st:NAME_OR_PATH" or "openai:MODEL", or an object of the
+    protocol `Embedder`. An index remembers its embedder by its spec and refuses another (`EmbedderMismatch`). An
+    object is to be given each time that the index is opened, since nothing can be loaded by its spec. "st:..." and "openai:..."
+    are to be named once for each index, by each user: an index that somebody else made is not believed. `chat`, `reranker` and
+    `scorer` are the models that answer, order and compare: specs (see the guide), or objects of the protocols. `causal` is
+    one whose next-token probabilities decode several streams; without one it is the chat model, where that shows them
+    (`hf:PATH`). In the directory `cache` the chat model's answers are kept, so that no call is paid for twice. `prompts` are
+    texts of your own for what chat models are told: a folder (`mergewise prompts` writes those that ship), or a dictionary by
+    name; rows that were written by others are not mixed with them. `tokens` counts tokens for budgets, exactly; give the
+    tokenizer of your chat model. With `create=False` a missing index is a `UsageError`.
+
+    `views` are built and kept: "leaf" always, "slice" for `macrag` and `longrag`. `settings` are those of views, by name:
+    `{"slice": SliceSettings(chunk=300)}`; they are fixed once an index has the view. An index that has documents but not yet
+    the view gets it now, in batches, with `progress`; after a kill the next call goes on.
+
+    `lock_wait` are the seconds for which a change waits for another process that writes. `ceilings` bound the parameters of
+    strategies, where others ask.
+
+    Raises UsageError for a path, a view, settings or a model that cannot be; MissingExtra where a model needs a package that is
+    not installed; ModelError where a model cannot be loaded; NotAnIndex, OlderFormat, NewerFormat or CorruptIndex for what the
+    directory holds; EmbedderMismatch; and IndexBusy where a view is to be added while another process writes for too long.
+    """
+    wanted = _wanted_views(views, settings or {})
+    directory = _index_directory(path)
+    given = embedder if embedder is None or isinstance(embedder, str) else given_embedder(embedder)
+    own_texts = _own_prompts(prompts)
+    patience = number("the wait for the lock is", lock_wait, float, Range(0, 10**9))
+    store = LanceStore(directory, VIEWS, patience)
+    known = read_manifest(directory)
+    _check_embeddable(wanted, known.embedder if known is not None else _spec_of(given))
+    if known is None:
+        if not create:
+            raise UsageError(f"there is no index at {directory}", "make one with `mergewise index PATH...`")
+        store = LanceStore.create(directory, _new_manifest(given or EMBEDDER, wanted, own_texts), VIEWS, patience)
+    manifest = store.manifest
+    check_embedder(directory, manifest.embedder, manifest.dimension, given)
+    if isinstance(given, str):
+        remember_embedder(directory, given)
+    own_chat = load_chat(chat) if isinstance(chat, str) else streaming(chat)
+    own_causal = load_causal(causal) if isinstance(causal, str) else causal
+    models = Models(
+        count_tokens=tokens,
+        embedder=None if isinstance(given, str) else given,
+        chat=with_kept_answers(own_chat, cache),
+        reranker=load_reranker(reranker) if isinstance(reranker, str) else reranker,
+        scorer=load_scorer(scorer) if isinstance(scorer, str) else scorer,
+        causal=causal_of(own_chat) if own_causal is None else own_causal,
+        stored_tokens=tokens is count_tokens,
+        prompts=own_texts,
+    )
+    named = ((own_chat, chat), (models.reranker, reranker), (models.scorer, scorer))
+    loaded = tuple(model for model, spec in named if isinstance(spec, str))
+    index = Index(store, search_settings, models, loaded, ceilings)
+    log.info("opened %s: embedder %s, views %s", directory, manifest.embedder, ", ".join(manifest.views))
+    index.add_views(wanted, progress)
+    return index
 
 
 def estimate(
@@ -56,8 +137,8 @@ def estimate(
     from mergewise.readers.patterns import FileChoice
     from mergewise.store.lance_reader import LanceReader
 
-    wanted = wanted_views(views, settings or {})
-    directory = index_directory(path)
+    wanted = _wanted_views(views, settings or {})
+    directory = _index_directory(path)
     first = next(iter(VIEWS))
     manifest = read_manifest(directory) or Manifest("", 0, {first: ViewState(VIEWS[first].dump())})
     standing = {name: state.settings for name, state in manifest.views.items()}
@@ -68,20 +149,22 @@ def estimate(
     missing = {name: lacking.get(name, ids) for name in {**standing, **chosen}}
     model = load_chat(chat) if isinstance(chat, str) else chat
     kept = directory / WRITTEN
-    models = Models(count_tokens, chat=with_cache(model, kept if kept.exists() else None), prompts=own_prompts(prompts))
+    models = Models(
+        count_tokens, chat=with_kept_answers(model, kept if kept.exists() else None), prompts=_own_prompts(prompts)
+    )
     with reader_within(limits) as read:
         search = FolderSearch(FileChoice.of(include, exclude), (directory,))
         inputs = inputs_of(sources, Path(os.path.realpath(directory)).parent, search, read)
         return forecast(inputs, reader, VIEWS, {**standing, **chosen}, missing, models)
 
 
-def index_directory(path: str | os.PathLike[str]) -> Path:
+def _index_directory(path: str | os.PathLike[str]) -> Path:
     if "://" in os.fspath(path):
         raise UsageError(f"{os.fspath(path)} is not a directory", "an index lives in a directory of this machine")
     return Path(text("the directory is", os.fspath(path)))
 
 
-def wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
+def _wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, dict[str, Any] | None]:
     """The views that are asked for, with the settings that are asked for, if any, as a manifest keeps them."""
     wanted = views_of(VIEWS, [*DEFAULT_VIEWS, *names, *settings])
     for view in wanted:
@@ -92,12 +175,12 @@ def wanted_views(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str,
     return {view.name: view.dump(settings[view.name]) if view.name in settings else None for view in wanted}
 
 
-def spec_of(given: str | Embedder | None) -> str:
+def _spec_of(given: str | Embedder | None) -> str:
     """The spec of a new index's embedder."""
     return EMBEDDER if given is None else given if isinstance(given, str) else given.spec
 
 
-def check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
+def _check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
     """Some views cannot be made without vectors."""
     lacking = [name for name in wanted if VIEWS[name].needs_embedder and embedder == "none"]
     if lacking:
@@ -107,7 +190,7 @@ def check_embeddable(wanted: Mapping[str, object], embedder: str) -> None:
         )
 
 
-def own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
+def _own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Prompts:
     if given is None:
         return SHIPPED
     from mergewise.designs import PROMPTS
@@ -116,15 +199,7 @@ def own_prompts(given: str | os.PathLike[str] | Mapping[str, str] | None) -> Pro
     return load_prompts(given, PROMPTS)
 
 
-def settings_of_new_view(name: str, asked: dict[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
-    return VIEWS[name].with_prompt(VIEWS[name].dump() if asked is None else asked, prompts)
-
-
-def new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], prompts: Prompts) -> Manifest:
+def _new_manifest(embedder: str | Embedder, wanted: Mapping[str, dict[str, Any] | None], prompts: Prompts) -> Manifest:
     spec, model = (embedder, load_embedder(embedder)) if isinstance(embedder, str) else (embedder.spec, embedder)
-    views = {name: ViewState(settings_of_new_view(name, asked, prompts)) for name, asked in wanted.items()}
+    views = {name: ViewState(VIEWS[name].new_settings(asked, prompts)) for name, asked in wanted.items()}
     return Manifest(embedder=spec, dimension=0 if model is None else model.dimension, views=views)
-
-
-def with_cache(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
-    return chat if chat is None or directory is None else CachedChat(chat, directory)

@@ -19,7 +19,7 @@ from mergewise.models import load_embedder, minilm
 from mergewise.models.embedders import QUESTIONS, QuestionMemory
 from mergewise.protocols import FloatArray
 from mergewise.retrieve.hybrid import HybridReader
-from mergewise.store import lance_reader
+from mergewise.store import kept
 
 QUESTION = "What do cats eat?"
 
@@ -99,7 +99,8 @@ def test_the_questions_asked_last_are_remembered() -> None:
 
 def test_threads_wait_for_what_another_one_makes(tmp_path: Path) -> None:
     index = mw.open(tmp_path / "index", embedder="none")
-    reader, made, barrier = index.store.reader(), [], Barrier(8)
+    reader, barrier = index.store.reader(), Barrier(8)
+    made: list[None] = []
 
     def make() -> int:
         made.append(None)
@@ -116,16 +117,16 @@ def test_threads_wait_for_what_another_one_makes(tmp_path: Path) -> None:
         assert list(pool.map(ask, range(8))) == [5] * 8 and len(made) == 1
     with pytest.raises(mw.UsageError):
         reader.once("failing", fail)
-    assert reader.once("failing", lambda: 3) == 3 and not reader._making
+    assert reader.once("failing", lambda: 3) == 3 and not reader._kept._making
     assert reader.once("nothing", lambda: None) is None is reader.once("nothing", fail)
 
 
 def test_what_goes_with_conditions_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lance_reader, "KEPT_CONDITIONS", 4)
+    monkeypatch.setattr(kept, "CONDITIONS", 4)
     index = mw.open(tmp_path / "index", embedder="none")
     index.add(mw.Document(str(n), "Cats eat fish.", metadata={"n": n}) for n in range(3))
     whole = {n: index.context(QUESTION, where=f"n = {n}", budget=30) for n in range(3)}
     for n in range(40):
         assert index.context(QUESTION, where=f"n = {n % 3} and n < {n + 100}", budget=30).text == whole[n % 3].text
-    kept = {where for _, where in index.store.reader()._kept} - {None}
-    assert 0 < len(kept) <= 4
+    held = {where for _, where in index.store.reader()._kept._values} - {None}
+    assert 0 < len(held) <= 4

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mergewise as mw
@@ -64,6 +64,7 @@ def outside(text: str) -> str:
     return "\n".join(kept)
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(PLANTED, PLANTED), max_size=4))
 def test_a_quotation_ends_where_we_end_it(texts: list[tuple[str, str]]) -> None:
     shown = fenced([Quoted(name, f"SECRET{text}") for name, text in texts], "note")
@@ -128,10 +129,11 @@ def test_no_result_is_longer_than_it_may_be(unit: str) -> None:
     ]
     for result in results:
         assert mw.count_tokens([result])[0] <= MOST_TOKENS
-    left_out = 39 - results[0].count("\nTitle") if long[:300].isspace() else 39 - results[0].count(" passage [")
+    left_out = 39 - results[0].count(" passage [")
     assert left_out == 0 or f"{left_out} more did not fit" in results[0]
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=400), st.integers(1, 60))
 def test_a_beginning_is_the_longest_that_fits_or_ends_at_a_seam(text: str, most: int) -> None:
     kept = beginning(text, most)
@@ -140,6 +142,7 @@ def test_a_beginning_is_the_longest_that_fits_or_ends_at_a_seam(text: str, most:
         assert kept == text
 
 
+@settings(max_examples=50)
 @given(
     st.from_regex(r"[a-z0-9][a-z0-9-]{0,20}", fullmatch=True), st.text(min_size=1, max_size=50), st.integers(0, 10**6)
 )

@@ -78,7 +78,8 @@ async def refusal(client: Client, tool: str, **arguments: Any) -> str:
     return str(result.content[0].text)  # type: ignore[union-attr]
 
 
-def test_every_tool_says_what_the_index_says(index: mw.Index) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_every_tool_says_what_the_index_says(index: mw.Index, mode: str) -> None:
     async def work(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert list(tools) == READING
@@ -119,7 +120,7 @@ def test_every_tool_says_what_the_index_says(index: mw.Index) -> None:
         (read,) = (await client.read_resource("mergewise://pets/documents/Y2F0cy5tZA")).contents
         assert CATS in read.text  # type: ignore[union-attr]
 
-    asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work)
+    asked(mcp_server(lambda call: IndexLibrary(index, "pets")), work, mode)
 
 
 def test_reading_on_gives_every_character_once(index: mw.Index) -> None:
@@ -253,6 +254,9 @@ def test_the_command_answers_programs_of_today(directory: Path) -> None:
     asked(command(directory, "--allow-writes"), work)
 
 
+@pytest.mark.skipif(
+    "MERGEWISE_ATTACK" not in os.environ, reason="the long form: HTTP and memory speak it in the short one"
+)
 def test_the_command_answers_programs_of_the_generation_before(directory: Path) -> None:
     async def work(client: Client) -> None:
         assert client.session.protocol_version == "2025-11-25"
@@ -269,7 +273,7 @@ def test_an_index_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_without_the_package_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
     done = CliRunner().invoke(app, ["mcp", "--index", str(tmp_path)])
     assert isinstance(done.exception, mw.MissingExtra) and "pip install 'mergewise[serve]'" in str(done.exception)
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("fastapi")
@@ -49,6 +49,7 @@ def escaped_slowly(text: str) -> str:
     return written
 
 
+@settings(max_examples=50)
 @given(PIECES)
 def test_pieces_are_escaped_as_the_whole_is(pieces: list[str]) -> None:
     escaper = ImageEscaper()
@@ -56,6 +57,7 @@ def test_pieces_are_escaped_as_the_whole_is(pieces: list[str]) -> None:
     assert "".join([*map(escaper.feed, pieces), escaper.rest()]) == without_images(text) == escaped_slowly(text)
 
 
+@settings(max_examples=50)
 @given(PIECES, st.data())
 def test_a_position_stays_at_its_character(pieces: list[str], data: st.DataObject) -> None:
     text = "".join(pieces)
@@ -300,6 +302,7 @@ def test_what_programs_ask_for_themselves_is_a_task() -> None:
     assert task_by_rules("### Task:\nNothing is known.") == "Conversation"
 
 
+@settings(max_examples=50)
 @given(st.text(max_size=300))
 def test_a_title_is_short_and_on_one_line(text: str) -> None:
     title = task_by_rules(f"### Task: a title\n<chat_history>\nUSER: {text}\n</chat_history>")

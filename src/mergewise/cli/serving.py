@@ -101,6 +101,7 @@ def demand_extra() -> None:
     """Raises MissingExtra where a package of the extra is not installed."""
     try:
         import fastapi  # noqa: F401
+        import mcp  # noqa: F401
         import prometheus_client  # noqa: F401
         import python_multipart  # noqa: F401
         import uvicorn  # noqa: F401

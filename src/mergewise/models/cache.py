@@ -161,3 +161,8 @@ class Unstreamed(_ChatAround[CompletingModel]):
 def streaming(chat: CompletingModel) -> ChatModel:
     """The model itself where it can stream."""
     return cast(ChatModel, chat) if hasattr(chat, "stream") else Unstreamed(chat)
+
+
+def with_kept_answers(chat: ChatModel | None, directory: str | os.PathLike[str] | None) -> ChatModel | None:
+    """The model with its answers kept in a directory, where there is one."""
+    return chat if chat is None or directory is None else CachedChat(chat, directory)

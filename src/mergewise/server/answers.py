@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection as Names
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from mergewise.generate.marks import marked_texts
 from mergewise.jsonable import step_json
-from mergewise.server.collections import Collection, key_of
+from mergewise.server.collections import key_of
 from mergewise.types import Answer, Citation, Context, Evidence, Location, Passage, Span
 
 NOWHERE = Location()
 
 
+class Addresses(Protocol):
+    """Where people see the documents of a collection."""
+
+    def url(self, doc_id: str, start: int | None = None, end: int | None = None) -> str | None: ...
+
+
 class Describer:
     """Says where the spans of one collection's documents stand."""
 
-    def __init__(self, collection: Collection, locations: Mapping[Span, Location]) -> None:
+    def __init__(self, collection: Addresses, locations: Mapping[Span, Location]) -> None:
         self._collection, self._locations = collection, locations
 
     def context(self, context: Context, include: Names[str]) -> dict[str, Any]:
@@ -60,7 +66,7 @@ class Describer:
             "relevance": evidence.relevance,
         }
 
-    def _url(self, span: Span) -> str:
+    def _url(self, span: Span) -> str | None:
         return self._collection.url(span.doc_id, span.start, span.end)
 
     def answer(self, answer: Answer, include: Names[str]) -> dict[str, Any]:

@@ -184,6 +184,7 @@ class Chats:
             return self._models[name]
 
     def close(self) -> None:
+        """Let go of their connections."""
         with self._lock:
             models, self._models = list(self._models.values()), {}
         for model in models:

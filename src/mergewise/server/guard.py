@@ -299,7 +299,7 @@ class _BoundedAnswer:
 
 
 async def _linger(scope: Scope, receive: Receive) -> None:
-    """Let go of a little of the body, so that its sender reads the answer: a connection that is closed on him tells him nothing."""
+    """Let go of a little of the body, so that its sender reads the answer: whom a connection is closed on reads nothing."""
     names = {name for name, _ in scope["headers"]}
     if b"expect" in names or not names & {b"content-length", b"transfer-encoding"}:
         return

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, bisect_right
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from itertools import islice, takewhile
 from pathlib import Path
-from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from mergewise.store import documents as d
 from mergewise.store.condition_parser import parse_condition
 from mergewise.store.conditions import sql_of
 from mergewise.store.damage import ANEW, MEND, line, raising_store_errors, reading
+from mergewise.store.kept import KeptValues
 from mergewise.store.lance_import import IN_USE, open_table
 from mergewise.store.lance_versions import demand_own_files
 from mergewise.store.manifest import Manifest, Run, demand_plain, holds, read_manifest
@@ -49,8 +49,6 @@ NPROBES, REFINE = 20, 2
 # rows that a text search reads beyond those asked for: in 425 questions of three sets up to 25 tied at rank 100
 TIED = 28
 ALL = 2**31 - 1
-# what is kept for each of the conditions that were asked last
-KEPT_CONDITIONS = 64
 CONTENTS_AT_ONCE = DOCUMENTS_AT_ONCE = 1000
 # documents read last, and their characters at most
 KEPT_DOCUMENTS, LONGEST_KEPT = 16, 200_000
@@ -74,11 +72,7 @@ class LanceReader:
         self._first = next(iter(self._specs))
         self._tables: dict[str, AsyncTable | None] = {}
         self._mapped: dict[str, MappedRows] = {}
-        # by name and condition, a tuple with what was made
-        self._kept: dict[tuple[str, str | None], tuple[Any]] = {}
-        self._making: dict[tuple[str, str | None], RLock] = {}
-        self._conditions: OrderedDict[str, None] = OrderedDict()
-        self._lock = Lock()
+        self._kept = KeptValues()
         # a state never changes, and questions after one another are answered from the same documents
         self._documents: dict[str, Document] = {}
 
@@ -283,33 +277,7 @@ class LanceReader:
         return inside
 
     def once(self, name: str, make: Callable[[], Kept], where: str | None = None) -> Kept:
-        key = name, where
-        made = self._kept.get(key)
-        if made is None:
-            # others wait for what is being made
-            with self._making.setdefault(key, RLock()):
-                try:
-                    made = self._kept.get(key)
-                    if made is None:
-                        made = self._kept[key] = (make(),)
-                finally:
-                    self._making.pop(key, None)
-            self._forget_conditions(where)
-        kept: Kept = made[0]
-        return kept
-
-    def _forget_conditions(self, where: str | None) -> None:
-        """All but the last ones: each may be as large as the list of documents, and anybody may ask for another one."""
-        if where is None:
-            return
-        with self._lock:
-            self._conditions[where] = None
-            self._conditions.move_to_end(where)
-            forgotten = list(self._conditions)[:-KEPT_CONDITIONS]
-            for one in forgotten:
-                del self._conditions[one]
-        for key in [key for key in list(self._kept) if key[1] in forgotten] if forgotten else ():
-            self._kept.pop(key, None)
+        return self._kept.once(name, make, where)
 
     # -- searches
 

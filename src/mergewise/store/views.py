@@ -120,6 +120,10 @@ class View:
         written = {"prompt": prompts.digest(self.prompt)} if self.prompt and self.asks_chat(settings) else {}
         return {**settings, **written}
 
+    def new_settings(self, asked: Mapping[str, Any] | None, prompts: Prompts) -> dict[str, Any]:
+        """The settings, as they are kept, with which an index gets the view; the default ones where none are asked for."""
+        return self.with_prompt(self.dump() if asked is None else asked, prompts)
+
     def check_prompt(self, settings: Mapping[str, Any], prompts: Prompts) -> None:
         """Raises UsageError where rows stand by another prompt than that by which they would be written now."""
         standing, now = settings.get("prompt", ""), self.with_prompt(settings, prompts).get("prompt", "")

@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import Collection, key_of
 from mergewise.server.configuration import ServerConfig
+from mergewise.server.leaves import best_leaves
 from mergewise.server.mcp.library import Inquiry, Json
 from mergewise.server.mcp.tools import mcp_server
 from mergewise.server.native.documents import list_documents
@@ -77,6 +78,9 @@ class TokenLibrary:
 
     async def collections(self) -> Sequence[str]:
         return [collection.name for collection in self.service.collections.visible(self.token)]
+
+    async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
+        return await best_leaves(self.service.questions, self._collection(collection), self.token, query, most)
 
     async def context(self, collection: str, inquiry: Inquiry) -> Json:
         told = await self.service.questions.context(_request(collection, inquiry), self.token)

@@ -12,6 +12,8 @@ from mergewise.engine import Index
 from mergewise.errors import UsageError
 from mergewise.jsonable import document_json
 from mergewise.server.answers import Describer
+from mergewise.server.leaves import BUDGET, leaf_parameters
+from mergewise.server.leaves import STRATEGY as STRATEGY_OF_LEAVES
 from mergewise.server.questions import QuestionEvent
 from mergewise.types import Document
 
@@ -35,6 +37,10 @@ class Library(Protocol):
 
     async def collections(self) -> Sequence[str]:
         """Their names."""
+        ...
+
+    async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
+        """The best passages, as the native API sends them."""
         ...
 
     async def context(self, collection: str, inquiry: Inquiry) -> Json:
@@ -81,6 +87,11 @@ class IndexLibrary:
 
     async def collections(self) -> Sequence[str]:
         return [self.name]
+
+    async def search(self, collection: str, query: str, most: int) -> Sequence[Json]:
+        inquiry = Inquiry(query, STRATEGY_OF_LEAVES, leaf_parameters(most), BUDGET)
+        passages: Sequence[Json] = (await self.context(collection, inquiry))["passages"]
+        return passages
 
     async def context(self, collection: str, inquiry: Inquiry) -> Json:
         context = await self.index.acontext(inquiry.question, **self._arguments(inquiry))

@@ -143,8 +143,10 @@ def _quoted_citation(citation: Json) -> Quoted:
 def place_line(place: Json) -> str:
     """The headings of a passage or a citation, and where it stands, on one line."""
     document, spans = place["document"], [place["span"]] if "span" in place else place["spans"]
-    parts = [f"id {on_one_line(document['id'])}"]
-    parts += [f"characters {spans[0]['start']} to {spans[-1]['end']}"] if spans else []
+    if document is None or not spans:
+        # what a model wrote has no place
+        return on_one_line(heading_path("", place["headings"]))
+    parts = [f"id {on_one_line(document['id'])}", f"characters {spans[0]['start']} to {spans[-1]['end']}"]
     parts += [] if place["page"] is None else [f"page {place['page']}"]
     path = on_one_line(heading_path(document["title"], place["headings"]))
     return f"{path} ({', '.join(parts)})"

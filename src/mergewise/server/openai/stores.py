@@ -10,16 +10,12 @@ from fastapi import APIRouter, Query, Request
 
 from mergewise.concurrency import in_thread
 from mergewise.server.collections import Collection
+from mergewise.server.leaves import best_leaves
 from mergewise.server.openai.forms import StoreSearchForm
-from mergewise.server.questions import QuestionRequest
 from mergewise.server.routing import READ, Caller, ScopedRoute, Server
 from mergewise.server.streams import until_disconnect
 
 router = APIRouter(route_class=ScopedRoute)
-
-# Leaves are passages here: each found one stands for itself, best first.
-STRATEGY = "topk"
-BUDGET = 32_768
 
 
 @router.get("/vector_stores", openapi_extra=READ)
@@ -46,16 +42,8 @@ async def search_store(
     collection = service.collections.get(c, token)
     found: dict[tuple[str, int, int], dict[str, Any]] = {}
     for query in queries:
-        asked = QuestionRequest(
-            c,
-            query,
-            strategy=STRATEGY,
-            parameters={"k": form.max_num_results, "order": "score"},
-            budget=BUDGET,
-            filter=form.filters,
-        )
-        told = await until_disconnect(request, service.questions.context(asked, token))
-        for passage in told["context"]["passages"]:
+        search = best_leaves(service.questions, collection, token, query, form.max_num_results, form.filters)
+        for passage in await until_disconnect(request, search):
             span = passage["spans"][0]
             place = (span["key"], span["start"], span["end"])
             if place not in found or found[place]["score"] < passage["score"]:

@@ -1,0 +1,212 @@
+"""Questions under way: who goes away frees what he held, more than can be answered is refused, models are waited for apart."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from mergewise.models.scripted import Turn
+from tests.server.conftest import ANSWER, LiveServer
+from tests.server.test_native import events_of
+
+LONG = bool(os.environ.get("MERGEWISE_ATTACK"))
+DISCONNECTS = 100 if LONG else 10
+STREAMS = 60 if LONG else 20
+ASK = "/api/v1/collections/ships/ask"
+CONTEXT = "/api/v1/collections/ships/context"
+SLOW = [Turn(ANSWER, pause_per_token=0.5)]
+GONE = [Turn(ANSWER, pause_per_token=0.2)]
+
+
+def send(server: LiveServer, path: str, body: dict[str, Any]) -> socket.socket:
+    """A connection on which this was asked."""
+    connection = socket.create_connection(server.address, timeout=30)
+    content = json.dumps(body).encode()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.tokens['read']}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + content)
+    return connection
+
+
+def read_until(connection: socket.socket, wanted: bytes) -> bytes:
+    read = b""
+    while wanted not in read:
+        piece = connection.recv(65536)
+        assert piece, read[-500:]
+        read += piece
+    return read
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    """What is to be so in a second, on a machine that may be busy."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def is_idle(server: LiveServer) -> bool:
+    admission = server.service.admission
+    return admission.busy == (0, 0) and admission._free == 1 and not server.service.questions._assemblies._under_way
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_who_goes_away_frees_slot_and_model(start_server: Callable[..., LiveServer], stream: bool) -> None:
+    server = start_server(script=GONE)
+    for number in range(DISCONNECTS):
+        connection = send(server, ASK, {"question": f"When was ship {number} built?", "stream": stream})
+        if stream:
+            read_until(connection, b"event: delta")
+        else:
+            wait_for(lambda: server.service.admission.busy[1] == 1)
+            wait_for(lambda asked=number: len(server.chat.asked) > asked)
+        connection.close()
+        wait_for(lambda: is_idle(server))
+    # the model's endpoint saw its clients go
+    wait_for(lambda: server.chat.transcript._under_way <= 1 or server.chat.lost > 0)
+    assert len(server.chat.asked) == DISCONNECTS
+
+
+def test_more_than_can_be_answered_is_refused_and_nothing_else(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(limits={"queue_least": 2, "queue_most": 2}, with_chat=False)
+    clients = [server.client() for _ in range(10)]
+
+    def ask(number: int) -> tuple[int, Any]:
+        answer = clients[number % 10].post(CONTEXT, json={"question": f"Which ship sank in {number}?"})
+        return answer.status_code, answer.headers.get("retry-after-ms")
+
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(ask, range(100)))
+    assert {status for status, _ in answers} == {200, 429}
+    assert all((status == 429) == (wait is not None) for status, wait in answers)
+    wait_for(lambda: is_idle(server))
+    assert ask(1000)[0] == 200
+
+
+def test_contexts_are_assembled_beside_streams_that_wait(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(script=SLOW, limits={"streams": STREAMS})
+    with ExitStack() as stack:
+        waiting = []
+        for number in range(STREAMS):
+            body = {"question": f"When was ship {number} built?", "stream": True}
+            waiting.append(stack.enter_context(send(server, ASK, body)))
+            read_until(waiting[-1], b"event: context")
+        assert server.service.admission.busy == (0, STREAMS)
+        client = server.client()
+        assert client.post(CONTEXT, json={"question": "Which ship sank near Skye?"}).status_code == 200
+        # a question that no model writes for is answered too, and one that waits for a model is one too many
+        quoted = {"question": "Which ship sank near Skye?", "chat": "extractive"}
+        assert client.post(ASK, json=quoted).json()["mode"] == "extractive"
+        refused = client.post(ASK, json={"question": "Which ship sank near Skye?"})
+        assert refused.status_code == 429 and refused.headers["Retry-After"] == "1"
+        assert "queue" not in refused.text
+    wait_for(lambda: is_idle(server))
+
+
+def test_the_same_question_at_the_same_time_is_assembled_once(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(with_chat=False)
+    index = server.service.collections.all()[1].index
+    assembled, may_go = [], threading.Event()
+    context = index.context
+
+    def slow(question: str, **options: Any) -> Any:
+        assembled.append(question)
+        may_go.wait(10)
+        return context(question, **options)
+
+    index.context = slow
+    with ThreadPoolExecutor(5) as pool:
+        body = {"question": "Which ship sank near Skye?"}
+        clients = [server.client() for _ in range(5)]
+        answers = [pool.submit(client.post, CONTEXT, json=body) for client in clients]
+        shared = server.service.questions._assemblies
+        wait_for(lambda: sum(one._waiting for one in shared._under_way.values()) == 5)
+        may_go.set()
+        texts = {answer.result().json()["context"]["text"] for answer in answers}
+    assert len(texts) == 1 and assembled.count("Which ship sank near Skye?") == 1
+    assert server.client().post(CONTEXT, json=body).json()["cached"] and assembled.count(body["question"]) == 1
+
+
+def test_a_change_of_the_index_is_seen_by_the_next_question(start_server: Callable[..., LiveServer]) -> None:
+    import mergewise as mw
+
+    server = start_server(with_chat=False)
+    body = {"question": "Where does the Cassiopeia lie?"}
+    before = server.client().post(CONTEXT, json=body).json()
+    with mw.open(server.service.collections.all()[1].record.path) as writing:
+        writing.add(mw.Document("new", "The Cassiopeia lies in Genoa."))
+    after = server.client().post(CONTEXT, json=body).json()
+    assert before["snapshot"] != after["snapshot"] and not after["cached"]
+    assert "Genoa" in after["context"]["text"] and "Genoa" not in before["context"]["text"]
+
+
+@pytest.mark.parametrize(
+    ("turn", "status", "code"),
+    [
+        (Turn(status=400), 502, "model-failed"),
+        (Turn(fault="nonsense"), 502, "model-failed"),
+        (Turn(""), 502, "model-failed"),
+    ],
+)
+def test_a_model_that_fails_is_a_problem(
+    start_server: Callable[..., LiveServer], turn: Turn, status: int, code: str
+) -> None:
+    server = start_server(script=[turn])
+    body = {"question": "When was the Aurora built?"}
+    answer = server.client().post(ASK, json=body)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    events = list(events_of(server.client().post(ASK, json={**body, "stream": True})))
+    assert [name for name, _ in events] == ["started", "context", "error"]
+    assert events[-1][1]["status"] == status and events[-1][1]["type"] == f"urn:mergewise:problem:{code}"
+    assert "sk-scripted" not in answer.text and "Traceback" not in answer.text
+    wait_for(lambda: is_idle(server))
+
+
+def test_a_model_that_is_silent_is_not_waited_for_without_end(start_server: Callable[..., LiveServer]) -> None:
+    server = start_server(script=[Turn(ANSWER, pause=30)], limits={"first_token_seconds": 0.3})
+    body = {"question": "When was the Aurora built?", "stream": True}
+    events = list(events_of(server.client().post(ASK, json=body)))
+    assert events[-1][0] == "error" and events[-1][1]["status"] == 504
+    wait_for(lambda: is_idle(server))
+
+
+def test_streams_end_with_an_event_where_the_server_ends(
+    start_server: Callable[..., LiveServer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mergewise.server.app.STREAMS_SECONDS", 0.3)
+    server = start_server(script=SLOW)
+    with send(server, ASK, {"question": "When was the Aurora built?", "stream": True}) as connection:
+        read_until(connection, b"event: delta")
+        server.state.draining.set()
+        told = read_until(connection, b"event: error")
+        assert b"draining" in told or b"draining" in connection.recv(65536)
+    wait_for(lambda: is_idle(server))
+
+
+def test_what_was_shown_is_the_answer(start_server: Callable[..., LiveServer]) -> None:
+    """Also where the model refuses in words of its own, or names sources that there are not."""
+    refusal = "I am sorry. Nothing relevant was found in the indexed documents."
+    for written in (
+        refusal,
+        "nothing relevant was found in the indexed documents",
+        f"  {ANSWER}\n\n",
+        "It was 1871 [9][1].",
+    ):
+        server = start_server(script=[written])
+        body = {"question": "When was the Aurora built?", "stream": True}
+        events = list(events_of(server.client().post(ASK, json=body)))
+        shown = "".join(data["text"] for name, data in events if name == "delta")
+        assert shown == events[-1][1]["answer"] and shown == shown.strip()
+        assert events[-1][1]["found"] == ("1871" in written)
+        assert "[9]" not in shown
