@@ -17,6 +17,7 @@ import pytest
 
 from tests.page import chromium
 from tests.page.chromium import Browser
+from tests.server.conftest import LiveServer
 from tests.server.web_stub import (
     FALLS,
     HOSTILE,
@@ -71,8 +72,12 @@ def until(browser: Browser, expression: str) -> Any:
 
 def visit(browser: Browser, stub: Stub, scheme: str = "light", width: int = 1280, token: str = TOKEN) -> None:
     """The page as one sees it who opens the address that the server prints."""
+    visit_address(browser, stub.address, token, scheme, width)
+
+
+def visit_address(browser: Browser, address: str, token: str, scheme: str = "light", width: int = 1280) -> None:
     browser.call("Network.clearBrowserCookies")
-    browser.open(f"{stub.address}/?{next(_visits)}#t={token}", scheme, width, 800)
+    browser.open(f"{address}/?{next(_visits)}#t={token}", scheme, width, 800)
     until(browser, "document.querySelector('h1')?.textContent")
 
 
@@ -378,3 +383,32 @@ def test_what_a_server_lacks_is_said(browser: Browser) -> None:
         )
         go(browser, "#/c/nowhere/ask", ".empty")
         assert "no such collection" in text(browser, ".empty")
+
+
+def test_the_page_reads_what_the_server_itself_sends(browser: Browser, server: LiveServer) -> None:
+    visit_address(browser, server.base, server.tokens["admin"])
+    go(browser, "#/c/ships/ask", "textarea")
+    ask(browser, "When was the Aurora built?")
+    until(browser, "!!document.querySelector('.foot')")
+    assert "built in Lyme in 1871" in text(browser, ".said")
+    cited = browser.js("[...document.querySelectorAll('.sources .cited')].map(e => e.textContent)")
+    assert "It was built in Lyme in 1871." in cited
+    browser.js("document.querySelector('.said .cite').click()")
+    browser.js("document.querySelector('.passage.active h3 a').click()")
+    assert text(browser, "#place") == cited[0]
+    assert text(browser, ".path").startswith("The Aurora")
+    go(browser, "#/c/ships/merge", ".tree .chip.hit")
+    assert "take" in text(browser, ".steps")
+    go(browser, "#/c/ships/compare", ".composer button[type=submit]:not(:disabled)")
+    click(browser, ".composer button[type=submit]")
+    until(browser, "document.querySelectorAll('.column .passage').length >= 3")
+    go(browser, "#/c/birds/documents", ".row .state.indexed")
+    assert "birds.md" in text(browser, ".row")
+    go(browser, "#/c/birds/evaluate", ".empty")
+    go(browser, "#/settings", ".facts-list")
+    until(
+        browser,
+        "document.querySelectorAll('.setting').length === 7 && document.querySelectorAll('.waiting').length === 0",
+    )
+    assert browser.complaints() == []
+    assert [url for url in browser.requests() if not url.startswith(server.base)] == []
