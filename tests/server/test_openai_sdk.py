@@ -144,7 +144,8 @@ def test_a_stream_says_what_the_whole_says(live: LiveServer, clients: list[Any])
     with client.chat.completions.stream(model="fleet", messages=QUESTION, stream_options=options) as stream:
         types = [event.type for event in stream]
         final = stream.get_final_completion()
-    assert types.count("content.delta") > 3
+    # the answer in one piece or more, and the footer
+    assert types.count("content.delta") >= 2
     assert final.choices[0].message.content == whole.choices[0].message.content
     assert final.choices[0].message.annotations == whole.choices[0].message.annotations
     assert final.choices[0].finish_reason == "stop" and final.usage == whole.usage
