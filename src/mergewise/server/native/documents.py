@@ -19,7 +19,15 @@ from starlette.responses import FileResponse
 from mergewise.concurrency import in_thread
 from mergewise.server.answers import document_form
 from mergewise.server.collections import Collection, id_of
-from mergewise.server.native.forms import DocumentsForm, Form, MetadataForm, Name, RemoveForm, UploadOptions
+from mergewise.server.native.forms import (
+    DocumentForm,
+    DocumentsForm,
+    Form,
+    MetadataForm,
+    Name,
+    RemoveForm,
+    UploadOptions,
+)
 from mergewise.server.native.pages import Cursor, Limit, cursor_position, page
 from mergewise.server.native.replies import (
     AcceptedReply,
@@ -34,7 +42,8 @@ from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Token, Upload
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
 from mergewise.server.spool import blob_path, keep_bytes, receive
-from mergewise.types import DocumentInfo
+from mergewise.text.sections import markdown_headings
+from mergewise.types import Document, DocumentInfo, Heading
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
 
@@ -43,11 +52,21 @@ IdempotencyKey = Annotated[str | None, Header(alias="Idempotency-Key", max_lengt
 _LONGEST_TEXT = 200_000
 _SHOWN = 200
 _CHUNK = 1 << 20
+# of a body that is read by hand, FastAPI knows no component
+_DOCUMENT = DocumentForm.model_json_schema()
+_DOCUMENTS = DocumentsForm.model_json_schema()
+_INLINE = {
+    **{name: value for name, value in _DOCUMENTS.items() if name != "$defs"},
+    "properties": {
+        **_DOCUMENTS["properties"],
+        "documents": {**_DOCUMENTS["properties"]["documents"], "items": _DOCUMENT},
+    },
+}
 _UPLOAD_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/DocumentsForm"}},
+            "application/json": {"schema": _INLINE},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -132,10 +151,17 @@ def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str,
     document = None if info is None else collection.index.document(doc_id)
     return {
         **_row(doc_id, info, state),
-        "outline": [asdict(heading) for heading in (document.outline if document else None) or ()],
+        "outline": [asdict(heading) for heading in _outline(document)],
         "pages": [asdict(one) for one in (document.pages if document else None) or ()],
         "language": info.language if info else "",
     }
+
+
+def _outline(document: Document | None) -> Sequence[Heading]:
+    """The headings; where nobody gave them, those that the document was indexed by."""
+    if document is None:
+        return ()
+    return markdown_headings(document.text) if document.outline is None else document.outline
 
 
 def _known(service: Service, collection: Collection, doc_id: str) -> tuple[DocumentInfo | None, DocumentState | None]:

@@ -250,15 +250,13 @@ export function QuestionField({ value, onInput, onSend, label, placeholder = "",
   `;
 }
 
-/** @param {{name: "send" | "stop" | "gear" | "close" | "up" | "down"}} props */
+/** @param {{name: "send" | "stop" | "gear" | "close"}} props */
 export function Icon({ name }) {
   const paths = {
     send: "M12 19V5M6 11l6-6 6 6",
     stop: "M8 8h8v8H8z",
     gear: "M4 7h9M17 7h3M4 17h3M11 17h9M13 4.5v5M11 14.5v5",
     close: "M7 7l10 10M17 7L7 17",
-    up: "M6 14l6-6 6 6",
-    down: "M6 10l6 6 6-6",
   };
   return html`<svg class=${`icon ${name}`} viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
 }
