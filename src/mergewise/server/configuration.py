@@ -90,7 +90,8 @@ class ModelConfig:
         """The key, which is masked from now on; None where none is named. Raises UsageError where it is not there."""
         if self.key_env is None and self.key_file is None:
             return None
-        key = os.environ.get(self.key_env or "", "") or _first_line(self.key_file)
+        environment = os.environ
+        key = environment.get(self.key_env or "", "") or _first_line(self.key_file)
         if not key:
             place = f"the environment has no {self.key_env}" if self.key_file is None else f"{self.key_file} is empty"
             raise UsageError(f"{place}, which holds the key of {self.spec}", "set it where the server is started")

@@ -453,8 +453,8 @@ def lock_file(data: Path, name: str) -> Path:
     return folder / name
 
 
-def run_writer(config: ServerConfig) -> None:
-    """The process: it ends by SIGTERM, or with its parent. Raises what ends it too early."""
+def run_writer(config: ServerConfig, parent: int) -> None:
+    """The process: it ends by SIGTERM, or with the process `parent`. Raises what ends it too early."""
     state = State(config.database)
     with waiting_lock(lock_file(config.data, "writer"), WAIT_SECONDS):
         writer = Writer(config, state)
@@ -466,7 +466,6 @@ def run_writer(config: ServerConfig) -> None:
         for name, own in config.collections.items() if config.watch else ():
             if own.folders:
                 Thread(target=_follow, args=(config, state, name, writer.stopping), daemon=True).start()
-        parent = os.getppid()
         while working.is_alive() and not writer.stopping.is_set() and os.getppid() == parent:
             state.beat(os.getpid())
             working.join(BEAT_SECONDS)
