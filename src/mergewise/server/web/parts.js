@@ -60,8 +60,8 @@ export function Prose({ text, ranges = [], mark = () => null }) {
   return found.map((block) => {
     if (block.kind === "pre") return html`<pre tabindex="0" dir="ltr"><code>${printable(text.slice(block.start, block.end))}</code></pre>`;
     if ("items" in block) {
-      const items = block.items.map((item) => html`<li dir="auto" data-depth=${item.depth || undefined}>${inner(item.children)}</li>`);
-      return block.kind === "ol" ? html`<ol start=${block.first}>${items}</ol>` : html`<ul>${items}</ul>`;
+      const items = block.items.map((item) => html`<li data-depth=${item.depth || undefined}>${inner(item.children)}</li>`);
+      return block.kind === "ol" ? html`<ol dir="auto" start=${block.first}>${items}</ol>` : html`<ul dir="auto">${items}</ul>`;
     }
     if (block.kind === "quote") return html`<blockquote dir="auto">${inner(block.children)}</blockquote>`;
     return html`<p dir="auto" class=${block.kind === "h" ? "heading" : undefined}>${inner(block.children)}</p>`;
