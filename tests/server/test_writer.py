@@ -342,3 +342,26 @@ def test_a_backup_waits_for_the_job_and_the_job_for_the_backup(bench: Bench) -> 
             pass
     thread.join()
     assert bench.after(job).state == "done"
+
+
+def test_folders_are_synchronised_at_start_and_after_changes(
+    make: Callable[..., Bench], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, stop, asked = make(folders=(tmp_path,)), threading.Event(), []
+
+    def bursts(folders: Any, left_out: Any, given: Any, seconds: float) -> Iterator[None]:
+        asked.append((tuple(folders), set(left_out)))
+        if len(asked) == 1:
+            raise OSError("the folder is gone for a moment")
+        yield
+        # a second burst before the first was looked at asks for nothing more
+        yield
+        bench.writer.run_round()
+        yield
+        stop.set()
+
+    monkeypatch.setattr(writing, "bursts", bursts)
+    monkeypatch.setattr(writing, "LOOK_AT_FOLDERS_SECONDS", 0.0)
+    writing._follow(bench.config, bench.state, "a", stop)
+    assert asked == [((tmp_path,), {bench.config.data, bench.path})] * 2
+    assert [(job.kind, job.state) for job in bench.state.jobs()] == [("sync", "queued"), ("sync", "done")]
