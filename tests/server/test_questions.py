@@ -101,7 +101,7 @@ def test_contexts_are_assembled_beside_streams_that_wait(start_server: Callable[
         for number in range(STREAMS):
             body = {"question": f"When was ship {number} built?", "stream": True}
             waiting.append(stack.enter_context(send(server, ASK, body)))
-            read_until(waiting[-1], b"event: context")
+            read_until(waiting[-1], b"event: delta")
         assert server.service.admission.busy == (0, STREAMS)
         client = server.client()
         assert client.post(CONTEXT, json={"question": "Which ship sank near Skye?"}).status_code == 200

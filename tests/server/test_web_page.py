@@ -17,6 +17,7 @@ import pytest
 
 from tests.page import chromium
 from tests.page.chromium import Browser
+from tests.server.conftest import LiveServer
 from tests.server.web_stub import (
     FALLS,
     HOSTILE,
@@ -71,8 +72,12 @@ def until(browser: Browser, expression: str) -> Any:
 
 def visit(browser: Browser, stub: Stub, scheme: str = "light", width: int = 1280, token: str = TOKEN) -> None:
     """The page as one sees it who opens the address that the server prints."""
+    visit_address(browser, stub.address, token, scheme, width)
+
+
+def visit_address(browser: Browser, address: str, token: str, scheme: str = "light", width: int = 1280) -> None:
     browser.call("Network.clearBrowserCookies")
-    browser.open(f"{stub.address}/?{next(_visits)}#t={token}", scheme, width, 800)
+    browser.open(f"{address}/?{next(_visits)}#t={token}", scheme, width, 800)
     until(browser, "document.querySelector('h1')?.textContent")
 
 
@@ -155,6 +160,21 @@ def test_every_view_can_be_used_by_everybody_and_asks_nobody_else(browser: Brows
             assert browser.js("document.documentElement.scrollWidth") <= width, view
             assert browser.js("document.querySelectorAll('h1').length") == 1, view
         is_quiet(browser, stub)
+
+
+def test_what_is_wrong_would_be_found_and_the_policy_is_in_force(browser: Browser) -> None:
+    with serving(Stub()) as stub:
+        visit(browser, stub)
+        browser.js(AXE)
+        browser.js("document.querySelector('main').append(document.createElement('button'))")
+        assert [found[0] for found in json.loads(browser.js(RUN_AXE))] == ["button-name"]
+        with pytest.raises(RuntimeError, match="TrustedHTML"):
+            browser.js("document.body.innerHTML = '<b>x</b>'")
+        browser.js("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")
+        end = time.monotonic() + PATIENCE
+        while not any("Content Security Policy" in said for said in browser.complaints()):
+            assert time.monotonic() < end
+            browser.js("0")
 
 
 @pytest.mark.parametrize("width", [320, 1280] if LONG else [320])
@@ -328,6 +348,10 @@ def test_a_long_document_is_read_in_windows(browser: Browser) -> None:
         click(browser, ".more button")
         until(browser, f"document.querySelector('.paper .text').textContent.length > {shown}")
         assert abs(browser.js("document.querySelector('#place').getBoundingClientRect().top") - before) < 2
+        other = words.index("Paragraph 17.")
+        browser.js(f"location.hash = '#/c/cats/d/{key_of(name)}?s={other}-{other + 13}'")
+        until(browser, "document.querySelector('#place')?.textContent === 'Paragraph 17.'")
+        until(browser, "(r => r.top > 0 && r.bottom < innerHeight)(document.querySelector('#place').getBoundingClientRect())")
 
 
 def test_a_trace_is_a_tree_that_can_be_gone_through_step_by_step(browser: Browser) -> None:
@@ -363,3 +387,32 @@ def test_what_a_server_lacks_is_said(browser: Browser) -> None:
         )
         go(browser, "#/c/nowhere/ask", ".empty")
         assert "no such collection" in text(browser, ".empty")
+
+
+def test_the_page_reads_what_the_server_itself_sends(browser: Browser, server: LiveServer) -> None:
+    visit_address(browser, server.base, server.tokens["admin"])
+    go(browser, "#/c/ships/ask", "textarea")
+    ask(browser, "When was the Aurora built?")
+    until(browser, "!!document.querySelector('.foot')")
+    assert "built in Lyme in 1871" in text(browser, ".said")
+    cited = browser.js("[...document.querySelectorAll('.sources .cited')].map(e => e.textContent)")
+    assert "It was built in Lyme in 1871." in cited
+    browser.js("document.querySelector('.said .cite').click()")
+    browser.js("document.querySelector('.passage.active h3 a').click()")
+    assert text(browser, "#place") == cited[0]
+    assert text(browser, ".path").startswith("The Aurora")
+    go(browser, "#/c/ships/merge", ".tree .chip.hit")
+    assert "take" in text(browser, ".steps")
+    go(browser, "#/c/ships/compare", ".composer button[type=submit]:not(:disabled)")
+    click(browser, ".composer button[type=submit]")
+    until(browser, "document.querySelectorAll('.column .passage').length >= 3")
+    go(browser, "#/c/birds/documents", ".row .state.indexed")
+    assert "birds.md" in text(browser, ".row")
+    go(browser, "#/c/birds/evaluate", ".empty")
+    go(browser, "#/settings", ".facts-list")
+    until(
+        browser,
+        "document.querySelectorAll('.setting').length === 7 && document.querySelectorAll('.waiting').length === 0",
+    )
+    assert browser.complaints() == []
+    assert [url for url in browser.requests() if not url.startswith(server.base)] == []

@@ -291,7 +291,7 @@ class Stub:
         }
 
     def rows(self) -> list[JSON]:
-        rows = [
+        rows: list[JSON] = [
             {
                 "key": key_of(doc_id),
                 "id": doc_id,
@@ -309,7 +309,7 @@ class Stub:
             for doc_id, (text, title) in self.texts.items()
         ]
         for doc_id, error in self.failures.items():
-            blank = {
+            blank: JSON = {
                 "characters": None,
                 "leaves": None,
                 "indexed_at": None,
@@ -409,7 +409,7 @@ MODELS = {
     "strategies": [{"name": "weave", "summary": "sentences, woven"}, {"name": "topk", "summary": "the best leaves"}],
     "modes": [
         {"name": "cited", "summary": "an answer with marks", "needs": "CHAT"},
-        {"name": "extractive", "summary": "quotations", "needs": "NOTHING"},
+        {"name": "extractive", "summary": "quotations", "needs": None},
     ],
 }
 SETTINGS = {
@@ -577,8 +577,9 @@ class Handler(BaseHTTPRequestHandler):
                     {"items": rows[at : at + limit], "next": str(at + limit) if at + limit < len(rows) else None}
                 )
             case ["collections", _, "documents"]:
-                name, text = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', body, re.DOTALL).groups()  # type: ignore[union-attr]
-                job = stub.add(name.decode(), text.decode("utf-8", "replace"))
+                sent = re.search(rb'filename="([^"]*)".*?\r\n\r\n(.*)\r\n--', body, re.DOTALL)
+                assert sent is not None
+                job = stub.add(sent[1].decode(), sent[2].decode("utf-8", "replace"))
                 return self._json(
                     {"job": job, "documents": [{"key": key_of(job["name"]), "id": job["name"], "title": ""}]}, 202
                 )

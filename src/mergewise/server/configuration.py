@@ -98,14 +98,18 @@ class ModelConfig:
         remember_key(key)
         return key
 
-    def chat(self) -> str | ChatModel:
-        """The chat model, as `mergewise.open` takes it. Raises UsageError, MissingExtra and ModelError."""
+    def chat(self, at_once: int | None = None) -> str | ChatModel:
+        """The chat model, as `mergewise.open` takes it, for so many requests at once.
+
+        Raises UsageError, MissingExtra and ModelError.
+        """
         import mergewise
 
         kind, _, model = self.spec.partition(":")
         if kind != "openai":
             return self.spec
-        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window)
+        many = {} if at_once is None else {"concurrency": at_once}
+        return mergewise.OpenAIChat(model, base_url=self.base_url, api_key=self.key(), window=self.window, **many)
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ from mergewise.server.problems import HTTPProblem, invalid, unknown
 from mergewise.server.records import DocumentState, DocumentStatus, Job, OnConflict, Token, Upload
 from mergewise.server.routing import READ, WRITE, Caller, ScopedRoute, Server, Service
 from mergewise.server.spool import blob_path, keep_bytes, receive
-from mergewise.types import DocumentInfo
+from mergewise.text.sections import markdown_headings
+from mergewise.types import Document, DocumentInfo, Heading
 
 router = APIRouter(prefix="/api/v1/collections/{c}", tags=["documents"], route_class=ScopedRoute)
 
@@ -150,10 +151,17 @@ def get_document(c: Name, key: Key, service: Server, token: Caller) -> dict[str,
     document = None if info is None else collection.index.document(doc_id)
     return {
         **_row(doc_id, info, state),
-        "outline": [asdict(heading) for heading in (document.outline if document else None) or ()],
+        "outline": [asdict(heading) for heading in _outline(document)],
         "pages": [asdict(one) for one in (document.pages if document else None) or ()],
         "language": info.language if info else "",
     }
+
+
+def _outline(document: Document | None) -> Sequence[Heading]:
+    """The headings; where nobody gave them, those that the document was indexed by."""
+    if document is None:
+        return ()
+    return markdown_headings(document.text) if document.outline is None else document.outline
 
 
 def _known(service: Service, collection: Collection, doc_id: str) -> tuple[DocumentInfo | None, DocumentState | None]:

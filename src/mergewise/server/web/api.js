@@ -89,7 +89,7 @@ async function ask(path, options) {
     } catch (error) {
       if (isAbort(error)) throw error;
       watchForReturn();
-      if (!isRead) throw new Problem({ status: 0, code: "unreachable", detail: "The server does not answer.", hint: "Nothing was sent. Try again once it is back." });
+      if (!isRead) throw new Problem({ status: 0, code: "unreachable", detail: "The server does not answer.", hint: "Try again once it is back." });
       await returned(signal);
       continue;
     }

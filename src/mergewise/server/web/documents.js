@@ -11,7 +11,7 @@ const SEARCH_PAUSE = 250; // ms without a key before a search begins
 const POLL = 1_200; // ms between two looks at what is under way
 const PAGE = 50; // documents at first, and with each further page
 
-/** @typedef {{id: number, collection: string, file: File, name: string, sent: number, state: "waiting" | "sending" | "failed", error: any, controller: AbortController, key: string}} Sending */
+/** @typedef {{id: number, collection: string, file: File, name: string, sent: number, state: "waiting" | "sending" | "sent" | "failed", error: any, controller: AbortController, key: string}} Sending */
 
 /** Files on their way, which go on while other views are looked at. */
 const sendings = new Store(/** @type {Sending[]} */ ([]));
@@ -62,7 +62,7 @@ async function send(one) {
       signal: one.controller.signal,
       onProgress: (sent) => putSending(one.id, { sent: Math.min(sent, one.file.size) }),
     });
-    putSending(one.id, null);
+    putSending(one.id, { state: "sent", sent: one.file.size });
     arrived.set(arrived.value + 1);
   } catch (error) {
     if (isAbort(error)) putSending(one.id, null);
@@ -96,8 +96,10 @@ export function DocumentsView({ collection, changed }) {
   }, [prefix]);
   useEffect(() => {
     const controller = new AbortController();
+    // what was sent stays on its list until the documents show it
+    const sent = sendings.value.filter((one) => one.state === "sent" && one.collection === collection);
     readDocuments(collection, search, status, shown.current, controller.signal).then(
-      (found) => { setList(found.list); setJobs(found.jobs); setError(null); },
+      (found) => { setList(found.list); setJobs(found.jobs); setError(null); sent.forEach((one) => putSending(one.id, null)); },
       (problem) => controller.signal.aborted || setError(problem),
     );
     return () => controller.abort();
@@ -187,12 +189,12 @@ function SendingList({ list }) {
         ${list.map((one) => html`
           <li key=${one.id} class="row">
             <div class="what"><p class="name" dir="auto">${shorten(one.name, 120)}</p>
-              <p class="where">${one.state === "failed" ? html`<span class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</span>` : one.state === "waiting" ? "waits" : `${size(one.sent)} of ${size(one.file.size)}`}</p>
+              <p class="where">${one.state === "failed" ? html`<span class="reason">${sentence(one.error?.message)} ${sentence(one.error?.hint)}</span>` : one.state === "waiting" ? "waits" : one.state === "sent" ? "sent" : `${size(one.sent)} of ${size(one.file.size)}`}</p>
               ${one.state === "sending" ? html`<${Meter} done=${one.sent} total=${one.file.size} label=${`Sent of ${shorten(one.name, 60)}`} />` : null}
             </div>
             <div class="acts">
               ${one.state === "failed" ? html`<button type="button" onClick=${() => retry(one)}>Retry</button>` : null}
-              <button type="button" class="plain" aria-label=${`${one.state === "failed" ? "Dismiss" : "Cancel"} ${shorten(one.name, 60)}`} onClick=${() => (one.state === "sending" ? one.controller.abort() : putSending(one.id, null))}>${one.state === "failed" ? "Dismiss" : "Cancel"}</button>
+              ${one.state === "sent" ? null : html`<button type="button" class="plain" aria-label=${`${one.state === "failed" ? "Dismiss" : "Cancel"} ${shorten(one.name, 60)}`} onClick=${() => (one.state === "sending" ? one.controller.abort() : putSending(one.id, null))}>${one.state === "failed" ? "Dismiss" : "Cancel"}</button>`}
             </div>
           </li>`)}
       </ul>

@@ -60,8 +60,8 @@ export function Prose({ text, ranges = [], mark = () => null }) {
   return found.map((block) => {
     if (block.kind === "pre") return html`<pre tabindex="0" dir="ltr"><code>${printable(text.slice(block.start, block.end))}</code></pre>`;
     if ("items" in block) {
-      const items = block.items.map((item) => html`<li dir="auto" data-depth=${item.depth || undefined}>${inner(item.children)}</li>`);
-      return block.kind === "ol" ? html`<ol start=${block.first}>${items}</ol>` : html`<ul>${items}</ul>`;
+      const items = block.items.map((item) => html`<li data-depth=${item.depth || undefined}>${inner(item.children)}</li>`);
+      return block.kind === "ol" ? html`<ol dir="auto" start=${block.first}>${items}</ol>` : html`<ul dir="auto">${items}</ul>`;
     }
     if (block.kind === "quote") return html`<blockquote dir="auto">${inner(block.children)}</blockquote>`;
     return html`<p dir="auto" class=${block.kind === "h" ? "heading" : undefined}>${inner(block.children)}</p>`;
@@ -250,17 +250,15 @@ export function QuestionField({ value, onInput, onSend, label, placeholder = "",
   `;
 }
 
-/** @param {{name: "send" | "stop" | "gear" | "close" | "up" | "down"}} props */
+/** @param {{name: "send" | "stop" | "gear" | "close"}} props */
 export function Icon({ name }) {
   const paths = {
     send: "M12 19V5M6 11l6-6 6 6",
     stop: "M8 8h8v8H8z",
     gear: "M4 7h9M17 7h3M4 17h3M11 17h9M13 4.5v5M11 14.5v5",
     close: "M7 7l10 10M17 7L7 17",
-    up: "M6 14l6-6 6 6",
-    down: "M6 10l6 6 6-6",
   };
-  return html`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
+  return html`<svg class=${`icon ${name}`} viewBox="0 0 24 24" aria-hidden="true"><path d=${paths[name]} /></svg>`;
 }
 
 /** Strategy, budget, mode and chat model of a question, tucked away. @typedef {{strategy: string, budget: string, mode: string, rounds: string, chat: string}} Ways */
@@ -299,12 +297,12 @@ export function WayChoice({ info, ways, onChange, hasMode = true, hasStrategy = 
     <details class="ways">
       <summary><${Icon} name="gear" /><span>${hasStrategy ? summary : summary.split(" · ").slice(1).join(" · ") || "Options"}</span></summary>
       <div class="choices">
-        ${hasStrategy ? choice("strategy", "Strategy", strategies, "as the collection says") : null}
+        ${hasStrategy ? choice("strategy", "Strategy", strategies, "default") : null}
         <label><span>Budget, tokens</span><input type="text" inputmode="numeric" value=${ways.budget} placeholder=${String(info?.defaults?.budget ?? 1200)} pattern="auto|[0-9]{2,5}" onInput=${set("budget")} list="budgets" /></label>
         <datalist id="budgets"><option value="auto" /><option value="600" /><option value="1200" /><option value="4000" /></datalist>
         ${choice("rounds", "Rounds of search", ["1", "2", "3", "4"], "1")}
-        ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "as the strategy says") : null}
-        ${chats.length ? choice("chat", "Model", chats, "as the collection says") : null}
+        ${hasMode ? choice("mode", "Mode", namesOf(info?.modes), "default") : null}
+        ${chats.length ? choice("chat", "Model", chats, "default") : null}
       </div>
     </details>
   `;

@@ -126,12 +126,12 @@ function Tokens({ collections }) {
       ${secret ? html`<div class="note" role="status"><p><b>The new token, shown this once.</b></p><p class="secret"><code>${printable(secret)}</code></p>
         <p><button type="button" onClick=${() => navigator.clipboard?.writeText(secret)}>Copy</button> <button type="button" class="plain" onClick=${() => setSecret(null)}>Hide</button></p></div>` : null}
       ${tokens ? html`
-        <ul class="rows">${tokens.map((token) => html`<li key=${token.id} class="row"><div class="what">
+        ${tokens.length ? html`<ul class="rows">${tokens.map((token) => html`<li key=${token.id} class="row"><div class="what">
           <p class="name" dir="auto">${shorten(token.title || token.id, 80)}</p>
           <p class="where">${[(token.scopes ?? []).join(", "), token.collections ? namesLine(token.collections) : "every collection", token.expires ? `until ${moment(token.expires)}` : "", token.rate ? `${number(token.rate)} a second` : "", token.title ? token.id : ""].filter(Boolean).join(" · ")}</p></div>
           <div class="acts">${asking === token.id
             ? html`<span class="confirm">It ends at once. <button type="button" class="danger" onClick=${() => remove(token.id)}>Remove</button> <button type="button" class="plain" onClick=${() => setAsking("")}>Keep</button></span>`
-            : html`<button type="button" class="plain" aria-label=${`Remove the token ${shorten(token.title || token.id, 60)}`} onClick=${() => setAsking(token.id)}>Remove</button>`}</div></li>`)}</ul>
+            : html`<button type="button" class="plain" aria-label=${`Remove the token ${shorten(token.title || token.id, 60)}`} onClick=${() => setAsking(token.id)}>Remove</button>`}</div></li>`)}</ul>` : null}
         <${NewToken} collections=${collections} made=${(/** @type {any} */ made) => { setSecret(made.secret ?? made.token ?? ""); reload(); }} />` : null}
       ${problem ? html`<${ErrorNote} error=${problem} />` : null}
     </section>`;

@@ -43,12 +43,16 @@ function DocumentText({ collection, address, document, span, itemKey }) {
   const [error, setError] = useState(/** @type {any} */ (null));
   const [goal, setGoal] = useState(span);
   const held = useRef({ height: 0, isAbove: false });
+  const isSought = useRef(true);
   const load = async (/** @type {number} */ start, /** @type {number} */ end, /** @type {AbortSignal} */ signal) => {
     const answer = await request(`${address}/text?start=${start}&end=${end}`, { signal });
     const text = typeof answer === "string" ? answer : String(answer.text ?? "");
     return { start: Number(answer.start ?? start), end: Number(answer.end ?? end), text };
   };
-  useEffect(() => setGoal(span), [span?.start, span?.end]);
+  useEffect(() => {
+    isSought.current = true;
+    setGoal(span);
+  }, [span?.start, span?.end]);
   useEffect(() => {
     if (windows && (!goal || (windows.start <= goal.start && goal.start < windows.end))) return undefined;
     const controller = new AbortController();
@@ -72,8 +76,12 @@ function DocumentText({ collection, address, document, span, itemKey }) {
     held.current = { height: 0, isAbove: false };
   }, [windows]);
   useEffect(() => {
-    if (windows && goal) globalThis.document.querySelector("#place")?.scrollIntoView({ block: "center", behavior: "instant" });
-  }, [Boolean(windows), windows && goal?.start]);
+    // the place is gone to once, as soon as its text is there: what is put before or behind it later moves nothing
+    const place = isSought.current && globalThis.document.querySelector("#place");
+    if (!place) return;
+    isSought.current = false;
+    place.scrollIntoView({ block: "center", behavior: "instant" });
+  }, [windows, goal?.start, goal?.end]);
   const others = useMemo(() => spansOfContext(collection, itemKey), [collection, itemKey]);
   const outline = /** @type {any[]} */ (document.outline ?? []);
   const path = span ? headingsAt(outline, span.start) : [];
