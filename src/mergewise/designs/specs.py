@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from typing import Any, get_type_hints
@@ -57,7 +57,7 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
 
 
 @cache
-def _type_hints(kind: type) -> dict[str, Any]:
+def _type_hints(kind: Hashable) -> dict[str, Any]:
     """The types of its fields. Python compiles each of them, which is too much for every question."""
     return get_type_hints(kind, include_extras=True)
 
