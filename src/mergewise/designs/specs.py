@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cache
 from typing import Any, get_type_hints
 
 from mergewise.defaults import CHAT
@@ -46,20 +45,15 @@ def with_parameters(defaults: Any, given: Mapping[str, object], name: str, prese
     `preset=NAME` sets all that the preset of this name does; what is given beside it wins.
     """
     given = _unfolded(given, name, presets or {})
+    # Python compiles each of them, for every question
+    hints = get_type_hints(type(defaults), include_extras=True) if given else {}
     known = [field.name for field in fields(defaults)]
     for key in given:
         if key not in known:
             named = f"; presets: {', '.join(presets)}" if presets else ""
             raise UsageError(f"{name} has no parameter {short_repr(key)}", f"it has: {', '.join(known)}{named}")
-    hints = _type_hints(type(defaults)) if given else {}
     chosen = {key: value_of(f"{name}: {key} cannot be", value, hints[key]) for key, value in given.items()}
     return replace(defaults, **chosen)
-
-
-@cache
-def _type_hints(kind: Hashable) -> dict[str, Any]:
-    """The types of its fields. Python compiles each of them, which is too much for every question."""
-    return get_type_hints(kind, include_extras=True)
 
 
 def _unfolded(given: Mapping[str, object], name: str, presets: Presets) -> dict[str, object]:
