@@ -323,7 +323,7 @@ def test_tokens_are_made_listed_and_removed(server: LiveServer) -> None:
     assert made["secret"].startswith("mw_") and made["collections"] == ["birds"]
     listed = admin.get("/api/v1/tokens?limit=200")
     assert made["id"] in [token["id"] for token in listed.json()["items"]]
-    assert "secret" not in listed.text and made["secret"].rpartition("_")[2] not in listed.text
+    assert "secret" not in listed.text and made["secret"].split("_", 2)[2] not in listed.text
     assert server.client(made["secret"]).get("/api/v1/collections").status_code == 200
     assert admin.request("DELETE", f"/api/v1/tokens/{made['id']}").status_code == 204
     assert server.client(made["secret"]).get("/api/v1/collections").status_code == 401
