@@ -68,7 +68,13 @@ def live(tmp_path_factory: pytest.TempPathFactory, scripted_key: None) -> Iterat
     rerankers = {"small": ModelConfig("cross-encoder:small")}
     with (
         pytest.MonkeyPatch.context() as patch,
-        live_server(tmp_path_factory.mktemp("profiles"), script, profiles=PROFILES, rerankers=rerankers) as live,
+        live_server(
+            tmp_path_factory.mktemp("profiles"),
+            script,
+            profiles=PROFILES,
+            rerankers=rerankers,
+            allow_writes_by_mcp=True,
+        ) as live,
     ):
         patch.setattr(scoring, "load_reranker", lambda spec: ByLength())
         make_collection(live.config, live.state, "hostile", {"![x](http://evil.example).md": HOSTILE})
@@ -412,3 +418,28 @@ def test_a_reranker_orders_texts_as_cohere_does(live: LiveServer) -> None:
     for wrong, status in (({"documents": []}, 422), ({"model": "rerank-v3.5"}, 404), ({"query": ""}, 422)):
         answer = ask(**wrong)
         assert answer.status_code == status and answer.json()["error"]["message"], wrong
+
+
+def test_tools_of_mcp_write_by_jobs_where_the_token_may(live: LiveServer) -> None:
+    pytest.importorskip("mcp")
+    from tests.server.test_mcp_tools import over_http, refusal, told
+
+    async def write(client: Any) -> None:
+        added = {"id": "newts/more.md", "text": "Crested newts bask.", "title": "Newts", "collection": "birds"}
+        assert await told(client, "add_text", **added) == "The text is indexed."
+        assert "Crested newts bask." in await told(client, "read_document", id="newts/more.md", collection="birds")
+        # a folder is no document
+        assert "there is no such document" in await refusal(client, "read_document", id="newts", collection="birds")
+        removed = await told(client, "remove_document", id="newts/more.md", collection="birds")
+        assert removed == "The document is removed."
+        assert "there is no such document" in await refusal(
+            client, "remove_document", id="newts/more.md", collection="birds"
+        )
+
+    async def only_read(client: Any) -> None:
+        said = await refusal(client, "add_text", id="x.md", text="y", collection="birds")
+        assert "the scope write" in said
+        assert "the scope write" in await refusal(client, "remove_document", id="birds.md", collection="birds")
+
+    over_http(live, write, "both")
+    over_http(live, only_read, "read")
