@@ -46,7 +46,7 @@ export function questionsOf(text) {
       try {
         return JSON.parse(line);
       } catch {
-        throw new Problem({ detail: `Line ${i + 1} is no JSON.`, hint: "A question set is JSON, or has one JSON object a line: {\"question\": …, \"answers\": […]}." });
+        throw new Problem({ detail: `Line ${i + 1} is no JSON.`, hint: 'A question set has one JSON object a line: {"question": …, "answers": […]}.' });
       }
     });
   }
@@ -162,16 +162,25 @@ function SetReport({ report }) {
 
 /** @param {{table: any}} props */
 function Figures({ table }) {
+  const columns = /** @type {any[]} */ (table.columns);
+  const lines = /** @type {any[]} */ (table.lines);
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${shorten(table.title, 120)}>
       <table>
         <caption>${shorten(table.title, 200)}</caption>
-        <thead><tr><th scope="col">Strategy</th><th scope="col">Budget</th>${table.columns.map((/** @type {any} */ column) => html`<th scope="col" title=${shorten(column.about, 300)}>${shorten(column.label, 40)}</th>`)}</tr></thead>
-        <tbody>${table.lines.map((/** @type {any} */ line) => html`<tr><th scope="row" dir="auto">${shorten(line.strategy, 80)}</th><td>${number(line.budget)}</td>
-          ${line.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => html`<${Cell} cell=${cell} column=${table.columns[i]} />`)}</tr>`)}</tbody>
+        <thead><tr>
+          <th scope="col">Strategy</th><th scope="col">Budget</th>
+          ${columns.map((column) => html`<th scope="col" title=${shorten(column.about, 300)}>${shorten(column.label, 40)}</th>`)}
+        </tr></thead>
+        <tbody>${lines.map((line) => html`<tr>
+          <th scope="row" dir="auto">${shorten(line.strategy, 80)}</th><td>${number(line.budget)}</td>
+          ${line.cells.map((/** @type {any} */ cell, /** @type {number} */ i) => html`<${Cell} cell=${cell} column=${columns[i]} />`)}
+        </tr>`)}</tbody>
       </table>
     </div>
-    <dl class="about">${table.columns.filter((/** @type {any} */ column) => column.about).map((/** @type {any} */ column) => html`<div><dt>${shorten(column.label, 40)}</dt><dd>${shorten(column.about, 300)}</dd></div>`)}</dl>
+    <dl class="about">
+      ${columns.map((column) => (column.about ? html`<div><dt>${shorten(column.label, 40)}</dt><dd>${shorten(column.about, 300)}</dd></div>` : null))}
+    </dl>
   `;
 }
 
@@ -231,18 +240,37 @@ function Questions({ questions }) {
 
 /** @param {{question: any, place: number}} props */
 function Question({ question, place }) {
-  const wrong = question.attempts.filter((/** @type {any} */ attempt) => !attempt.is_good);
+  const attempts = /** @type {any[]} */ (question.attempts);
+  const gold = /** @type {string[]} */ (question.gold);
+  const wrong = attempts.filter((attempt) => !attempt.is_good);
   return html`
     <article class="passage asked" aria-label=${`Question ${place}`}>
       <header><span class="number" title=${printable(question.id)}>${place}</span><h3 dir="auto">${shorten(question.text, 600)}</h3></header>
-      <p class="gold">Gold: ${question.gold.length ? question.gold.slice(0, 6).map((/** @type {string} */ gold, /** @type {number} */ i) => html`${i ? " or " : ""}<q dir="auto">${shorten(gold, 600)}</q>`) : html`<i>no answer in the documents</i>`}</p>
-      <ul class="verdicts">${question.attempts.map((/** @type {any} */ attempt) => html`<li>${shorten(attempt.strategy, 60)} ${number(attempt.budget)} <span class=${`verdict ${attempt.is_good ? "good" : "bad"}`}>${attempt.is_good ? "✓" : "✗"} ${shorten(attempt.verdict, 60)}</span></li>`)}</ul>
-      ${wrong.length ? html`<details><summary>What was found instead</summary>${wrong.map((/** @type {any} */ attempt) => html`
-        <div class="wrong"><h4>${shorten(attempt.strategy, 60)} at ${number(attempt.budget)}: ${shorten(attempt.verdict, 60)}</h4>
-          ${attempt.said ? html`<p>It said: <bdi>${shorten(attempt.said, 600)}</bdi></p>` : null}
-          ${(attempt.lost ?? []).map((/** @type {string[]} */ [text, stage]) => html`<p>Lost <q dir="auto">${shorten(text, 600)}</q> <span class="where">${shorten(stage, 120)}</span></p>`)}
-          ${attempt.found?.length ? html`<ul>${attempt.found.map((/** @type {string[]} */ [where, text]) => html`<li><q dir="auto">${shorten(text, 600)}</q> <span class="where">${shorten(where, 80)}</span></li>`)}</ul>` : html`<p class="where">Nothing was found.</p>`}
-        </div>`)}</details>` : null}
+      <p class="gold">Gold: ${gold.slice(0, 6).map((one, i) => html`${i ? " or " : ""}<q dir="auto">${shorten(one, 600)}</q>`)}
+        ${gold.length ? null : html`<i>no answer in the documents</i>`}</p>
+      <ul class="verdicts">
+        ${attempts.map((attempt) => html`
+          <li>${shorten(attempt.strategy, 60)} ${number(attempt.budget)}${" "}
+            <span class=${`verdict ${attempt.is_good ? "good" : "bad"}`}>${attempt.is_good ? "✓" : "✗"} ${shorten(attempt.verdict, 60)}</span></li>`)}
+      </ul>
+      ${wrong.length ? html`
+        <details><summary>What was found instead</summary>${wrong.map((attempt) => html`<${WrongAttempt} attempt=${attempt} />`)}</details>` : null}
     </article>
+  `;
+}
+
+/** @param {{attempt: any}} props */
+function WrongAttempt({ attempt }) {
+  const lost = /** @type {[string, string][]} */ (attempt.lost ?? []);
+  const found = /** @type {[string, string][]} */ (attempt.found ?? []);
+  const quoted = (/** @type {string} */ words, /** @type {string} */ about) => html`
+    <q dir="auto">${shorten(words, 600)}</q> <span class="where">${shorten(about, 120)}</span>`;
+  return html`
+    <div class="wrong">
+      <h4>${shorten(attempt.strategy, 60)} at ${number(attempt.budget)}: ${shorten(attempt.verdict, 60)}</h4>
+      ${attempt.said ? html`<p>It said: <bdi>${shorten(attempt.said, 600)}</bdi></p>` : null}
+      ${lost.map(([words, stage]) => html`<p>Lost ${quoted(words, stage)}</p>`)}
+      ${found.length ? html`<ul>${found.map(([where, words]) => html`<li>${quoted(words, where)}</li>`)}</ul>` : html`<p class="where">Nothing was found.</p>`}
+    </div>
   `;
 }
