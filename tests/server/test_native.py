@@ -173,6 +173,8 @@ def test_a_filter_is_no_sql(server: LiveServer, key: str) -> None:
         ("POST", "/api/v1/collections", {"json": {"name": "x", "embedder": "st:/etc/passwd"}}, 422),
         ("POST", "/api/v1/collections", {"json": {"name": "x", "views": ["nothing"]}}, 422),
         ("PATCH", SHIPS_API, {"json": {"defaults": {"path": "/etc"}}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"budget": 1}}}, 422),
+        ("PATCH", SHIPS_API, {"json": {"defaults": {"mode": 3}}}, 422),
         ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], "rate": 1e-300}}, 422),
         ("POST", "/api/v1/tokens", {"json": {"scopes": ["read"], "expires": False}}, 422),
         ("POST", "/api/v1/tokens", {"json": {"scopes": []}}, 422),
