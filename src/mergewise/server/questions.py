@@ -21,7 +21,7 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import aclosing, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter
@@ -170,9 +170,10 @@ class Questions:
         """
         clock = _Clock()
         collection, index, question = await self._asked(question, token)
-        with self._place(index, question):
+        has_place = _may_wait(index, question)
+        with self._admission.place() if has_place else nullcontext():
             id = "ans_" + secrets.token_hex(12)
-            shared = self._join(collection, index, question, token, answers=True)
+            shared = self._join(collection, index, question, token, answers=True, has_place=has_place)
             async with shared as assembling:
                 yield QuestionEvent("started", {"id": id, "snapshot": index.snapshot})
                 assembly = await assembling
@@ -191,12 +192,6 @@ class Questions:
             assert done is not None
             yield QuestionEvent("citations", {"citations": done["citations"]})
             yield QuestionEvent("done", {"id": id, **done, "timings": clock.timings(), "cached": shared.was_done})
-
-    def _place(self, index: Index, question: QuestionRequest) -> AbstractContextManager[None]:
-        """A place among those who wait for a model, where one may write the answer. Raises HTTPProblem 429 where none is free."""
-        mode = None if question.mode is None else mw.MODES.get(question.mode)
-        needs_model = index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
-        return self._admission.place() if needs_model else nullcontext()
 
     async def answer(self, question: QuestionRequest, token: Token) -> dict[str, Any]:
         """The whole Answer, with its context."""
@@ -273,14 +268,21 @@ class Questions:
         return collection, index, question
 
     def _join(
-        self, collection: Collection, index: Index, question: QuestionRequest, token: Token, *, answers: bool
+        self,
+        collection: Collection,
+        index: Index,
+        question: QuestionRequest,
+        token: Token,
+        *,
+        answers: bool,
+        has_place: bool = False,
     ) -> Shared[Assembly]:
         """The assembly that is to come, or is there. Raises HTTPProblem 429 where it cannot be admitted."""
         record, asked = collection.record, asdict(question) | {"include": sorted(question.include)}
         same = [record.name, record.created, index.snapshot, asked, token.filter, answers]
         work = partial(self._assemble, collection, index, question, token, answers)
         shared = self._assemblies.join(
-            json.dumps(same, sort_keys=True, default=str), lambda: self._admission.enter().start(work)
+            json.dumps(same, sort_keys=True, default=str), lambda: self._admission.enter(has_place).start(work)
         )
         if shared.was_done:
             self._metrics.cache_hits.inc()
@@ -378,6 +380,12 @@ class Questions:
         self._metrics.tokens.labels("input").inc(usage.input_tokens)
         self._metrics.tokens.labels("output").inc(usage.output_tokens)
         return Describer(collection, prepared.locations()).answer(answer, question.include)
+
+
+def _may_wait(index: Index, question: QuestionRequest) -> bool:
+    """Whether a model may write the answer."""
+    mode = None if question.mode is None else mw.MODES.get(question.mode)
+    return index.chat is not None and (mode is None or mode.needs is not mw.NO_MODEL)
 
 
 def _as_shown(answer: Answer, shown: str, show: Callable[[str], None]) -> Answer:
